@@ -1,0 +1,170 @@
+"""What is drawn, before how: running text cut into pieces, labels, headings, notes.
+
+The terminal, the page and the picture all read from here and from `tables`, so they never disagree.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pathlens.errors import InputError
+from pathlens.explanation.record import (
+    Explanation,
+    Interactions,
+    PairExplanation,
+    PhraseTree,
+    Result,
+    VectorExplanation,
+)
+from pathlens.types import Span
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of running text: `units` that sit on it (none: text between units) and their summed value.
+
+    Several units share a piece when their characters overlap (the byte pieces of one emoji).
+    """
+
+    text: str
+    units: tuple[int, ...] = ()
+    value: float = 0.0
+
+
+def check(result: Result, unit: str | None = None) -> Result:
+    """The result at the unit wanted (`None` or "token": as it is; "word": by word)."""
+    if unit not in (None, "token", "word"):
+        raise InputError(
+            f"unit is {unit!r} here; expected 'token' or 'word' (other units: explain(..., unit=))"
+        )
+    if not isinstance(result, Explanation | PairExplanation | Interactions | VectorExplanation | PhraseTree):
+        raise InputError(f"cannot draw a {type(result).__name__}; expected a result of pathlens.explain")
+    return result.words() if unit == "word" else result  # type: ignore[attr-defined]
+
+
+def visible(text: str) -> str:
+    """A label on one line: control characters as pictures, so none can act on a terminal or a page."""
+    if not text:
+        return "∅"
+    shown = "".join(map(_safe, text.replace("\n", "↵").replace("\t", "⇥")))
+    return shown if shown.strip() else shown.replace(" ", "␣")
+
+
+def printable(text: str) -> str:
+    """Running text: line breaks and tabs stay, other control characters become pictures."""
+    return "".join(c if c in "\n\t" else _safe(c) for c in text.replace("\r\n", "\n"))
+
+
+def _safe(char: str) -> str:
+    kind = unicodedata.category(char)
+    if kind == "Cc":
+        return chr(0x2400 + ord(char)) if ord(char) < 32 else "␡" if ord(char) == 127 else "�"
+    # half a surrogate pair cannot be written; an override of direction would reorder what stands beside it
+    return "�" if kind == "Cs" or "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" else char
+
+
+def heading(result: Result) -> tuple[str, str]:
+    """("ig · positive", "minilm · baseline mask · layer 2 …"): what is explained, and how it was made."""
+    meta = result.meta
+    title = f"{result.method} · {visible(str(result.target))}" if result.target else result.method
+    how = [str(meta["model"])] if meta.get("model") else []
+    how += [
+        f"{key} {meta[key]}"
+        for key in ("baseline", "layer", "score", "unit")
+        if meta.get(key) not in (None, "")
+    ]
+    return title, visible(" · ".join(how)) if how else ""
+
+
+def notes(result: Result) -> list[str]:
+    """The result's own notes, always as a list of one-line sentences."""
+    found = result.meta.get("notes") or []
+    return [visible(str(note)) for note in ([found] if isinstance(found, str) else found)]
+
+
+def paragraphs(result: Result, scores: np.ndarray | None = None) -> list[list[Piece]]:
+    """The running text of a result, one list of pieces per text; empty for results that have no text."""
+    if isinstance(result, PairExplanation):
+        sums = result.matrix.sum(1), result.matrix.sum(0)
+        sides = (
+            (result.tokens_a, result.offsets_a, result.special_a),
+            (result.tokens_b, result.offsets_b, result.special_b),
+        )
+        given = _texts(result)
+        return [_pieces(given[k], *sides[k][:2], sums[k], _drawn(*sides[k])) for k in (0, 1)]
+    values = result.scores if scores is None else scores  # type: ignore[attr-defined]
+    special = getattr(result, "special", ())
+    drawn = _drawn(result.tokens, result.offsets, special)  # type: ignore[attr-defined]
+    segments = getattr(result, "segments", ()) or [0] * len(drawn)
+    given = _texts(result)
+    found = []
+    for segment in sorted({s for s, d in zip(segments, drawn, strict=True) if d and s >= 0}):
+        here = [d and s == segment for s, d in zip(segments, drawn, strict=True)]
+        text = given[segment] if segment < len(given) else None
+        found.append(_pieces(text, result.tokens, result.offsets, values, here))  # type: ignore[attr-defined]
+    return found
+
+
+def outside(result: Explanation | Interactions | PhraseTree) -> list[int]:
+    """Units that stand in no text (special tokens) but carry a score."""
+    drawn = _drawn(result.tokens, result.offsets, result.special)
+    has_text = any(drawn)
+    return [i for i, d in enumerate(drawn) if has_text and not d and result.scores[i] != 0]
+
+
+def _texts(result: Result) -> list[str | None]:
+    first, second = result.meta.get("text"), result.meta.get("text_b")
+    if isinstance(first, list | tuple):
+        return [str(t) for t in first] + [None]
+    return [first if isinstance(first, str) else None, second if isinstance(second, str) else None]
+
+
+def _drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:
+    """Which units stand in the text: not special, and with characters of their own."""
+    flags = special or [False] * len(tokens)
+    return [not flag and end > start for (start, end), flag in zip(offsets, flags, strict=True)]
+
+
+def _pieces(
+    text: str | None,
+    tokens: Sequence[str],
+    offsets: Sequence[Span],
+    values: np.ndarray,
+    drawn: Sequence[bool],
+) -> list[Piece]:
+    units = sorted((i for i, here in enumerate(drawn) if here), key=lambda i: offsets[i])
+    if not units:
+        return []
+    if text is None or max(offsets[i][1] for i in units) > len(text):
+        text, offsets = _rebuilt(tokens, offsets, units)
+    found: list[Piece] = []
+    at, k = 0, 0
+    while k < len(units):
+        start, end = offsets[units[k]]
+        members = [units[k]]
+        while k + 1 < len(units) and offsets[units[k + 1]][0] < end:
+            k += 1
+            members.append(units[k])
+            end = max(end, offsets[units[k]][1])
+        # a decoder's token often owns the blank before it: colour the word, not the blank
+        covered = text[start:end]
+        start += (len(covered) - len(covered.lstrip())) if covered.strip() else 0
+        found += [Piece(text[at:start])] if start > at else []
+        found.append(Piece(text[start:end], tuple(members), float(sum(values[i] for i in members))))
+        at, k = end, k + 1
+    return found + ([Piece(text[at:])] if at < len(text) else [])
+
+
+def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int]) -> tuple[str, list[Span]]:
+    """A text from tokens alone: a blank wherever the offsets leave room for one."""
+    text, spans, end = "", list(offsets), None
+    for i in units:
+        word = tokens[i].removeprefix("##") or tokens[i]
+        text += " " if end is not None and offsets[i][0] > end else ""
+        spans[i] = (len(text), len(text) + len(word))
+        text, end = text + word, offsets[i][1]
+    return text, spans

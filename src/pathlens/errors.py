@@ -1,0 +1,44 @@
+"""One small tree of errors. Each says what came, what was expected, and what to do.
+
+PathlensError
+├── InputError        (also ValueError)  the text, target, baseline, unit or option cannot be used
+│   └── TooLongError                     the text is longer than the model takes
+├── ModelError        (also ValueError)  the model or its tokenizer cannot be used
+│   └── NumberError                      the model gives NaN or infinity
+├── MissingError      (also ImportError) a package or a built-in model is not installed
+└── StoreError        (also OSError)     a file cannot be read or written
+
+ConvergenceWarning    the tolerance was not met; the result says so too
+"""
+
+
+class PathlensError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class InputError(PathlensError, ValueError):
+    """The text, target, baseline, unit or option cannot be used."""
+
+
+class TooLongError(InputError):
+    """The text is longer than the model takes."""
+
+
+class ModelError(PathlensError, ValueError):
+    """The model or its tokenizer cannot be used."""
+
+
+class NumberError(ModelError):
+    """The model gives NaN or infinity."""
+
+
+class MissingError(PathlensError, ImportError):
+    """A package or a built-in model is not installed; the message has the command that brings it."""
+
+
+class StoreError(PathlensError, OSError):
+    """A file cannot be read or written."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The tolerance was not met; the message says what to do."""

@@ -1,0 +1,302 @@
+"""The verb: a model, a text, and why."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from pathlens.errors import ConvergenceWarning, InputError, PathlensError
+from pathlens.explanation.record import Result
+from pathlens.finish import Order, Part, finish
+from pathlens.integrate.loop import Job, run
+from pathlens.integrate.memory import Limits
+from pathlens.methods import RULES, Method, Settings, find_method, moving_of, work
+from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.groups import Units, units
+from pathlens.text.load import load
+
+EVERYONES_OPTIONS = ("prompt", "prompt_name", "similarity", "features")  # of model kinds, not of methods
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """One result to be made: its jobs, one per baseline and side."""
+
+    jobs: list[Job]
+    units: list[Units]
+
+
+class Explainer:
+    """A model and choices, used for many texts: `Explainer(model, method="ig")(texts)`.
+
+    See `pl.explain` for what the choices mean. Nothing of a result is kept here, and nothing on the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        method: str | None = None,
+        target: Any = None,
+        baseline: Any = None,
+        layer: int | None = None,
+        unit: Any = "token",
+        score: str | None = None,
+        tolerance: float = 1e-3,
+        n_steps: int | None = None,
+        rule: str | None = None,
+        truncation: bool = False,
+        internal_batch_size: int | None = None,
+        memory_budget: int | None = None,
+        max_nodes: int = 512,
+        **options: Any,
+    ) -> None:
+        self.model: TextModel = load(model)
+        self.method = None if method is None else find_method(method)
+        if not (isinstance(tolerance, int | float) and tolerance > 0):
+            raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
+        for name, value in (("n_steps", n_steps), ("internal_batch_size", internal_batch_size), ("max_nodes", max_nodes)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if rule is not None and rule not in RULES:
+            raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
+        self.baseline = baseline
+        self.unit = unit
+        self.layer = layer
+        self.options = options
+        self.limits = Limits(internal_batch_size, memory_budget)
+        self.settings = Settings(float(tolerance), n_steps, rule, max_nodes, options)
+        self.request = Request(
+            target=target, score=score, layer=layer, truncation=truncation, hold=_names(options.get("hold")), options=options
+        )
+
+    def __call__(
+        self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64
+    ) -> Any:
+        """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
+        many = isinstance(text, list)
+        texts = text if many else [text]
+        others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
+        if len(others) != len(texts):
+            raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
+        results = self.run(zip(texts, others, strict=True), total=len(texts), show_progress=show_progress, batch_size=batch_size)
+        for number, result in enumerate(results):
+            if isinstance(result, Exception):
+                if many and isinstance(result, PathlensError):
+                    raise type(result)(f"text {number}: {result}") from result
+                raise result
+        _warn(results)
+        return results if many else results[0]
+
+    def run(
+        self, pairs: Iterable[tuple[Any, Any]], *, total: int | None = None, show_progress: bool = False, batch_size: int = 64
+    ) -> list[Result | Exception]:
+        """Results in order; a text that cannot be explained gives its error in its place, the others go on."""
+        results: list[Result | Exception] = []
+        with _progress(total, show_progress) as tick:
+            chunk: list[tuple[Any, Any]] = []
+            for pair in pairs:
+                chunk.append(pair)
+                if len(chunk) == batch_size:
+                    results += self._chunk(chunk, tick)
+                    chunk = []
+            results += self._chunk(chunk, tick)
+        return results
+
+    def _chunk(self, pairs: Sequence[tuple[Any, Any]], tick: Callable[[Any], None]) -> list[Result | Exception]:
+        started = time.perf_counter()
+        with self.model.quiet():
+            asked = [self._asked(text, text_b) for text, text_b in pairs]
+            jobs = [job for one in asked if isinstance(one, tuple) for job in one[1].jobs]
+            last = {id(one[1].jobs[-1]) for one in asked if isinstance(one, tuple)}
+            run(jobs, self.limits, lambda job: tick(job) if id(job) in last else None)
+        seconds = time.perf_counter() - started
+        return [self._result(one, seconds / len(pairs)) for one in asked]
+
+    def _asked(self, text: Any, text_b: Any) -> tuple[Method, _Asked] | Exception:
+        try:
+            method = self._method(text_b)
+            cases = self._cases(method, text, text_b)
+            groups = [self._units(case) for case in cases]
+            jobs = [
+                Job(case, moving_of(case, own)[0], work(case, own, method, self.settings))
+                for case, own in zip(cases, groups, strict=True)
+            ]
+            return method, _Asked(jobs, groups)
+        except PathlensError as error:
+            return error
+
+    def _method(self, text_b: Any) -> Method:
+        if self.method is not None:
+            method = self.method
+        elif self.model.two_texts_are_a_pair() and text_b is not None:
+            method = find_method("ij")
+        else:
+            method = find_method("ig")
+        if method.sides == 2 and not self.model.two_texts_are_a_pair():
+            raise InputError(
+                f"method={method.name!r} compares the vectors of two texts, and {self.model.name!r} is a {self.model.kind} "
+                "model; use a sentence encoder, or method='ig' with both texts as one input"
+            )
+        if method.sides == 2 and text_b is None:
+            raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
+        unknown = [name for name in self.options if name not in (*method.options, *EVERYONES_OPTIONS)]
+        if unknown:
+            raise InputError(
+                f"{', '.join(unknown)}: not an option of {method.name}; it takes "
+                f"{', '.join(method.options) or 'no options of its own'} besides everyone's"
+            )
+        return method
+
+    def _cases(self, method: Method, text: Any, text_b: Any) -> list[Case]:
+        request = replace(self.request, vector=method.vector, block=self.options.get("block"))
+        many = isinstance(self.baseline, list) or _is_sample(self.baseline, self.model)
+        choices = list(self.baseline) if many else [self.baseline]
+        if not choices:
+            raise InputError("the list of baselines is empty; give at least one")
+        if method.sides == 2:
+            if many:
+                raise InputError(f"method={method.name!r} takes one baseline, not a list")
+            sides = self.baseline if isinstance(self.baseline, tuple) else (self.baseline, self.baseline)
+            return [
+                self.model.case(each, request=replace(request, baseline=side))
+                for each, side in zip((text, text_b), sides, strict=True)
+            ]
+        if many and method.finish != "tokens":
+            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig and sig")
+        cases = [self.model.case(text, text_b, request=replace(request, baseline=choices[0]))]
+        if callable(self.request.target) or request.vector:
+            fixed = request
+        else:
+            fixed = request
+        return cases + [self.model.case(text, text_b, request=replace(fixed, baseline=each)) for each in choices[1:]]
+
+    def _units(self, case: Case) -> Units:
+        if case.sources:
+            if self.unit != "token":
+                raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
+            return _own_units(case)
+        if not case.texts:
+            if self.unit != "token":
+                raise InputError("a tabular model has features, not words; unit must be 'token'")
+            return _own_units(case)
+        return units(self.unit, case.tokens, case.offsets, case.segments, case.texts)
+
+    def _result(self, asked: tuple[Method, _Asked] | Exception, seconds: float) -> Result | Exception:
+        if isinstance(asked, Exception):
+            return asked
+        method, one = asked
+        failed = next((job.error for job in one.jobs if job.error is not None), None)
+        if failed is not None:
+            return failed
+        parts = [Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)]
+        try:
+            return finish(Order(method, self.settings, self._meta(method, seconds)), parts)
+        except PathlensError as error:
+            return error
+
+    def _meta(self, method: Method, seconds: float) -> dict[str, Any]:
+        import torch
+        import transformers
+
+        from pathlens import __version__
+
+        rule = self.settings.rule or ("differences" if method.telescopes and not self.options.get("coordinates") else method.rule)
+        known = {name: value for name, value in self.options.items() if isinstance(value, str | int | float | bool)}
+        context = {"context": self.options.get("context", "full")} if method.name == "sig" else {}
+        return {
+            "model": self.model.name,
+            "kind": self.model.kind,
+            "layer": self.layer or 0,
+            "unit": self.unit if isinstance(self.unit, str) else "spans",
+            "rule": rule if self.settings.n_steps is None else f"{'gauss' if rule == 'adaptive' else rule}, {self.settings.n_steps}",
+            **known,
+            **context,
+            "seconds": seconds,
+            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
+        }
+
+
+def explain(
+    model: Any,
+    text: Any,
+    text_b: Any = None,
+    *,
+    show_progress: bool = False,
+    batch_size: int = 64,
+    **choices: Any,
+) -> Any:
+    """Why did the model say that? Signed scores that add up to the output's change, with a certificate.
+
+    model: a folder or hub id, (model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, a plain
+        nn.Module with tensors, or a built-in name ("minilm", "sentiment").
+    text, text_b: one text or a pair; lists give a list of results.
+    method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`.
+    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output.
+    baseline: "mask" (default where there is one), "pad", "unk", "eos", "zero", "mean", a text, a tensor, or a
+        list of these (expected gradients).
+    layer: 0 word embeddings (default), k the states that enter block k.
+    unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}.
+    score: "logit" (default), "logprob", "prob".
+    tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
+    n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
+        "right", "split" (forward passes alone).
+    truncation, internal_batch_size, memory_budget, max_nodes, and the method's own options by name.
+    """
+    return Explainer(model, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
+
+
+def _names(hold: Any) -> tuple[str, ...]:
+    return (hold,) if isinstance(hold, str) else tuple(hold or ())
+
+
+def _is_sample(baseline: Any, model: TextModel) -> bool:
+    """A table's background sample (N, F) is a list of baselines."""
+    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == 2
+
+
+def _own_units(case: Case) -> Units:
+    count = len(case)
+    return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(count, dtype=bool))
+
+
+def _warn(results: Sequence[Result]) -> None:
+    loose = [result for result in results if not result.certificate.converged]
+    if not loose:
+        return
+    worst = max(loose, key=lambda result: result.certificate.relative_gap)
+    cert = worst.certificate
+    many = f"{len(loose)} of {len(results)} results have" if len(results) > 1 else "the result has"
+    largest = max(cert.error_estimate, default=0.0)
+    warnings.warn(
+        f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
+        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, another baseline (baseline='pad' or 'mean'), "
+        "score='logprob', a deeper layer (layer=1), a looser tolerance, or rule='split'.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+class _progress:
+    """A bar over texts, or nothing."""
+
+    def __init__(self, total: int | None, show: bool) -> None:
+        self.total, self.show = total, show
+
+    def __enter__(self) -> Callable[[Any], None]:
+        if not self.show:
+            return lambda job: None
+        from tqdm.auto import tqdm
+
+        self.bar = tqdm(total=self.total, unit="text")
+        return lambda job: self.bar.update(1)
+
+    def __exit__(self, *_: object) -> None:
+        if self.show:
+            self.bar.close()

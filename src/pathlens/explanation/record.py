@@ -1,0 +1,253 @@
+"""The frozen results. Plain numpy and strings: a saved one opens on a machine without the model.
+
+Scores are signed sums over a token's coordinates; nothing is normalised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pathlens.explanation import reduce
+from pathlens.types import Certificate, Span
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """What every result has: how it was made, what it explains, and whether it adds up.
+
+    `meta` holds what a reader of a saved result wants to know: model, text, baseline, layer, unit, score,
+    notes (a list of sentences: truncation, what was held, what was filled), versions.
+    """
+
+    method: str
+    target: str
+    certificate: Certificate
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain Python values (what `save` writes)."""
+        from pathlens.explanation.store import to_dict
+
+        return to_dict(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON; results with large arrays put them in a safetensors file beside it."""
+        from pathlens.explanation.store import save
+
+        return save(self, path)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per token, pair of tokens or phrase."""
+        from pathlens.explanation.store import to_dataframe
+
+        return to_dataframe(self, list(self.rows()))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One plain dictionary per token, pair of tokens or phrase."""
+        raise TypeError(f"{type(self).__name__} has no rows")
+
+    def show(self, **options: Any) -> None:
+        """Draw in the terminal."""
+        from pathlens.draw import terminal
+
+        terminal.show(self, **options)
+
+    def to_html(self, path: str | Path | None = None, **options: Any) -> str:
+        """A self-contained page (also written to `path`, when given)."""
+        from pathlens.draw import html
+
+        return html.page(self, path, **options)
+
+    def to_png(self, path: str | Path, **options: Any) -> Path:
+        """A picture; a path ending in .svg gives SVG."""
+        from pathlens.draw import figure
+
+        return figure.save(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        from pathlens.draw import html
+
+        return html.fragment(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation(Result):
+    """One signed score per unit of one text (or of a pair read as one input)."""
+
+    tokens: tuple[str, ...]  # readable text of each unit, special tokens included
+    offsets: tuple[Span, ...]  # characters of the text (of `segments`' text); (0, 0) for special tokens
+    scores: np.ndarray  # (U,) float64
+    special: tuple[bool, ...] = ()  # added by the tokenizer, not part of the text
+    segments: tuple[int, ...] = ()  # 0: first text, 1: second text, -1: special
+    coordinates: np.ndarray | None = None  # (S, d) before summing, on request
+    standard_error: np.ndarray | None = None  # (U,) over a sample of baselines
+    path: Any = None  # what the path says about itself, for paths through words
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for i, token in enumerate(self.tokens):
+            start, end = self.offsets[i]
+            yield {"token": token, "start": start, "end": end, "score": float(self.scores[i])}
+
+    def top(self, k: int = 5) -> list[tuple[str, float]]:
+        """The k units with the largest |score|, largest first."""
+        order = np.argsort(-np.abs(self.scores), kind="stable")[:k]
+        return [(self.tokens[i], float(self.scores[i])) for i in order]
+
+    def words(self) -> Explanation:
+        """The same, by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
+        return reduce.words(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VectorExplanation(Result):
+    """One vector per (output position, unit): Σ over units of `vectors` is the change of the output."""
+
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    vectors: np.ndarray  # (out, U, d)
+    outputs: tuple[str, ...] = ()  # names of the output positions
+    sources: tuple[str, ...] = ()  # which input of the block each unit belongs to
+    special: tuple[bool, ...] = ()
+    segments: tuple[int, ...] = ()
+    f_input: np.ndarray | None = None  # (out, d) the output at the text
+    f_baseline: np.ndarray | None = None  # (out, d) the output at the baseline
+    path: Any = None
+
+    @property
+    def norms(self) -> np.ndarray:
+        """(out, U): the length of each contribution."""
+        return np.linalg.norm(self.vectors, axis=-1)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        norms = self.norms
+        for j, output in enumerate(self.outputs or map(str, range(len(self.vectors)))):
+            for i, token in enumerate(self.tokens):
+                source = self.sources[i] if self.sources else ""
+                row = {"output": output, "token": token, "source": source, "norm": float(norms[j, i])}
+                yield {**row, "output_index": j, "token_index": i}
+
+    def top(self, k: int = 5) -> list[tuple[str, str, float]]:
+        """The k longest contributions: (output, token, norm)."""
+        norms = self.norms
+        names = self.outputs or tuple(map(str, range(len(self.vectors))))
+        order = np.argsort(-norms, axis=None, kind="stable")[:k]
+        return [(names[o // norms.shape[1]], self.tokens[o % norms.shape[1]], float(norms.flat[o])) for o in order]
+
+    def words(self) -> VectorExplanation:
+        """The same, by word: the sum of each word's vectors."""
+        return reduce.words(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairExplanation(Result):
+    """Token × token for two texts; index 0 of `full_matrix` is the reference, and it sums to `similarity`."""
+
+    tokens_a: tuple[str, ...]
+    tokens_b: tuple[str, ...]
+    offsets_a: tuple[Span, ...]
+    offsets_b: tuple[Span, ...]
+    full_matrix: np.ndarray  # (S_a + 1, S_b + 1)
+    similarity: float
+    special_a: tuple[bool, ...] = ()
+    special_b: tuple[bool, ...] = ()
+    coordinates: np.ndarray | None = None  # (S_a, d, S_b, d) before summing, on request
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """(S_a, S_b): the pairs of tokens alone."""
+        return self.full_matrix[1:, 1:]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        names_a, names_b = ("(reference)", *self.tokens_a), ("(reference)", *self.tokens_b)
+        for i, a in enumerate(names_a):
+            for j, b in enumerate(names_b):
+                row = {"token_a": a, "token_b": b, "index_a": i - 1, "index_b": j - 1}
+                yield {**row, "score": float(self.full_matrix[i, j])}
+
+    def top(self, k: int = 5) -> list[tuple[str, str, float]]:
+        """The k pairs of tokens with the largest |score|."""
+        matrix = self.matrix
+        order = np.argsort(-np.abs(matrix), axis=None, kind="stable")[:k]
+        width = matrix.shape[1]
+        return [(self.tokens_a[o // width], self.tokens_b[o % width], float(matrix.flat[o])) for o in order]
+
+    def words(self) -> PairExplanation:
+        """The same, by word: the sum of each word's tokens, on both sides."""
+        return reduce.words(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interactions(Result):
+    """Token × token inside one text: row i sums to IG's score of token i, everything to the output's change."""
+
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    matrix: np.ndarray  # (U, U)
+    scores: np.ndarray  # (U,) IG, computed on its own
+    special: tuple[bool, ...] = ()
+    segments: tuple[int, ...] = ()
+    standard_error: np.ndarray | None = None
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for i, a in enumerate(self.tokens):
+            for j, b in enumerate(self.tokens):
+                row = {"token": a, "other": b, "index": i, "other_index": j}
+                yield {**row, "score": float(self.matrix[i, j])}
+
+    def top(self, k: int = 5) -> list[tuple[str, str, float]]:
+        """The k pairs (i < j) with the largest |interaction|; Γ_ij and Γ_ji are the two halves, summed here."""
+        first, second = np.triu_indices(len(self.tokens), 1)
+        both = self.matrix[first, second] + self.matrix[second, first]
+        order = np.argsort(-np.abs(both), kind="stable")[:k]
+        return [(self.tokens[first[o]], self.tokens[second[o]], float(both[o])) for o in order]
+
+    def words(self) -> Interactions:
+        """The same, by word: the sum over the tokens of both words."""
+        return reduce.words(self)
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """One node of a phrase tree."""
+
+    span: Span  # characters
+    text: str
+    value: float  # v(G), between 0 and 1
+    dividend: float  # d(G), ≥ 0
+    signed: float  # IDG(G) with its sign: the integral along the phrase's own unit direction
+    children: tuple[int, ...] = ()  # indices into `PhraseTree.nodes`
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PhraseTree(Result):
+    """Values of phrases over a tree; `nodes[0]` is the whole text, with value 1."""
+
+    nodes: tuple[Phrase, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    scores: np.ndarray  # (S,) the IG run everything was read from
+    special: tuple[bool, ...] = ()
+    tree: str = ""  # where the tree came from
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for node in self.nodes:
+            row = {"text": node.text, "start": node.span[0], "end": node.span[1], "label": node.label}
+            yield {**row, "value": node.value, "dividend": node.dividend, "signed": node.signed}
+
+    def top(self, k: int = 5) -> list[tuple[str, float]]:
+        """The k phrases with the largest dividend, with the sign of their integral."""
+        order = sorted(self.nodes, key=lambda node: -node.dividend)[:k]
+        return [(node.text, float(np.copysign(node.dividend, node.signed))) for node in order]
+
+    def words(self) -> PhraseTree:
+        """Itself: its leaves are words already."""
+        return self

@@ -1,0 +1,68 @@
+"""From tokens to words, and other sums of a finished result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pathlens.errors import InputError
+
+
+def words(result: Any) -> Any:
+    """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
+    from pathlens.explanation import record
+    from pathlens.text.groups import units
+
+    if result.method == "sig" and result.meta.get("context", "full") == "full":
+        raise InputError(
+            "SIG's score of a word is not the sum of its tokens' (the word moves as one); run again with unit='word'"
+        )
+    texts = list(result.meta.get("texts", []))
+    if isinstance(result, record.PairExplanation):
+        return _pair(result, texts, units)
+    groups = units("word", result.tokens, result.offsets, result.segments, texts)
+    sums = groups.members.astype(float)
+    common: dict[str, Any] = {
+        "tokens": groups.names,
+        "offsets": groups.offsets,
+        "special": groups.special,
+        "segments": groups.segments,
+        "meta": {**result.meta, "unit": "word"},
+    }
+    errors = result.certificate.error_estimate
+    if len(errors) == sums.shape[1]:
+        common["certificate"] = replace(result.certificate, error_estimate=tuple((sums @ np.array(errors)).tolist()))
+    if isinstance(result, record.Explanation):
+        return replace(result, scores=sums @ result.scores, standard_error=None, **common)
+    if isinstance(result, record.Interactions):
+        return replace(
+            result, scores=sums @ result.scores, matrix=sums @ result.matrix @ sums.T, standard_error=None, **common
+        )
+    return replace(result, vectors=np.einsum("us,osd->oud", sums, result.vectors), **common)
+
+
+def _pair(result: Any, texts: list[str], units: Any) -> Any:
+    sides = []
+    for text, names, offsets, special in (
+        (texts[0], result.tokens_a, result.offsets_a, result.special_a),
+        (texts[1], result.tokens_b, result.offsets_b, result.special_b),
+    ):
+        sides.append(units("word", names, offsets, [-1 if s else 0 for s in special], [text]))
+    a, b = sides
+    left = np.pad(a.members.astype(float), ((1, 0), (1, 0)))
+    right = np.pad(b.members.astype(float), ((1, 0), (1, 0)))
+    left[0, 0] = right[0, 0] = 1.0  # the reference stays itself
+    return replace(
+        result,
+        tokens_a=a.names,
+        tokens_b=b.names,
+        offsets_a=a.offsets,
+        offsets_b=b.offsets,
+        special_a=a.special,
+        special_b=b.special,
+        full_matrix=left @ result.full_matrix @ right.T,
+        coordinates=None,
+        meta={**result.meta, "unit": "word"},
+    )

@@ -1,0 +1,147 @@
+"""Results on disk: JSON with a schema version; large arrays in a safetensors file beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathlens.errors import MissingError, StoreError
+from pathlens.explanation import record
+from pathlens.types import Certificate
+
+SCHEMA = 1  # raised when a reader of the old files would misread the new ones
+LARGE = 20_000  # numbers; larger arrays go beside the JSON
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        record.Explanation,
+        record.VectorExplanation,
+        record.PairExplanation,
+        record.Interactions,
+        record.PhraseTree,
+    )
+}
+
+
+def to_dict(result: record.Result) -> dict[str, Any]:
+    """Plain Python values, arrays as nested lists."""
+    return {"pathlens": SCHEMA, "kind": type(result).__name__, **_plain_fields(result, {})}
+
+
+def save(result: record.Result, path: str | Path) -> Path:
+    """Write `path` (JSON), and `path` with .safetensors for arrays of more than 20 000 numbers."""
+    path = Path(path)
+    beside = path.with_suffix(".safetensors")
+    arrays: dict[str, np.ndarray] = {}
+    body = {"pathlens": SCHEMA, "kind": type(result).__name__, **_plain_fields(result, arrays, limit=LARGE)}
+    try:
+        if arrays:
+            from safetensors.numpy import save_file
+
+            body["arrays"] = beside.name
+            save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, beside)
+        path.write_text(json.dumps(body, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    except ValueError as error:
+        raise StoreError(f"the result cannot be written as JSON: {error}") from error
+    except OSError as error:
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    return path
+
+
+def load(path: str | Path) -> Any:
+    """The result that `save` wrote."""
+    path = Path(path)
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StoreError(f"{str(path)!r} is not a saved result: it is not JSON ({error})") from error
+    return from_dict(body, folder=path.parent, source=str(path))
+
+
+def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> Any:
+    if not isinstance(body, dict) or "pathlens" not in body or body.get("kind") not in KINDS:
+        raise StoreError(f"{source} is not a saved pathlens result (no field 'pathlens', or an unknown kind)")
+    if body["pathlens"] > SCHEMA:
+        raise StoreError(
+            f"{source} was written by a newer pathlens (schema {body['pathlens']}, this one reads {SCHEMA}); upgrade pathlens"
+        )
+    arrays = {}
+    if "arrays" in body:
+        from safetensors.numpy import load_file
+
+        beside = (folder or Path()) / Path(body["arrays"]).name
+        if not beside.exists():
+            raise StoreError(f"{source} keeps its arrays in {beside.name!r}, which is missing beside it")
+        arrays = load_file(beside)
+    kind = KINDS[body["kind"]]
+    try:
+        return kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
+    except (TypeError, KeyError) as error:
+        raise StoreError(f"{source} is damaged: {error}") from error
+
+
+ARRAYS = frozenset(
+    "scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split()
+)
+
+
+def _plain_fields(result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None) -> dict[str, Any]:
+    body = {}
+    for f in fields(result):
+        value = getattr(result, f.name)
+        if isinstance(value, np.ndarray) and limit is not None and value.size > limit:
+            arrays[f.name] = value
+            body[f.name] = {"array": f.name}
+        else:
+            body[f.name] = plain(value)
+    return body
+
+
+def plain(value: Any) -> Any:
+    """Anything a result holds, as JSON-ready values."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "to_dict") and not isinstance(value, record.Result):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(value, dict) and "array" in value and name in ARRAYS:
+        return arrays[value["array"]]
+    if name == "certificate":
+        return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+    if name == "nodes":
+        return tuple(
+            record.Phrase(**{**node, "span": tuple(node["span"]), "children": tuple(node["children"])}) for node in value
+        )
+    if name in ARRAYS:
+        return None if value is None else np.array(value, dtype=float)
+    if name.startswith("offsets"):
+        return tuple((start, end) for start, end in value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def to_dataframe(result: record.Result, rows: list[dict[str, Any]]) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingError('data frames need pandas: pip install "pathlens[frame]"') from error
+    frame = pandas.DataFrame(rows)
+    frame.attrs = {"method": result.method, "target": result.target}
+    return frame

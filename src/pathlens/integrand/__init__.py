@@ -1,0 +1,12 @@
+"""Room 4: what is taken at a point.
+
+An integrand is a function of one `Batch` that gives one value per row and unit: (B, U, …). It sees plain
+tensors and a plain `score`; which derivative it needs, and with which kernels, is its own business.
+"""
+
+from pathlens.integrand.batch import Batch, Integrand
+from pathlens.integrand.difference import Value
+from pathlens.integrand.directional import Directional
+from pathlens.integrand.gradient import Coordinates, Gradient
+
+__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Integrand", "Value"]

@@ -1,0 +1,161 @@
+"""The adaptive driver: a nested rule on each leg, refined only where and as far as it is needed.
+
+Each interval of a leg carries the nested family (… 7, 15, 31, 63 nodes; going up reuses every value). Where
+going up stops helping, because of a kink or a feature narrower than the nodes, the interval is halved instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pathlens.integrand import Integrand
+from pathlens.integrate.drive import Ask, Drive, Goal, Integral, covering, size
+from pathlens.quadrature import nested
+from pathlens.types import Points, Route
+
+LEVELS = 6  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
+ONE_LEG_START = 3  # 15 nodes: fewer never settle a transformer to 1e-3 (benchmarks/rules.py)
+HALF_START = 2  # 7 nodes on each half
+SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
+STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
+LEAST_RATE = 0.1  # never trust a step up to have won more than one digit beyond what was seen
+
+
+@dataclass(eq=False)
+class Interval:
+    """Part of a leg, with running sums for every level of the family."""
+
+    leg: int
+    low: float
+    high: float
+    level: int
+    halved: bool = False
+    sums: Tensor | None = None  # (LEVELS, U, …)
+
+    @property
+    def value(self) -> Tensor:
+        return self.sums[self.level]
+
+    def change(self, level: int) -> Tensor:
+        """|I_level − I_below| of each unit."""
+        below = self.sums[level - 1] if level > 0 else torch.zeros_like(self.sums[0])
+        return size(self.sums[level] - below)
+
+    @property
+    def rate(self) -> float:
+        """How much of the last change but one was left in the last change."""
+        if self.level < 2:
+            return 1.0
+        before = float(self.change(self.level - 1).max())
+        return float(self.change(self.level).max()) / before if before > 0 else 0.0
+
+    @property
+    def error(self) -> Tensor:
+        """Estimate: the last change, times the rate at which changes shrink (at most one digit is believed)."""
+        return self.change(self.level) * min(1.0, max(LEAST_RATE, self.rate))
+
+    def new_nodes(self, first: int) -> int:
+        return sum(len(nested.new_nodes(level)) for level in range(first, self.level + 1))
+
+
+@cache
+def _weights(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes new at levels first … last, and their weight at every level of the family (LEVELS, n)."""
+    t = np.concatenate([nested.new_nodes(level) for level in range(first, last + 1)])
+    skip = sum(len(nested.new_nodes(level)) for level in range(first))
+    rows = np.zeros((LEVELS, len(t)))
+    for level in range(LEVELS):
+        own = nested.weights(level)[skip : skip + len(t)]
+        rows[level, : len(own)] = own
+    return t, rows
+
+
+def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
+    """Refine until the gap and every unit's estimate are under the bound, or the ceiling is reached."""
+    intervals = _first_intervals(route)
+    work = [(each, 0) for each in intervals]
+    spent, history = 0, []
+    ceiling = max(goal.ceiling, 3 * len(intervals))
+    while True:
+        spent += yield from _evaluate(route, integrand, work)
+        value = torch.stack([each.value for each in intervals]).sum(0)
+        gap = goal.gap(value)
+        error = torch.stack([each.error for each in intervals]).sum(0)
+        history.append((spent, gap, float(error.max())))
+        if max(gap, float(error.max())) <= goal.bound:
+            break
+        intervals, work = _refine(intervals, goal.bound, ceiling - spent)
+        if not work:
+            break
+    return Integral(value, covering(error, gap), spent, tuple(history))
+
+
+def _first_intervals(route: Route) -> list[Interval]:
+    """One interval per leg that moves; a long leg of many starts with more nodes than a short one."""
+    legs = len(route.legs)
+    if legs == 1:
+        return [Interval(0, 0.0, 1.0, ONE_LEG_START)]
+    share = route.length.numpy() * legs
+    starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, HALF_START)
+    return [Interval(leg, 0.0, 1.0, int(starts[leg])) for leg in range(legs) if share[leg] > 0] or [
+        Interval(0, 0.0, 1.0, 1)
+    ]
+
+
+def _evaluate(
+    route: Route, integrand: Integrand, work: list[tuple[Interval, int]]
+) -> Generator[Ask, Tensor, int]:
+    """Fill in the sums of every interval at work, from its first missing level on; all in one request."""
+    legs, places, weights = [], [], []
+    for number, (interval, first) in enumerate(work):
+        t, rows = _weights(first, interval.level)
+        width = interval.high - interval.low
+        legs.append(np.full(len(t), interval.leg))
+        places.append(interval.low + width * t)
+        block = np.zeros((len(work) * LEVELS, len(t)))
+        block[number * LEVELS : (number + 1) * LEVELS] = rows * width
+        weights.append(block)
+    points = Points(route, np.concatenate(legs), np.concatenate(places), np.concatenate(weights, axis=1))
+    sums = yield Ask(points, integrand)
+    for (interval, first), own in zip(work, sums.reshape(len(work), LEVELS, *sums.shape[1:]), strict=True):
+        interval.sums = own if first == 0 else interval.sums + own
+    return len(points)
+
+
+def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
+    """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
+    order = sorted(intervals, key=lambda each: -float(each.error.max()))
+    rest = sum(float(each.error.max()) for each in order)
+    keep, work = [], []
+    for number, interval in enumerate(order):
+        worst = float(interval.error.max())
+        if rest <= bound / 2 and number > 0:
+            keep.append(interval)
+            continue
+        sure = interval.level < (SURE - 1 if interval.halved else SURE)
+        if interval.level + 1 < LEVELS and (sure or interval.rate < STALLED):
+            cost = len(nested.new_nodes(interval.level + 1))
+            if cost <= left:
+                interval.level += 1
+                work.append((interval, interval.level))
+                left -= cost
+        else:
+            middle = (interval.low + interval.high) / 2
+            cost = 2 * nested.COUNTS[HALF_START]
+            if cost <= left:
+                for low, high in ((interval.low, middle), (middle, interval.high)):
+                    half = Interval(interval.leg, low, high, HALF_START, halved=True)
+                    keep.append(half)
+                    work.append((half, 0))
+                left -= cost
+                rest -= worst
+                continue
+        keep.append(interval)
+        rest -= worst
+    return keep, work

@@ -1,0 +1,149 @@
+"""Where to look next: one generator per text.
+
+A driver yields `Ask`s (points and how to sum them) and is sent the sums; it ends with an `Integral`. It never
+sees a model, so many texts at different stages share the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pathlens.integrand import Integrand, Value
+from pathlens.quadrature import allocate, coarse, rule
+from pathlens.types import Nodes, Points, Route
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Evaluate the integrand at the points and give back the weighted sums, (sums, U, …)."""
+
+    points: Points
+    integrand: Integrand
+
+
+CHUNK = 4096  # corners of a staircase asked for at once
+Drive = Generator[Ask, Tensor, "Integral"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When to stop: every error estimate, and the gap, under `bound`; never more than `ceiling` nodes."""
+
+    bound: float
+    gap: Callable[[Tensor], float]  # value (U, …) -> how far it is from what it should sum to
+    ceiling: int = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """What a driver found: a value per unit and how far it may be off."""
+
+    value: Tensor  # (U, …)
+    error: Tensor  # (U,)
+    nodes: int
+    history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
+    extra: dict[str, Tensor] = field(default_factory=dict)
+
+
+def size(value: Tensor) -> Tensor:
+    """|value| of each unit: the length of its vector, or the absolute number."""
+    return value.abs() if value.ndim == 1 else value.flatten(1).norm(dim=1)
+
+
+def covering(error: Tensor, gap: float) -> Tensor:
+    """Estimates that at least cover the gap that is known to be there."""
+    total = float(error.sum())
+    if total >= gap:
+        return error
+    return error * (gap / total) if total > 0 else torch.full_like(error, gap / len(error))
+
+
+def place(route: Route, nodes: list[Nodes], extra: list[np.ndarray] | None = None) -> Points:
+    """One rule per leg → points on the whole route; each leg's weights as they are (a leg's step is its own)."""
+    leg = np.repeat(np.arange(len(nodes)), [len(n) for n in nodes])
+    rows = [np.concatenate([n.weight for n in nodes])]
+    if extra is not None:
+        rows.append(np.concatenate(extra))
+    return Points(route, leg, np.concatenate([n.t for n in nodes]), np.stack(rows))
+
+
+def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, per_leg: bool = False) -> Drive:
+    """A rule with a given number of nodes, shared among the legs by length (or that many on each leg).
+
+    The error estimate comes from a coarser rule on the same nodes: no further passes, and cautious.
+    """
+    legs = len(route.legs)
+    counts = np.full(legs, n) if per_leg else allocate(n, route.length.numpy())
+    nodes = [rule(name)(int(count)) for count in counts]
+    sums = yield Ask(place(route, nodes, [coarse(each, name) for each in nodes]), integrand)
+    gap = goal.gap(sums[0])
+    error = covering(size(sums[0] - sums[1]), gap)
+    total = int(counts.sum())
+    return Integral(sums[0], error, total, ((total, gap, float(error.max())),))
+
+
+def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first: int = 8) -> Drive:
+    """Any rule, twice the nodes until two runs agree. Estimate: what the last doubling changed."""
+    legs = len(route.legs)
+    n, spent, before, history = max(first, legs), 0, None, []
+    while True:
+        counts = allocate(n, route.length.numpy())
+        (value,) = yield Ask(place(route, [rule(name)(int(count)) for count in counts]), integrand)
+        spent += int(counts.sum())
+        gap = goal.gap(value)
+        error = covering(size(value if before is None else value - before), gap)
+        history.append((int(counts.sum()), gap, float(error.max())))
+        if max(gap, float(error.max())) <= goal.bound or 2 * n > max(goal.ceiling, legs):
+            return Integral(value, error, spent, tuple(history))
+        n, before = 2 * n, value
+
+
+def differences(route: Route, units: int) -> Drive:
+    """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error."""
+    value = yield from _shares(route, units)
+    return Integral(value, torch.zeros(units, dtype=torch.float64), route.corners)
+
+
+def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
+    """Split-step: finer and finer staircases (or just `cells`, after half as many for the estimate).
+
+    The sum is exact at every fineness, so only the shares can be off: the estimate is what the last halving moved.
+    """
+    m, spent, before, history = max(1, (cells or 2) // 2), 0, None, []
+    while True:
+        route = make(m)
+        value = yield from _shares(route, units)
+        spent += route.corners
+        gap = goal.gap(value)
+        error = size(value if before is None else value - before)
+        history.append((spent, gap, float(error.max())))
+        small = before is not None and max(float(error.max()), gap) <= goal.bound
+        finished = m == cells if cells is not None else small or 2 * m > goal.ceiling // 2
+        if finished:
+            return Integral(value, error, spent, tuple(history))
+        m, before = (cells if cells is not None else 2 * m), value
+
+
+def _shares(route: Route, units: int) -> Generator[Ask, Tensor, Tensor]:
+    """Σ over each unit's legs of F(reached) − F(left), corner by corner: no more than CHUNK corners at once."""
+    leaves, reaches = route.legs[:, 0].numpy(), route.legs[:, 1].numpy()
+    owner, order = route.owner.numpy(), np.arange(len(route.legs))
+    leg, t = np.zeros(route.corners, dtype=int), np.zeros(route.corners)
+    leg[reaches], t[reaches] = order, 1.0
+    leg[leaves], t[leaves] = order, 0.0
+    total: Tensor | None = None
+    for first in range(0, route.corners, CHUNK):
+        last = min(first + CHUNK, route.corners)
+        weight = np.zeros((units, last - first))
+        for ends, sign in ((reaches, 1.0), (leaves, -1.0)):
+            inside = (ends >= first) & (ends < last)
+            np.add.at(weight, (owner[inside], ends[inside] - first), sign)
+        part = yield Ask(Points(route, leg[first:last], t[first:last], weight), Value())
+        total = part.squeeze(1) if total is None else total + part.squeeze(1)
+    assert total is not None
+    return total

@@ -1,0 +1,113 @@
+"""How many rows at once: under a memory budget found by a probe, halved when memory runs out all the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
+BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
+WASTE = 1.25  # a batch may hold at most this much padding
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`rows` fixes the batch (a user's `internal_batch_size`); otherwise the budget decides."""
+
+    rows: int | None = None
+    budget: int | None = None  # bytes a batch may take; None: 2 GiB, or half of what is free if that is less
+
+    def bytes(self, device: torch.device) -> int:
+        if self.budget is not None:
+            return self.budget
+        return min(DEFAULT_BUDGET, free_memory(device) // 2)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be had on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2 * DEFAULT_BUDGET
+
+
+def out_of_memory(error: Exception) -> bool:
+    words = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+    )
+
+
+class Planner:
+    """Cuts a queue of pieces (sorted by length) into batches."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.most: int | None = None  # rows, once memory has run out
+        self.bytes_per_row: dict[Any, int] = {}
+
+    def next_batch(self, queue: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The longest run of pieces that fits; a piece may be split."""
+        first = queue[0]
+        pieces, rows = [], 0
+        for number, piece in enumerate(queue):
+            length = max(len(piece.job.case), 1)
+            if pieces and length > WASTE * len(first.job.case):
+                return pieces, list(queue[number:])
+            room = self.rows_that_fit(piece) - rows
+            if room <= 0:
+                return pieces, list(queue[number:])
+            if len(piece.rows) > room:
+                cut = piece.rows.start + room
+                pieces.append(type(piece)(piece.job, range(piece.rows.start, cut)))
+                rest = type(piece)(piece.job, range(cut, piece.rows.stop))
+                return pieces, [rest, *queue[number + 1 :]]
+            pieces.append(piece)
+            rows += len(piece.rows)
+        return pieces, []
+
+    def rows_that_fit(self, piece: Any) -> int:
+        """Rows of this piece's kind that a batch may hold; at least one."""
+        if self.limits.rows is not None:
+            return max(1, self.limits.rows)
+        case, integrand = piece.job.case, piece.job.ask.integrand
+        alive = integrand.rows_alive(len(piece.job.members))
+        by_budget = self.limits.bytes(case.ends.end.device) / (alive * self._probe(case))
+        rows = by_budget
+        if case.ends.end.device.type == "cpu":
+            rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, alive))
+        if self.most is not None:
+            rows = min(rows, self.most)
+        return max(1, int(rows))
+
+    def halve(self, rows: int) -> None:
+        """Memory ran out with this many rows: never so many again in this run."""
+        self.most = max(1, rows // 2)
+
+    def _probe(self, case: Any) -> int:
+        """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length."""
+        bucket = 1 << (len(case) - 1).bit_length()
+        key = (case.pack, bucket)
+        if key not in self.bytes_per_row:
+            self.bytes_per_row[key] = max(1, _saved_bytes(case) * bucket // len(case))
+        return self.bytes_per_row[key]
+
+
+def _saved_bytes(case: Any) -> int:
+    seen: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        seen[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    position = case.ends.end[None].detach().requires_grad_()
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        case.score(position, [case])
+    return sum(seen.values())

@@ -1,0 +1,104 @@
+"""Choosing anchors: one word per step on the way from the text's word down to the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pathlens.path.monotone import between, gridded, in_cell, monotone
+from pathlens.path.neighbours import NeighbourSearch
+from pathlens.path.settings import Settings
+
+NO_WORD = -1  # the id of a row that is no word of the vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Journeys:
+    """n different ways from a word (or row) to its baseline; a word that comes twice is one journey."""
+
+    end: np.ndarray  # (n, d) float64: w
+    start: np.ndarray  # (n, d) float64: w′
+    end_ids: np.ndarray  # (n,) NO_WORD where the row is no word
+    start_ids: np.ndarray  # (n,)
+    keys: tuple[tuple[str, str], ...]  # (token, baseline), for the cache
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    def some(self, chosen: list[int]) -> Journeys:
+        keys = tuple(self.keys[k] for k in chosen)
+        return Journeys(
+            self.end[chosen], self.start[chosen], self.end_ids[chosen], self.start_ids[chosen], keys
+        )
+
+
+# (step counted from 0, ids (n,) and rows (n, d) of the anchors before) -> candidate ids (n, K), nearest first
+Candidates = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+
+
+def choose(
+    journeys: Journeys, settings: Settings, search: NeighbourSearch, candidates: Candidates
+) -> np.ndarray:
+    """Anchor ids (n, m), from the text's side: at each step the best candidate that is not used up.
+
+    Never the baseline, never a word used before (the text's own word counts as used). Ties go to the nearer
+    candidate, then to the lower id. Without a candidate left, the baseline's id, from there on.
+    """
+    count = len(journeys)
+    used = np.full((count, settings.steps + 1), NO_WORD)
+    used[:, 0] = journeys.end_ids
+    before, ids = journeys.end, journeys.end_ids
+    over = np.zeros(count, dtype=bool)  # journeys that have come to the baseline
+    for step in range(settings.steps):
+        near = candidates(step, ids, before)
+        free = near != journeys.start_ids[:, None]
+        free &= ~(near[:, :, None] == used[:, None, : step + 1]).any(axis=2)
+        cost = np.where(free, _cost(search.rows(near), before, journeys, settings, step), np.inf)
+        best = np.argmin(cost, axis=1)  # the first of equals: candidates come nearest first
+        none = ~free.any(axis=1)
+        over = none if settings.strategy == "grid" else over | none  # the grid's points do not need the last
+        ids = np.where(over, journeys.start_ids, near[np.arange(count), best])
+        before = anchor_rows(journeys, ids, search)
+        used[:, step + 1] = ids
+    return used[:, 1:]
+
+
+def walk(journeys: Journeys, anchors: np.ndarray, settings: Settings, search: NeighbourSearch) -> np.ndarray:
+    """Points (n, m, d) from the text's side: `c⁰ = w, c^t = mono(a^t; w′, c^{t−1})`, or the grid's."""
+    points = np.empty((*anchors.shape, journeys.end.shape[1]))
+    before = journeys.end
+    for step in range(settings.steps):
+        rows = anchor_rows(journeys, anchors[:, step], search)
+        if settings.strategy == "grid":
+            before = gridded(rows, journeys.start, journeys.end, settings.steps - step, settings.steps)
+        else:
+            before = monotone(rows, journeys.start, before, settings.steps)
+        points[:, step] = before
+    return points
+
+
+def anchor_rows(journeys: Journeys, ids: np.ndarray, search: NeighbourSearch) -> np.ndarray:
+    """Rows (n, d) of anchors; the baseline's own row where a journey is over (it may be no word)."""
+    return np.where((ids == journeys.start_ids)[:, None], journeys.start, search.rows(np.maximum(ids, 0)))
+
+
+def _cost(
+    rows: np.ndarray, before: np.ndarray, journeys: Journeys, settings: Settings, step: int
+) -> np.ndarray:
+    """What each candidate (n, K, d) loses; the lowest is chosen.
+
+    greedy: ‖a − mono(a; w′, a^{t−1})‖². maxcount: coordinates not kept. grid: coordinates outside their cell.
+    """
+    start, before = journeys.start[:, None], before[:, None]
+    if settings.strategy == "grid":
+        cell = in_cell(rows, start, journeys.end[:, None], settings.steps - step, settings.steps)
+        return rows.shape[2] - cell.sum(axis=2).astype(np.float64)
+    kept = between(rows, start, before)
+    if settings.strategy == "maxcount":
+        return rows.shape[2] - kept.sum(axis=2).astype(np.float64)
+    lost = rows - (before - (before - start) / settings.steps)
+    lost[kept] = 0.0
+    lost *= lost
+    return lost.sum(axis=2)

@@ -1,0 +1,166 @@
+"""The nearest words of a point: exact in float64, at the cost of a float32 matrix product.
+
+The product only narrows the choice: a row is dropped when even its smallest possible distance, rounding
+counted in full, is larger than the K-th largest possible one. Those that remain are measured in float64 and
+ordered by distance, ties by lower id, so the answer is the definition's and no batch can change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+POINTS_AT_ONCE = 512  # queries that share one pass over the table
+CELLS_AT_ONCE = 2**21  # distances (points × rows) held at once, so that no S·m·V array ever is
+NUMBERS_AT_ONCE = 2**21  # numbers of candidate rows held in float64 at once
+
+
+class NeighbourSearch:
+    """Nearest rows of one embedding table. Holds the table (not a copy, where it can) and its row norms."""
+
+    def __init__(self, table: Tensor) -> None:
+        rows = table.detach().cpu()
+        if rows.dtype not in (torch.float32, torch.float64):
+            rows = rows.float()
+        self.table = rows.contiguous().numpy()  # (V, d)
+        self.square = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square().numpy()  # (V,)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """Rows of the table in float64: (..., d)."""
+        return self.table[ids].astype(np.float64)
+
+    def nearest(self, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, squared distances), both (n, K): the K rows nearest to each point (n, d), nearest first."""
+        ids, square = self.nearest_on_lines(points, points, np.ones(1), count)
+        return ids[:, 0], square[:, 0]
+
+    def nearest_on_lines(
+        self, start: np.ndarray, end: np.ndarray, shares: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for every point `w′ + α(w − w′)` of n lines and m shares α: (n, m, K).
+
+        `‖v − p‖² = ‖v‖² − 2(1 − α) v·w′ − 2α v·w + ‖p‖²`: two products per line serve all its points.
+        """
+        lines, points = len(start), len(shares)
+        ids = np.empty((lines, points, count), dtype=np.int64)
+        square = np.empty((lines, points, count))
+        step = max(1, POINTS_AT_ONCE // points)
+        for low in range(0, lines, step):
+            some = slice(low, low + step)
+            found = self._candidates(start[some], end[some], shares, count)
+            where = start[some, None] + shares[:, None] * (end[some] - start[some])[:, None]
+            near, far = self._ranked(where.reshape(-1, where.shape[-1]), found, count)
+            ids[some] = near.reshape(-1, points, count)
+            square[some] = far.reshape(-1, points, count)
+        return ids, square
+
+    def _candidates(self, start: np.ndarray, end: np.ndarray, shares: np.ndarray, count: int) -> np.ndarray:
+        """(n·m, C) ids, −1 for none: every row that may be among the `count` nearest, and few others."""
+        bases, base_of = np.unique(start, axis=0, return_inverse=True)
+        base_of = base_of.reshape(-1)
+        size = np.square(start).sum(axis=1) + np.square(end).sum(axis=1)
+        shortlist = _Shortlist(np.repeat(size, len(shares)), self.square, count, self._unit())
+        dtype = self.table.dtype
+        turned = np.concatenate([bases, end]).astype(dtype).T
+        alpha = shares.astype(dtype)[:, None]
+        for low, high in _blocks(len(self), len(start) * len(shares), count):
+            product = (self.table[low:high] @ turned).T  # (bases + n, R)
+            at_start, at_end = product[: len(bases)][base_of], product[len(bases) :]
+            level = shortlist.floor[low:high].astype(dtype) - 2 * at_start
+            slope = -2 * (at_end - at_start)
+            shortlist.add((level[:, None] + alpha * slope[:, None]).reshape(-1, high - low), low)
+        return shortlist.ids
+
+    def _unit(self) -> float:
+        """Bound c with |computed − true| ≤ c(‖v‖² + ‖w‖² + ‖w′‖²), twice what error analysis asks for.
+
+        A product of length d in any order errs by at most d·u·‖v‖‖w‖; the few steps after it by 32 u.
+        """
+        return 2 * (self.table.shape[1] + 40) * float(np.finfo(self.table.dtype).eps) / 2
+
+    def _ranked(
+        self, points: np.ndarray, candidates: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The `count` nearest candidates by float64 distance, ties by lower id."""
+        ids = np.empty((len(points), count), dtype=np.int64)
+        square = np.empty((len(points), count))
+        step = max(1, NUMBERS_AT_ONCE // (candidates.shape[1] * points.shape[1]))
+        for low in range(0, len(points), step):
+            near = np.sort(
+                candidates[low : low + step], axis=1
+            )  # by id, so a stable sort keeps lower ids first
+            apart = self.rows(near)
+            apart -= points[low : low + step, None]
+            apart *= apart
+            far = np.where(near < 0, np.inf, apart.sum(axis=2))
+            order = np.argsort(far, axis=1, kind="stable")[:, :count]
+            ids[low : low + step] = np.take_along_axis(near, order, axis=1)
+            square[low : low + step] = np.take_along_axis(far, order, axis=1)
+        return ids, square
+
+
+class _Shortlist:
+    """For each point, the rows seen so far that may still be among its `count` nearest.
+
+    A row's floor is its computed distance less the rounding bound; it stays while its floor is not above
+    `bound`, which at least `count` rows are known to keep. Constants of a point are left out of both.
+    """
+
+    def __init__(self, size: np.ndarray, square: np.ndarray, count: int, unit: float) -> None:
+        self.count, self.unit, self.size, self.square = count, unit, size, square
+        self.floor = (1 - unit) * square  # (V,) ‖v‖² less its share of the rounding bound
+        self.low = np.empty((len(size), 0))
+        self.ids = np.empty((len(size), 0), dtype=np.int64)
+        self.bound = np.full(len(size), np.inf)
+
+    def add(self, low: np.ndarray, first: int) -> None:
+        """Take in the floors (points, R) of rows `first` to `first + R`."""
+        passing = np.flatnonzero(low <= _rounded_up(self.bound, low.dtype)[:, None])
+        point, row = np.divmod(passing, low.shape[1])
+        new = np.bincount(point, minlength=len(low))
+        slot = np.arange(len(point)) - np.repeat(np.cumsum(new) - new, new)
+        more = np.full((len(low), new.max(initial=0)), np.inf)
+        more[point, slot] = low[point, row]
+        ids = np.full(more.shape, -1, dtype=np.int64)
+        ids[point, slot] = row + first
+        self.low = np.concatenate([self.low, more], axis=1)
+        self.ids = np.concatenate([self.ids, ids], axis=1)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Lower the bound to the largest possible distance of the `count` lowest; drop what lies above."""
+        if self.low.shape[1] <= self.count:
+            return
+        first = np.argpartition(self.low, self.count - 1, axis=1)[:, : self.count]
+        low, ids = np.take_along_axis(self.low, first, axis=1), np.take_along_axis(self.ids, first, axis=1)
+        high = low + 2 * self.unit * (self.square[ids] + self.size[:, None])
+        self.bound = np.minimum(self.bound, high.max(axis=1))
+        width = int((self.low <= self.bound[:, None]).sum(axis=1).max())
+        if width < self.low.shape[1]:
+            stay = np.argpartition(self.low, width - 1, axis=1)[:, :width]
+            self.low = np.take_along_axis(self.low, stay, axis=1)
+            self.ids = np.take_along_axis(self.ids, stay, axis=1)
+        gone = self.low > self.bound[:, None]
+        self.ids[gone] = -1
+        self.low[gone] = np.inf
+
+
+def _rounded_up(bound: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The bound in the products' dtype, never below itself."""
+    return np.nextafter(bound.astype(dtype), np.array(np.inf, dtype=dtype))
+
+
+def _blocks(rows: int, points: int, count: int) -> Iterator[tuple[int, int]]:
+    """Blocks of rows, small first: the first gives a bound, so later and larger ones let few rows pass."""
+    largest = max(4 * count, CELLS_AT_ONCE // points, 256)
+    low, size = 0, min(largest, max(2048, 4 * count))
+    while low < rows:
+        high = min(rows, low + size)
+        yield low, high
+        low, size = high, min(largest, 2 * size)

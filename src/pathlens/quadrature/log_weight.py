@@ -1,0 +1,63 @@
+"""Gauss rule for the weight −ln u on [0, 1], which turns the double integral of Integrated Hessians into one.
+
+∫₀¹∫₀¹ f(αβ) dα dβ = ∫₀¹ (−ln u) f(u) du, and the same nodes with weight·u serve −u ln u.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ..types import Nodes
+from .interpolatory import log_moments
+
+
+def log_weight(n: int) -> Nodes:
+    """∫₀¹ (−ln u) f(u) du ≈ Σ w f(t), exact for polynomials to degree 2n − 1; the weights sum to 1.
+
+    With w·t in place of w: ∫₀¹ (−u ln u) f(u) du, exact to degree 2n − 2; those sum to ¼.
+    """
+    t, weight = _nodes_and_weights(n)
+    return Nodes(t.copy(), weight.copy())
+
+
+@cache
+def _nodes_and_weights(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Golub–Welsch: nodes are the eigenvalues of the Jacobi matrix of the recurrence."""
+    diagonal, off = _recurrence(n)
+    matrix = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
+    t, vectors = np.linalg.eigh(matrix)
+    return t, vectors[0] ** 2
+
+
+def _recurrence(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """α_k and √β_k of the polynomials π_k orthonormal under −ln u.
+
+    √β_{k+1} π_{k+1} = (u − α_k) π_k − √β_k π_{k−1}.
+
+    Modified Chebyshev algorithm (Gautschi) from the moments in the shifted-Legendre basis. Both families are
+    kept orthonormal: with monic ones the numbers shrink like 4^(−k) and underflow near k = 500.
+    """
+    count = 2 * n
+    k = np.arange(1, count + 1)
+    step = k / (2 * np.sqrt(4.0 * k**2 - 1))  # u p_l = step_{l+1} p_{l+1} + ½ p_l + step_l p_{l−1}
+    alpha, root_beta = np.empty(n), np.zeros(n)
+    before, row = np.zeros(count), log_moments(count)  # ⟨π_{k−1}, p_l⟩ and ⟨π_k, p_l⟩ for all l
+    for k in range(n):
+        last = count - 1 - k  # entries beyond would need moments that were not given
+        carried = root_beta[k] * before
+        alpha[k] = 0.5 + (step[k] * row[k + 1] - carried[k]) / row[k]
+        if k + 1 == n:
+            break
+        following = np.zeros(count)
+        inner = slice(k + 1, last)
+        following[inner] = (
+            step[k + 1 : last] * row[k + 2 : last + 1]
+            + (0.5 - alpha[k]) * row[inner]
+            + step[k : last - 1] * row[k : last - 1]
+            - carried[inner]
+        )
+        root_beta[k + 1] = np.sqrt(following[k + 1] * step[k] / row[k])
+        before, row = row, following / root_beta[k + 1]
+    return alpha, root_beta[1:]

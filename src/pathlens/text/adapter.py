@@ -1,0 +1,105 @@
+"""The seam between a model and everything else.
+
+A model kind turns a text into a `Case`: tokens, both ends of the path, and a plain function
+`score(points, cases)`. Nothing after this room knows what a tokenizer or a Hugging Face model is.
+
+To add a model kind: subclass `TextModel` (or write any object with `case`), see `toy.py` for the smallest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pathlens.types import Ends, Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a user asked of one text; names as in `pl.explain`."""
+
+    target: Any = None
+    score: str | None = None  # "logit", "logprob" or "prob"; None: the model kind's default
+    baseline: Any = None
+    layer: int | None = None  # None: the word embeddings, or a block's own input
+    truncation: bool = False
+    vector: bool = False  # explain a vector output, not a number
+    block: str | None = None
+    hold: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)  # what only one model kind understands
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Case:
+    """One text, ready to be explained.
+
+    `score(points (B, S, d), cases)` gives (B,) numbers, or (B, out, k) vectors when asked for a vector; row i
+    belongs to `cases[i]`. Cases with equal `pack` may share a batch, shorter ones padded at the end.
+    """
+
+    ends: Ends
+    score: Callable[[Tensor, Sequence[Case]], Tensor]
+    pack: Hashable
+    texts: tuple[str, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
+    target_name: str = ""
+    target: Any = None  # what `score` needs to know of this text
+    context: Mapping[str, Tensor] = field(default_factory=dict)  # (S, …) masks and the like
+    outputs: tuple[str, ...] = ()  # names of the output positions of a vector score
+    sources: tuple[str, ...] = ()  # which input of a block each row belongs to
+    baseline: str = ""
+    notes: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.ends.end.shape[0]
+
+    @property
+    def special(self) -> tuple[bool, ...]:
+        return tuple(segment < 0 for segment in self.segments)
+
+
+class TextModel(ABC):
+    """A model kind. `quiet` is held around all work: evaluation mode, nothing left behind afterwards."""
+
+    kind: str = "model"
+    name: str = "model"
+    default_method: str = "ig"
+
+    @abstractmethod
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        """Prepare one text (or pair)."""
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def two_texts_are_a_pair(self) -> bool:
+        """Do two texts ask for a token × token result by default (a Siamese encoder)?"""
+        return False
+
+
+def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:
+    """The cases' context as (B, length, …) tensors; positions past a case's end are zero."""
+    distinct: dict[int, int] = {}
+    rows = [distinct.setdefault(id(case), len(distinct)) for case in cases]
+    firsts = [cases[rows.index(number)] for number in range(len(distinct))]
+    result = {}
+    for name, value in firsts[0].context.items():
+        stacked = value.new_zeros((len(firsts), length, *value.shape[1:]))
+        for number, case in enumerate(firsts):
+            stacked[number, : len(case)] = case.context[name]
+        result[name] = stacked.expand(len(rows), *stacked.shape[1:]) if len(firsts) == 1 else stacked[torch.tensor(rows)]
+    return result
+
+
+def index_of(cases: Sequence[Case], device: torch.device) -> Tensor:
+    """(B,) the integer targets of the rows."""
+    return torch.tensor([case.target for case in cases], device=device)

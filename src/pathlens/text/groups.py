@@ -1,0 +1,235 @@
+"""Units: which tokens are explained together. Words, sentences and given spans, by characters of the text.
+
+Characters decide, never the tokenizer's marks ("##", "Ġ", "▁"): the same rules then serve every model.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pathlens.errors import InputError
+from pathlens.text.pieces import point_at, sentence_spans, trim, word_spans
+from pathlens.types import Span
+
+Place = tuple[int, int, int]  # (segment, start, end)
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """A partition of a text's tokens, by first token from left to right; special tokens stand alone."""
+
+    names: tuple[str, ...]
+    offsets: tuple[Span, ...]  # characters of the text of `segments`
+    segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
+    special: tuple[bool, ...]
+    members: np.ndarray  # (U, S) bool; every column has exactly one True
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """What is known of the tokens, in one piece."""
+
+    names: Sequence[str]
+    offsets: Sequence[Span]
+    segments: Sequence[int]
+    texts: Sequence[str]
+
+    def __iter__(self):
+        """(segment, start, end) of each token."""
+        for segment, (start, end) in zip(self.segments, self.offsets, strict=True):
+            yield segment, start, end
+
+    def blank(self, segment: int, start: int, end: int) -> bool:
+        return not self.texts[segment][start:end].strip()
+
+
+def units(
+    unit: str | Iterable[Sequence[int]] | Mapping[str, Sequence[int]],
+    tokens: Sequence[str],
+    offsets: Sequence[Span],
+    segments: Sequence[int],
+    texts: Sequence[str],
+) -> Units:
+    """The units of a text: `"token"`, `"word"`, `"sentence"`, character spans, or `{name: (start, end)}`.
+
+    A span is (start, end) in the first text or (segment, start, end). A token that touches several words
+    joins them into one unit (some tokenizers put ". The" in one token). A token that touches several
+    sentences or spans goes where it has most of its characters. Whitespace goes with the following unit,
+    else the preceding. What lies outside the given spans becomes units of its own, one per unbroken run.
+
+    Limits: word borders inside Chinese, Japanese, Thai and kin follow changes of script, a heuristic;
+    for exact words give their spans.
+    """
+    found = _Tokens(tokens, offsets, segments, texts)
+    if not isinstance(unit, str):
+        return _by_given_spans(unit, found)
+    if unit == "token":
+        special = tuple(segment < 0 for segment in segments)
+        spans = tuple((start, end) for start, end in offsets)
+        return Units(tuple(tokens), spans, tuple(segments), special, np.eye(len(tokens), dtype=bool))
+    cuts = {"word": word_spans, "sentence": sentence_spans}
+    if unit not in cuts:
+        raise InputError(
+            f'unit={unit!r} is unknown; use "token", "word", "sentence", a list of character spans, '
+            "or {name: (start, end)}"
+        )
+    places = [(k, start, end) for k, text in enumerate(texts) for start, end in cuts[unit](text)]
+    return _collect(_homes(places, found, join=unit == "word"), places, {}, found)
+
+
+def _by_given_spans(unit: Any, found: _Tokens) -> Units:
+    named = _given(unit, found.texts)
+    places = [place for _, place in named]
+    home = _homes(places, found, join=False)
+    for missing in sorted(set(range(len(places))) - set(home)):
+        segment, start, end = places[missing]
+        raise InputError(
+            f"span {(start, end)} has no token of its own: it is smaller than the token around it, or the "
+            f"text was cut before it; widen the span\n{point_at(found.texts[segment], start, end)}"
+        )
+    return _collect(home, places, {k: name for k, (name, _) in enumerate(named)}, found)
+
+
+def _given(unit: Any, texts: Sequence[str]) -> list[tuple[str, Place]]:
+    """The spans as (name, place), left to right, each checked against the text it points into."""
+    if not isinstance(unit, Iterable):
+        raise InputError(f"unit must be a name, spans or {{name: (start, end)}}, got {unit!r}")
+    pairs = list(unit.items()) if isinstance(unit, Mapping) else [(None, span) for span in unit]
+    if not pairs:
+        raise InputError("unit has no spans; give at least one (start, end), or use unit='token'")
+    placed = sorted(((name, _place(span, texts)) for name, span in pairs), key=lambda pair: pair[1])
+    for (_, before), (_, after) in pairwise(placed):
+        if before[0] == after[0] and after[1] < before[2]:
+            where = point_at(texts[after[0]], after[1], min(before[2], after[2]))
+            raise InputError(
+                f"spans {before[1:]} and {after[1:]} overlap; a token can be in one unit only\n{where}"
+            )
+    return [
+        (texts[place[0]][place[1] : place[2]].strip() if name is None else str(name), place)
+        for name, place in placed
+    ]
+
+
+def _place(span: Sequence[int], texts: Sequence[str]) -> Place:
+    try:
+        numbers = tuple(int(number) for number in span)
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) not in (2, 3):
+        raise InputError(f"a span is (start, end) or (segment, start, end) in characters, got {span!r}")
+    segment, start, end = numbers if len(numbers) == 3 else (0, *numbers)
+    if not 0 <= segment < len(texts):
+        raise InputError(f"span {span!r} points at text {segment}, but there are {len(texts)}, from 0")
+    text = texts[segment]
+    if start < 0 or end > len(text) or start > end:
+        where = point_at(text, start, end)
+        raise InputError(f"span {(start, end)} is not inside the text of {len(text)} characters\n{where}")
+    if not text[start:end].strip():
+        raise InputError(f"span {(start, end)} is empty\n{point_at(text, start, end)}")
+    return segment, start, end
+
+
+def _homes(places: Sequence[Place], found: _Tokens, *, join: bool) -> list[int]:
+    """For each token the index of its place, −1 for none. `join` merges places that share a token."""
+    ends = [(segment, end) for segment, _, end in places]
+    leader = list(range(len(places)))  # place -> the first place it is joined with
+    home = []
+    for token in found:
+        touched = _touched(places, ends, token, found) if token[0] >= 0 else {}
+        home.append(min(touched, key=lambda k: (0 if join else -touched[k], k), default=-1))
+        if join and touched:
+            first = min(leader[k] for k in touched)
+            for k in range(min(touched), max(touched) + 1):
+                leader[k] = first
+    for k in range(len(places)):  # a leader stands before its place, so one sweep follows every chain
+        leader[k] = leader[leader[k]]
+    return [leader[k] if k >= 0 else -1 for k in home]
+
+
+def _touched(
+    places: Sequence[Place], ends: Sequence[tuple[int, int]], token: Place, found: _Tokens
+) -> dict[int, int]:
+    """{place: visible characters shared}; a blank token must lie inside a place to touch it."""
+    segment, start, end = token
+    text, blank = found.texts[segment], found.blank(*token)
+    touched = {}
+    k = bisect_right(ends, (segment, start))  # the first place that ends after the token's start
+    while k < len(places) and places[k][0] == segment and places[k][1] < max(end, start + 1):
+        _, low, high = places[k]
+        shared = text[max(start, low) : min(end, high)]
+        if (blank and low < start and end < high) or shared.strip():
+            touched[k] = sum(not character.isspace() for character in shared)
+        k += 1
+    return touched
+
+
+def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, str], found: _Tokens) -> Units:
+    """Tokens with the same home make a unit; homeless ones make runs; blanks join a neighbour."""
+    labels = _labels(home, found)
+    index = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    members = np.zeros((len(index), len(labels)), dtype=bool)
+    members[[index[label] for label in labels], np.arange(len(labels))] = True
+    read = {segment: max(e for s, _, e in found if s == segment) for segment in set(found.segments)}
+
+    rows = []
+    for row in members:
+        tokens = np.flatnonzero(row)
+        k = max(home[t] for t in tokens)
+        segment = found.segments[tokens[0]]
+        if segment < 0:
+            rows.append((found.names[tokens[0]], tuple(found.offsets[tokens[0]]), segment))
+        elif k in names:
+            rows.append((names[k], places[k][1:], segment))
+        else:
+            rows.append(_describe(tokens, places[k] if k >= 0 else None, read[segment], found))
+    texts, spans, parts = zip(*rows, strict=True) if rows else ((), (), ())
+    return Units(tuple(texts), tuple(spans), tuple(parts), tuple(part < 0 for part in parts), members)
+
+
+def _describe(tokens: np.ndarray, place: Place | None, read: int, found: _Tokens) -> tuple[str, Span, int]:
+    """(text, characters, segment) of a unit: its place's characters, as far as the model read the text."""
+    segment = found.segments[tokens[0]]
+    start, end = min(found.offsets[t][0] for t in tokens), max(found.offsets[t][1] for t in tokens)
+    if place is not None:
+        start, end = min(start, place[1]), min(max(end, place[2]), read)
+    start, end = trim(found.texts[segment], start, end)
+    return found.texts[segment][start:end] or found.names[tokens[0]], (start, end), segment
+
+
+def _labels(home: Sequence[int], found: _Tokens) -> list[tuple]:
+    """One label per token; equal labels are one unit."""
+    labels: list[tuple | None] = []
+    run = 0
+    for i, token in enumerate(found):
+        if token[0] < 0:
+            labels.append(("special", i))
+            run += 1
+        elif home[i] >= 0:
+            labels.append(("place", home[i]))
+            run += 1
+        else:
+            labels.append(None if found.blank(*token) else ("run", token[0], run))
+    return _with_blanks(labels, found.segments)
+
+
+def _with_blanks(labels: Sequence[tuple | None], segments: Sequence[int]) -> list[tuple]:
+    """A blank token joins the next unit of its text, else the one before; a blank text is a unit."""
+    settled = list(labels)
+    for step in (1, -1):
+        for i in range(len(settled))[::-step]:
+            near = i + step
+            if settled[i] is None and 0 <= near < len(settled) and segments[near] == segments[i]:
+                settled[i] = settled[near]
+    return [
+        ("blank", segment) if label is None else label
+        for label, segment in zip(settled, segments, strict=True)
+    ]

@@ -1,0 +1,253 @@
+"""What all Hugging Face text models share: from a text to both ends of a path and a score between them."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.text import baseline as baselines
+from pathlens.text.adapter import Case, Request, TextModel, collate
+from pathlens.text.block import block_case
+from pathlens.text.network import Network, check_weights
+from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
+from pathlens.types import Ends, Vocabulary
+
+SCORES = ("logit", "logprob", "prob")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is explained: its name, how it is read from the model's output, and what that needs of this text."""
+
+    name: str
+    read: Callable[[Any, Sequence[Case]], Tensor]  # equal readers may share a batch
+    value: Any = None
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """points (B, S, d) → numbers (B,) or vectors (B, out, k), through the model from a layer upwards."""
+
+    model: LanguageModel
+    layer: int
+    read: Callable[[Any, Sequence[Case]], Tensor]
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        return self.read(self.model.forward(points, cases, self.layer), cases)
+
+
+class LanguageModel(TextModel):
+    """A Hugging Face model and its tokenizer. Subclasses say what the output is and which target is meant."""
+
+    decoder = False
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+        if tokenizer is None:
+            raise ModelError("a text model needs its tokenizer: pass (model, tokenizer)")
+        self.module = module
+        self.tokenizer = tokenizer
+        self.network = Network(self.body(), self.whole())
+        self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
+        self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
+        self.limit = length_limit(module, tokenizer)
+
+    def body(self) -> nn.Module:
+        """The part that takes `inputs_embeds`."""
+        return self.module
+
+    def whole(self) -> nn.Module:
+        """Everything that takes part: put into evaluation mode while a text is explained."""
+        return self.module
+
+    @abstractmethod
+    def output(self, raw: Any, cases: Sequence[Case]) -> Any:
+        """What readers and a caller's own target function get, from the body's raw output."""
+
+    @abstractmethod
+    def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
+        """The target of one text, fixed before the path begins; `output` is that of the text itself, one row."""
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return self.network.quiet()
+
+    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Any:
+        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
+        return self.output(self.network.run(points, context, layer), cases)
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
+
+    def held(self, tokens: Tokens) -> Tensor:
+        """Tokens that stay at their value along the whole path: the special ones."""
+        return torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The table of word embeddings, for paths through words."""
+        count = self.network.embedding.weight.shape[0]
+        table = self.network.embed(torch.arange(count))
+        stamp = hashlib.sha256(f"{tuple(table.shape)}{table.dtype}".encode())
+        stamp.update(table.double().sum(0).cpu().numpy().tobytes())
+        stamp.update(table[:: max(1, count // 997)].float().cpu().numpy().tobytes())
+        words = self.tokenizer.convert_ids_to_tokens
+        special = frozenset(i for i in self.tokenizer.all_special_ids if i is not None)
+        return Vocabulary(table, lambda number: str(words(int(number))), stamp.hexdigest()[:16], special)
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        tokens = self.tokenise(text, text_b, request)
+        layer = self.network.check_layer(request.layer)
+        held = self.held(tokens)
+        context = {name: value.to(self.network.device)[None] for name, value in tokens.context.items()}
+        end = self.network.embed(torch.tensor(tokens.ids))
+        at_layer = isinstance(request.baseline, Tensor) and layer > 0
+        start = baselines.word_rows(
+            None if at_layer else request.baseline,
+            tokens,
+            held,
+            self.network,
+            self.tokenizer,
+            baselines.default_name(self.tokenizer, self.decoder),
+        )
+        draft = Case(
+            ends=Ends(start.rows, end, held, tokens.ids, start.ids),
+            score=_not_yet,
+            pack=None,
+            texts=tokens.texts,
+            tokens=tokens.tokens,
+            offsets=tokens.offsets,
+            segments=tokens.segments,
+            context={name: value[0] for name, value in context.items()},
+            baseline="tensor" if at_layer else start.name,
+            notes=(*self.doubts, *tokens.notes, *start.notes),
+            meta=tokens.meta,
+        )
+        if request.block is not None:
+            return block_case(self.network, draft, context, request)
+        output = self._output_of(draft)
+        target = self._target(tokens, output, request)
+        score = Score(self, layer, target.read)
+        length = len(tokens) if request.vector and len(target.outputs) == len(tokens) else None
+        draft = replace(
+            draft,
+            score=score,
+            pack=(score, length),
+            target=target.value,
+            target_name=target.name,
+            outputs=target.outputs,
+        )
+        return replace(draft, ends=self._ends_at(layer, draft, context, request.baseline if at_layer else None))
+
+    def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
+        """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
+        if layer == 0:
+            return replace(draft.ends, vocabulary=_Lazy(lambda: self.vocabulary))
+        end = self.network.states(draft.ends.end[None], context, layer)[0]
+        free = torch.zeros_like(draft.ends.held)
+        if given is not None:
+            return Ends(baselines._given(given, end, free).rows, end, free)
+        start = self.network.states(draft.ends.start[None], context, layer)[0]
+        return Ends(start, end, free)
+
+    def _output_of(self, draft: Case) -> Any:
+        """The model's output at the text itself, checked for NaN."""
+        with torch.no_grad():
+            output = self.forward(draft.ends.end[None], [draft], 0)
+        for value in output if isinstance(output, tuple) else (output,):
+            if isinstance(value, Tensor) and not torch.isfinite(value).all():
+                self._explain_nan()
+        return output
+
+    def _explain_nan(self) -> None:
+        check_weights(self.module)
+        dtype = self.network.dtype
+        if dtype in (torch.float16, torch.bfloat16):
+            raise NumberError(
+                f"the model's output is NaN or infinite in {str(dtype).removeprefix('torch.')}: half precision overflows "
+                "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
+            )
+        raise NumberError("the model's output for this text is NaN or infinite although its weights are finite")
+
+    def _target(self, tokens: Tokens, output: Any, request: Request) -> Target:
+        if request.score is not None and request.score not in SCORES:
+            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
+        if callable(request.target):
+            return Target(getattr(request.target, "__name__", "own function"), OwnFunction(request.target))
+        return self.target(tokens, output, request)
+
+
+@dataclass(frozen=True)
+class OwnFunction:
+    """A caller's target: model output → (B,)."""
+
+    function: Callable[[Any], Tensor]
+
+    def __call__(self, output: Any, cases: Sequence[Case]) -> Tensor:
+        value = self.function(output)
+        if not isinstance(value, Tensor) or value.shape != (len(cases),):
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise InputError(f"the target function must give one number per row, shape ({len(cases)},); it gave {shape}")
+        return value
+
+
+class _Lazy(Vocabulary):
+    """A vocabulary that is read only when a path asks for it."""
+
+    def __init__(self, make: Callable[[], Vocabulary]) -> None:
+        object.__setattr__(self, "_make", make)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("table", "words", "fingerprint", "special"):
+            return getattr(object.__getattribute__(self, "_make")(), name)
+        return object.__getattribute__(self, name)
+
+
+def _not_yet(points: Tensor, cases: Sequence[Case]) -> Tensor:
+    raise RuntimeError("the case is still being prepared")
+
+
+def form(logits: Tensor, index: Tensor, score: str) -> Tensor:
+    """(B, C) logits → the chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
+    rows = torch.arange(logits.shape[0], device=logits.device)
+    if score == "logit":
+        return logits[rows, index]
+    if logits.shape[1] == 1:
+        raw = torch.nn.functional.logsigmoid(logits[:, 0].float())
+    else:
+        raw = torch.log_softmax(logits.float(), dim=-1)[rows, index]
+    return raw if score == "logprob" else raw.exp()
+
+
+def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str = "target") -> int:
+    """An index or a label's name → the index; None → the predicted one."""
+    if wanted is None:
+        return predicted
+    if isinstance(wanted, bool) or not isinstance(wanted, int | str):
+        raise InputError(f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}")
+    if isinstance(wanted, str):
+        found = [i for i, name in labels.items() if name.lower() == wanted.lower()]
+        if not found:
+            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}")
+        return found[0]
+    if not -len(labels) <= wanted < len(labels):
+        raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
+    return wanted % len(labels)
+
+
+def _list(labels: dict[int, str]) -> str:
+    names = [f"{i} {name!r}" for i, name in sorted(labels.items())]
+    return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def labels_of(module: nn.Module, count: int) -> dict[int, str]:
+    given = getattr(getattr(module, "config", None), "id2label", None) or {}
+    return {i: str(given.get(i, given.get(str(i), f"LABEL_{i}"))) for i in range(count)}

@@ -1,0 +1,120 @@
+"""Whatever a user has → a model kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from pathlens.errors import MissingError, ModelError
+from pathlens.text.adapter import TextModel
+from pathlens.text.builtin import BUILT_IN, load_built_in
+from pathlens.text.classifier import Classifier
+from pathlens.text.question import Answerer
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder
+from pathlens.text.tabular import Tabular
+from pathlens.text.tagger import Tagger
+
+KINDS = {  # suffix of a Hugging Face class -> model kind
+    "ForSequenceClassification": Classifier,
+    "ForTokenClassification": Tagger,
+    "ForQuestionAnswering": Answerer,
+}
+AUTO = {
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+}
+
+
+def load(model: Any, **options: Any) -> TextModel:
+    """A built-in name, folder, hub id, (model, tokenizer), pipeline, SentenceTransformer, CrossEncoder, or module.
+
+    `options` go to the model kind (`pooling` for a bare encoder, `features` for a table) or, for a name or
+    folder, to `from_pretrained` (`dtype`, `device_map`, …).
+    """
+    if isinstance(model, TextModel):
+        return model
+    if isinstance(model, str | Path):
+        return _by_name(model, options)
+    if isinstance(model, tuple | list) and len(model) == 2:
+        return _hugging_face(model[0], model[1], options)
+    named = {base.__name__ for base in type(model).__mro__}
+    if "SentenceTransformer" in named:
+        return SentenceTransformerEncoder(model, **options)
+    if "CrossEncoder" in named:
+        return Classifier(model.model, model.tokenizer, **options)
+    if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
+        return _hugging_face(model.model, model.tokenizer, options)
+    if isinstance(model, nn.Module):
+        if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
+            raise ModelError(f"{type(model).__name__} needs its tokenizer: pass (model, tokenizer)")
+        return Tabular(model, **options)
+    raise ModelError(
+        f"a {type(model).__name__} cannot be explained; pass a built-in name ({', '.join(BUILT_IN)}), a folder or hub id, "
+        "(model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, or an nn.Module that takes tensors"
+    )
+
+
+def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextModel:
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
+    name = type(module).__name__
+    for suffix, kind in KINDS.items():
+        if name.endswith(suffix):
+            return kind(module, tokenizer, **options)
+    if "For" in name and not name.endswith("ForMaskedLM"):
+        raise ModelError(
+            f"{name} is not a kind pathlens knows; it takes models for {', '.join(s.removeprefix('For') for s in KINDS)}, "
+            "and bare encoders (mean, cls or last pooling)"
+        )
+    return SentenceEncoder(module.base_model if name.endswith("ForMaskedLM") else module, tokenizer, **options)
+
+
+def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
+    if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
+        return load_built_in(model)
+    folder = Path(model)
+    if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
+        raise ModelError(f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it")
+    pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
+    if _is_sentence_transformer(model):
+        return _sentence_transformer(model, options)
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(model)
+        name = (config.architectures or [""])[0]
+        suffix = next((s for s in AUTO if name.endswith(s)), None)
+        loader = getattr(transformers, AUTO[suffix] if suffix else "AutoModel")
+        module = loader.from_pretrained(model, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(
+            f"{str(model)!r} could not be loaded ({first}); give a built-in name ({', '.join(BUILT_IN)}), an existing "
+            "folder, or a hub id that can be reached"
+        ) from error
+    return _hugging_face(module.eval(), tokenizer, pooling)
+
+
+def _is_sentence_transformer(model: str | Path) -> bool:
+    if Path(model).is_dir():
+        return (Path(model) / "modules.json").exists()
+    from transformers.utils import cached_file
+
+    try:
+        return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _sentence_transformer(model: str | Path, options: dict[str, Any]) -> TextModel:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingError("sentence encoders need a package: pip install sentence-transformers") from error
+    if "dtype" in options:
+        options = {**options, "model_kwargs": {"dtype": options.pop("dtype")}}
+    return SentenceTransformerEncoder(SentenceTransformer(str(model), **options), name=str(model))

@@ -1,0 +1,225 @@
+"""A torch model entered at any layer, and left exactly as it was found."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError, NumberError
+
+
+class Network:
+    """A Hugging Face style model that takes `inputs_embeds`.
+
+    Layer 0 is the word embeddings; layer k ≥ 1 the hidden states that enter block k (blocks counted from 0);
+    layer `depth` the states that leave the last block.
+    """
+
+    def __init__(self, module: nn.Module, whole: nn.Module | None = None) -> None:
+        self.module = module
+        self.whole = whole or module  # what must be in evaluation mode: the body may be only a part
+        self.lock = threading.RLock()
+        self.blocks, self.depth = find_blocks(module)
+        self.accepts = frozenset(inspect.signature(module.forward).parameters)
+        self._tuple_output: bool | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embedding.weight.dtype
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The table of word embeddings."""
+        try:
+            found = self.module.get_input_embeddings()
+        except (AttributeError, NotImplementedError):
+            found = None
+        if found is None:
+            raise ModelError(
+                f"{type(self.module).__name__} has no table of word embeddings (get_input_embeddings() gave "
+                "nothing); pathlens needs one to interpolate between words. Pass a Hugging Face text model, or a "
+                "plain nn.Module with tensors."
+            )
+        return found
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Rows as the model itself would look them up (some scale them)."""
+        with torch.no_grad():
+            return self.embedding(ids.to(self.device)).detach()
+
+    def check_layer(self, layer: int | None) -> int:
+        """The layer as a number from 0 to depth; negative ones count from the end."""
+        if layer is None:
+            return 0
+        if not isinstance(layer, int) or isinstance(layer, bool):
+            raise InputError(f"layer must be a whole number, got {layer!r}")
+        number = layer + self.depth + 1 if layer < 0 else layer
+        if self.depth == 0 and number != 0:
+            raise InputError(
+                f"layer={layer}: no list of blocks was found in {type(self.module).__name__}, so only layer 0 (the "
+                "word embeddings) can be explained"
+            )
+        if not 0 <= number <= self.depth:
+            raise InputError(
+                f"layer={layer} is not in this model: it has {self.depth} blocks, so layer goes from 0 (the word "
+                f"embeddings) to {self.depth} (the states that leave the last block), or from -1 downwards"
+            )
+        return number
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Evaluation mode inside, every module's own mode restored afterwards; one user at a time."""
+        with self.lock, evaluation_mode(self.whole):
+            yield
+
+    def call(self, embeds: Tensor, context: Mapping[str, Tensor]) -> Any:
+        """One forward pass from word embeddings; keyword inputs the model does not know are left out."""
+        known = {name: value for name, value in context.items() if self._takes(name)}
+        extra = {"use_cache": False} if "use_cache" in self.accepts else {}
+        return self.module(inputs_embeds=embeds, **known, **extra)
+
+    def run(self, states: Tensor, context: Mapping[str, Tensor], layer: int = 0) -> Any:
+        """One forward pass from the states of a layer; the blocks below it cost nothing."""
+        if layer == 0:
+            return self.call(states, context)
+        width = self.embedding.weight.shape[1]
+        blank = states.new_zeros((*states.shape[:2], width), dtype=self.dtype)
+        with self._entering(layer, states):
+            return self.call(blank, context)
+
+    def states(self, embeds: Tensor, context: Mapping[str, Tensor], layer: int) -> Tensor:
+        """The hidden states at a layer, from word embeddings."""
+        if layer == 0:
+            return embeds
+        caught: list[Tensor] = []
+        with torch.no_grad(), self._watching(caught):
+            self.call(embeds, context)
+        return caught[layer]
+
+    def _takes(self, name: str) -> bool:
+        return name in self.accepts or (name == "position_ids" and "kwargs" in self.accepts)
+
+    @contextmanager
+    def _watching(self, caught: list[Tensor]) -> Iterator[None]:
+        """Note what enters each block, and what leaves the last one."""
+        count = 0
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                nonlocal count
+                count += 1
+                caught.append(_first(args, kwargs).detach())
+                output = original(*args, **kwargs)
+                self._tuple_output = isinstance(output, tuple)
+                if count == self.depth:
+                    caught.append((output[0] if isinstance(output, tuple) else output).detach())
+                return output
+
+            return forward
+
+        with replaced_forwards(self.blocks, wrap):
+            yield
+
+    @contextmanager
+    def _entering(self, layer: int, states: Tensor) -> Iterator[None]:
+        """Blocks below `layer` pass their input on; block `layer` starts from `states`."""
+        count = 0
+
+        def give(hidden: Tensor) -> Any:
+            return (hidden, None) if self._tuple_output else hidden
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                nonlocal count
+                index = count
+                count += 1
+                if index == layer - 1 and layer == self.depth:
+                    return give(states)
+                if index < layer:
+                    return give(_first(args, kwargs) if index == 0 else states)
+                if index == layer:
+                    args, kwargs = _with_first(states, args, kwargs)
+                return original(*args, **kwargs)
+
+            return forward
+
+        if self._tuple_output is None:
+            raise RuntimeError("states() must have run once before a layer is entered")
+        with replaced_forwards(self.blocks, wrap):
+            yield
+
+
+def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    return args[0] if args else kwargs["hidden_states"]
+
+
+def _with_first(states: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+    return ((states, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": states})
+
+
+@contextmanager
+def replaced_forwards(
+    modules: list[nn.Module], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Each module's forward wrapped, and put back whatever happens."""
+    before = [(module, module.__dict__.get("forward")) for module in modules]
+    try:
+        for module in modules:
+            module.forward = wrap(module.forward)  # type: ignore[method-assign]
+        yield
+    finally:
+        for module, own in before:
+            if own is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = own
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Dropout off inside; every module's own mode is restored, also after an error."""
+    before = [(part, part.training) for part in module.modules()]
+    try:
+        for part, _ in before:
+            part.training = False
+        yield
+    finally:
+        for part, training in before:
+            part.training = training
+
+
+def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:
+    """The model's blocks (distinct modules, in order) and how often they are called in one pass.
+
+    The list of as many equal modules as the config has layers; ALBERT shares its few groups over all layers.
+    """
+    config = getattr(module, "config", None)
+    wanted = getattr(config, "num_hidden_layers", None)
+    if wanted is None:
+        return [], 0
+    for name, part in module.named_modules():
+        if isinstance(part, nn.ModuleList) and name.endswith("albert_layer_groups"):
+            return list(part), wanted
+        if isinstance(part, nn.ModuleList) and len(part) == wanted:
+            return list(part), wanted
+    return [], 0
+
+
+def check_weights(module: nn.Module) -> None:
+    """Say which parameter is not a number, when one is."""
+    for name, parameter in module.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise NumberError(
+                f"the model's weight {name!r} holds NaN or infinity, so no score can be explained; "
+                "load the model again or repair the checkpoint"
+            )

@@ -1,0 +1,92 @@
+"""Extractive question answering: why is this the answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case, Request
+from pathlens.text.language import LanguageModel, Target
+from pathlens.text.tokens import Tokens
+
+LONGEST_ANSWER = 64  # tokens; the usual limit when the best span is sought
+
+
+@dataclass(frozen=True)
+class ReadSpan:
+    """(start, end) logits, each (B, S) → start, end, or their sum at the span each row asks for."""
+
+    which: str
+    score: str
+
+    def __call__(self, output: tuple[Tensor, Tensor], cases: Sequence[Case]) -> Tensor:
+        place = torch.tensor([case.target for case in cases], device=output[0].device)
+        lengths = torch.tensor([len(case) for case in cases], device=output[0].device)
+        parts = []
+        for side, name in enumerate(("start", "end")):
+            if self.which in (name, "span"):
+                parts.append(self._read(output[side], place[:, side], lengths))
+        total = torch.stack(parts).sum(0)
+        return total.exp() if self.score == "prob" else total
+
+    def _read(self, logits: Tensor, index: Tensor, lengths: Tensor) -> Tensor:
+        rows = torch.arange(len(index), device=logits.device)
+        if self.score == "logit":
+            return logits[rows, index]
+        beyond = torch.arange(logits.shape[1], device=logits.device) >= lengths[:, None]  # padding is no answer
+        return torch.log_softmax(logits.float().masked_fill(beyond, -torch.inf), dim=-1)[rows, index]
+
+
+@dataclass(frozen=True)
+class ReadBoth:
+    """(start, end) logits → (B, 2, S): two vectors."""
+
+    def __call__(self, output: tuple[Tensor, Tensor], cases: Sequence[Case]) -> Tensor:
+        return torch.stack(output, dim=1)
+
+
+class Answerer(LanguageModel):
+    """`AutoModelForQuestionAnswering`: text = question, text_b = passage.
+
+    Target: "span" (default, the sum of both logits at the predicted span), "start" or "end".
+    """
+
+    kind = "question answering"
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> tuple[Tensor, Tensor]:
+        return raw.start_logits, raw.end_logits
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        if text_b is None:
+            raise InputError("question answering needs two texts: explain(model, question, passage)")
+        return super().tokenise(text, text_b, request)
+
+    def target(self, tokens: Tokens, output: tuple[Tensor, Tensor], request: Request) -> Target:
+        if request.vector:
+            return Target("start and end logits", ReadBoth(), outputs=("start", "end"))
+        which = request.target or "span"
+        if which not in ("start", "end", "span"):
+            raise InputError(f'target of question answering is "start", "end" or "span", got {which!r}')
+        start, end = best_span(output[0][0], output[1][0], tokens.segments)
+        first, last = tokens.offsets[start][0], tokens.offsets[end][1]
+        score = request.score or "logit"
+        name = f"{which} of the answer {tokens.texts[1][first:last]!r} ({score})"
+        return Target(name, ReadSpan(which, score), (start, end))
+
+
+def best_span(start: Tensor, end: Tensor, segments: Sequence[int]) -> tuple[int, int]:
+    """The span of the passage with the largest sum of logits, start before end."""
+    inside = torch.tensor([segment == 1 for segment in segments], device=start.device)
+    if not inside.any():
+        raise InputError("no token of the passage is left after truncation; shorten the question or split the passage")
+    sums = start[:, None].float() + end[None, :].float()
+    place = torch.arange(len(segments), device=start.device)
+    ahead = place[None, :] - place[:, None]
+    allowed = inside[:, None] & inside[None, :] & (ahead >= 0) & (ahead < LONGEST_ANSWER)
+    best = int(sums.masked_fill(~allowed, -torch.inf).argmax())
+    return best // len(segments), best % len(segments)

@@ -1,0 +1,184 @@
+"""Sentence encoders: a text becomes one vector, through the encoder's own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, NumberError
+from pathlens.text.adapter import Case, Request
+from pathlens.text.language import LanguageModel, Target
+from pathlens.text.tokens import Tokens
+
+Head = Callable[[Tensor, Tensor, Sequence[Case]], Tensor]  # token states (B, S, d), mask (B, S) -> (B, k)
+SIMILARITIES = ("cosine", "dot")
+POOLINGS = ("mean", "cls", "last")
+
+
+@dataclass(frozen=True)
+class ReadEmbedding:
+    """(B, k) → (B, 1, k)."""
+
+    norm: str = "outside"
+
+    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+        vector = torch.nn.functional.normalize(output, dim=-1) if self.norm == "inside" else output
+        return vector[:, None]
+
+
+@dataclass(frozen=True)
+class ReadSimilarity:
+    """(B, k) → similarity with a fixed vector, the embedding of the second text."""
+
+    similarity: str
+
+    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+        other = torch.stack([case.target for case in cases]).to(output)
+        product = (output * other).sum(-1)
+        return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
+
+
+class SentenceEncoder(LanguageModel):
+    """A body and a head (pooling and what follows). The embedding is taken before a trailing Normalize.
+
+    With two texts and `ig`, the similarity is explained with the second text fixed; `ij` explains both.
+    """
+
+    kind = "sentence encoder"
+    default_method = "ij"
+    normalised = False  # does the model itself end in a Normalize?
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None) -> None:
+        self.head = pooling_head(pooling)
+        super().__init__(module, tokenizer, name=name)
+
+    def two_texts_are_a_pair(self) -> bool:
+        return True
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
+        states = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
+        lengths = torch.tensor([len(case) for case in cases], device=states.device)
+        mask = torch.arange(states.shape[1], device=states.device)[None] < lengths[:, None]
+        return self.head(states, mask, cases)
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        """The second text is not part of the input: it only fixes what is compared with."""
+        return super().tokenise(text, None, request)
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        if text_b is not None and request.target is None and not request.vector and request.block is None:
+            request = replace(request, target=("similarity", self.embed(text_b, request)))
+        return super().case(text, None, request=request)
+
+    def embed(self, text: str, request: Request) -> Tensor:
+        """e(text) (k,), before a trailing Normalize."""
+        case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline=None))
+        with torch.no_grad():
+            return self.forward(case.ends.end[None], [case], 0)[0]
+
+    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+        if request.vector:
+            norm = request.options.get("norm", "outside")
+            if norm not in ("outside", "inside"):
+                raise InputError(f'norm must be "outside" or "inside", got {norm!r}')
+            name = "embedding" if norm == "outside" else "normalised embedding"
+            return Target(name, ReadEmbedding(norm), outputs=("embedding",))
+        if isinstance(request.target, tuple) and request.target[0] == "similarity":
+            return self._similarity(output, request.target[1], request.options.get("similarity", "cosine"))
+        if request.target is not None:
+            raise InputError(
+                f"target={request.target!r}: a sentence encoder has no classes; give text_b to explain a similarity, a "
+                "function of the embedding (B, k) → (B,), or method='vaig' for the whole vector"
+            )
+        raise InputError(
+            "a sentence encoder gives a vector, not a number: pass a second text (text_b=...) to explain their "
+            "similarity, or method='vaig' to explain the vector itself"
+        )
+
+    def _similarity(self, output: Tensor, other: Tensor, kind: str) -> Target:
+        if kind not in SIMILARITIES:
+            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {kind!r}")
+        if kind == "cosine" and (float(output.norm()) == 0 or float(other.norm()) == 0):
+            raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
+        return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), other)
+
+
+class SentenceTransformerEncoder(SentenceEncoder):
+    """A `SentenceTransformer` with its own modules: transformer, then pooling, Dense, Normalize, in their order.
+
+    A prompt (`prompt=`, `prompt_name=` or the model's default) is part of the input and held in place.
+    """
+
+    def __init__(self, model: Any, *, name: str | None = None) -> None:
+        self.sentence_transformer = model
+        parts = list(model)
+        self.normalised = type(parts[-1]).__name__ == "Normalize"
+        self.after = parts[1:-1] if self.normalised else parts[1:]
+        super().__init__(parts[0].auto_model, model.tokenizer, name=name)
+        self.head = self._own_modules
+        if model.max_seq_length is not None:
+            self.limit = min(model.max_seq_length, self.limit or model.max_seq_length)
+
+    def whole(self) -> nn.Module:
+        return self.sentence_transformer
+
+    def _own_modules(self, states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+        features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}
+        if (length := cases[0].meta.get("prompt_length")) is not None:  # one prompt per batch: see `case`
+            features["prompt_length"] = length
+        for module in self.after:
+            features = module(features)
+        return features["sentence_embedding"]
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        case = super().case(text, text_b, request=request)
+        return replace(case, pack=(case.pack, case.meta.get("prompt_length")))
+
+    def prompt(self, request: Request) -> str:
+        model = self.sentence_transformer
+        if "prompt" in request.options:
+            return request.options["prompt"] or ""
+        name = request.options.get("prompt_name", model.default_prompt_name)
+        if name is not None and name not in model.prompts:
+            raise InputError(f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}")
+        return model.prompts[name] if name is not None else ""
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        prompt = self.prompt(request)
+        if not prompt or not isinstance(text, str) or not text.strip():
+            return super().tokenise(text, None, request)
+        whole = super().tokenise(prompt + text, None, request)
+        cut = len(prompt)
+        segments = tuple(-1 if end <= cut else s for s, (_, end) in zip(whole.segments, whole.offsets, strict=True))
+        if all(segment < 0 for segment in segments):
+            raise InputError(f"nothing to explain in {text!r}: it has no tokens besides the prompt's")
+        return replace(
+            whole,
+            segments=segments,
+            offsets=tuple((max(0, start - cut), max(0, end - cut)) for start, end in whole.offsets),
+            texts=(text,),
+            notes=(*whole.notes, f"the prompt {prompt!r} is part of the input and held"),
+            meta={**whole.meta, "prompt": prompt, "prompt_length": segments.index(0)},
+        )
+
+
+def pooling_head(pooling: str) -> Head:
+    """Mean, first token or last token of the states."""
+    if pooling not in POOLINGS:
+        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
+
+    def mean(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+        weight = mask.to(states.dtype)[..., None]
+        return (states * weight).sum(1) / weight.sum(1)
+
+    def cls(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+        return states[:, 0]
+
+    def last(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+        return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
+
+    return {"mean": mean, "cls": cls, "last": last}[pooling]

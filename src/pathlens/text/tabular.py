@@ -1,0 +1,122 @@
+"""A plain `nn.Module` on tensors: every number is a feature with its own score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, NumberError
+from pathlens.text.adapter import Case, Request, TextModel, index_of
+from pathlens.text.language import OwnFunction, form
+from pathlens.text.network import check_weights, evaluation_mode
+from pathlens.types import Ends
+
+
+@dataclass(frozen=True)
+class TabularScore:
+    """points (B, F, 1) → the chosen output (B,), or all of them (B, 1, C)."""
+
+    model: Tabular
+    shape: tuple[int, ...]
+    score: str
+    vector: bool
+    own: OwnFunction | None = None
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        output = self.model.output(points.reshape(len(points), *self.shape))
+        if self.own is not None:
+            return self.own(output, cases)
+        if self.vector:
+            return output[:, None]
+        return form(output, index_of(cases, output.device), self.score)
+
+
+class Tabular(TextModel):
+    """Rows of features into a module: `explain(module, x)` with x of shape (F,), or any shape without the batch."""
+
+    kind = "tabular"
+
+    def __init__(self, module: nn.Module, *, features: Sequence[str] | None = None, name: str | None = None) -> None:
+        self.module = module
+        self.features = tuple(features) if features is not None else None
+        self.name = name or type(module).__name__
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return evaluation_mode(self.module)
+
+    def output(self, rows: Tensor) -> Tensor:
+        value = self.module(rows)
+        value = value.logits if hasattr(value, "logits") else value
+        return value[:, None] if value.ndim == 1 else value
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        x = self._tensor(text)
+        if request.layer not in (None, 0) or request.block is not None:
+            raise InputError("layer and block need a text model with named blocks; a plain module is explained at its input")
+        end = x.reshape(-1, 1)
+        start, name = self._baseline(request.baseline, x)
+        with torch.no_grad():
+            output = self.output(x[None])
+        if not torch.isfinite(output).all():
+            check_weights(self.module)
+            raise NumberError("the module's output for this row is NaN or infinite although its weights are finite")
+        own = OwnFunction(request.target) if callable(request.target) else None
+        target, label = (0, "own function") if own or request.vector else self._target(output, request)
+        score = TabularScore(self, tuple(x.shape), request.score or "logit", request.vector, own)
+        names = self._names(end.shape[0], request)
+        return Case(
+            ends=Ends(start.reshape(-1, 1), end, torch.zeros(len(end), dtype=torch.bool, device=end.device)),
+            score=score,
+            pack=score,
+            texts=(),
+            tokens=names,
+            offsets=((0, 0),) * len(names),
+            segments=(0,) * len(names),
+            target=target,
+            target_name=label if not request.vector else "all outputs",
+            outputs=("outputs",) if request.vector else (),
+            baseline=name,
+        )
+
+    def _tensor(self, row: Any) -> Tensor:
+        if not isinstance(row, Tensor):
+            try:
+                row = torch.as_tensor(row)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise InputError(
+                    f"a plain nn.Module takes a tensor of features, got {type(row).__name__}; for text pass (model, tokenizer)"
+                ) from error
+        if row.numel() == 0:
+            raise InputError("the row has no features")
+        first = next(self.module.parameters(), None)
+        return row.detach().to(first if first is not None else torch.get_default_dtype())
+
+    def _baseline(self, choice: Any, x: Tensor) -> tuple[Tensor, str]:
+        if choice is None or (isinstance(choice, str) and choice == "zero"):
+            return torch.zeros_like(x), "zero"
+        if isinstance(choice, str):
+            raise InputError(f'baseline={choice!r}: a tabular model takes "zero", a tensor, or a list of tensors')
+        start = torch.as_tensor(choice).to(x)
+        if start.shape != x.shape:
+            raise InputError(f"the baseline has shape {tuple(start.shape)}, the row {tuple(x.shape)}; they must be equal")
+        return start, "tensor"
+
+    def _target(self, output: Tensor, request: Request) -> tuple[int, str]:
+        count = output.shape[1]
+        wanted = request.target if request.target is not None else int(output[0].argmax())
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
+            raise InputError(f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}")
+        return wanted % count, f"output {wanted % count} ({request.score or 'logit'})" if count > 1 else "output"
+
+    def _names(self, count: int, request: Request) -> tuple[str, ...]:
+        names = request.options.get("features") or self.features
+        if names is None:
+            return tuple(f"x{i}" for i in range(count))
+        if len(names) != count:
+            raise InputError(f"{len(names)} feature names were given for {count} features")
+        return tuple(map(str, names))

@@ -1,0 +1,167 @@
+"""A text as the tokenizer sees it, with characters for every token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.types import Span
+
+NO_LIMIT = 1_000_000  # tokenizers without a limit report a huge number
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """S tokens of one text or pair."""
+
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    segments: tuple[int, ...]
+    context: Mapping[str, Tensor]  # attention_mask, token_type_ids: (S,)
+    texts: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def tokenise(
+    tokenizer: Any, text: str, text_b: str | None, *, limit: int | None, truncation: bool, special: bool = True
+) -> Tokens:
+    """Tokens with offsets, checked: text given, something besides special tokens, not too long."""
+    texts = _checked(text, text_b)
+    encoded = _encode(tokenizer, texts, special=special)
+    notes: tuple[str, ...] = ()
+    meta: dict[str, Any] = {}
+    length = len(encoded["input_ids"])
+    if limit is not None and length > limit:
+        if not truncation:
+            raise TooLongError(
+                f"the text has {length} tokens and the model takes {limit}: shorten it, explain parts of it, or pass "
+                "truncation=True to cut it (the result will say that it was cut)"
+            )
+        encoded = _encode(tokenizer, texts, special=special, limit=limit)
+        notes = (f"the text was cut from {length} to {limit} tokens",)
+        meta = {"truncated": True, "tokens_before": length}
+    ids = tuple(encoded["input_ids"])
+    segments = _segments(encoded, len(ids))
+    if all(segment < 0 for segment in segments):
+        raise InputError(f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words")
+    offsets = _offsets(tokenizer, encoded, texts, segments)
+    names = tuple(
+        texts[segment][start:end] if segment >= 0 and end > start else str(tokenizer.convert_ids_to_tokens(token))
+        for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
+    )
+    names_in = [n for n in ("attention_mask", "token_type_ids") if n in encoded]
+    context = {name: torch.tensor(encoded[name]) for name in names_in}
+    context.setdefault("attention_mask", torch.ones(len(ids), dtype=torch.long))
+    return Tokens(ids, names, offsets, segments, context, texts, notes, meta)
+
+
+def _checked(text: Any, text_b: Any) -> tuple[str, ...]:
+    for name, value in (("text", text), ("text_b", text_b)):
+        if value is None and name == "text_b":
+            continue
+        if not isinstance(value, str):
+            raise InputError(f"{name} must be a string, got {type(value).__name__}: {value!r}")
+        if not value.strip():
+            raise InputError(f"{name} is empty ({value!r}); give a text with words")
+    return (text,) if text_b is None else (text, text_b)
+
+
+def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int | None = None) -> Any:
+    fast = getattr(tokenizer, "is_fast", False)
+    cut = {"truncation": True, "max_length": limit} if limit is not None else {"truncation": False}
+    try:
+        return tokenizer(
+            *texts, add_special_tokens=special, return_offsets_mapping=fast, padding=False, verbose=False, **cut
+        )
+    except (TypeError, AttributeError) as error:
+        raise ModelError(
+            f"the tokenizer ({type(tokenizer).__name__}) could not be called on the text: {error}; pass the Hugging "
+            "Face tokenizer that belongs to the model"
+        ) from error
+
+
+def _segments(encoded: Any, length: int) -> tuple[int, ...]:
+    if getattr(encoded, "is_fast", False):
+        return tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
+    mask = encoded.get("special_tokens_mask")
+    return tuple(-1 if mask and mask[i] else 0 for i in range(length))
+
+
+def _offsets(tokenizer: Any, encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) -> tuple[Span, ...]:
+    """Characters of each token, leading space left out; (0, 0) for special tokens."""
+    if "offset_mapping" not in encoded:
+        raise ModelError(
+            f"{type(tokenizer).__name__} gives no character offsets; pathlens needs them to show words. Load the fast "
+            "version: AutoTokenizer.from_pretrained(..., use_fast=True)"
+        )
+    result = []
+    for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True):
+        if segment < 0:
+            result.append((0, 0))
+            continue
+        text = texts[segment]
+        first = start
+        while first < end and text[first].isspace():
+            first += 1
+        result.append((first, end) if first < end else (start, end))
+    return tuple(result)
+
+
+def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
+    """The longest input the model takes: what the tokenizer says, and what its table of positions holds."""
+    limits = []
+    told = getattr(tokenizer, "model_max_length", None)
+    if told and told < NO_LIMIT:
+        limits.append(int(told))
+    tables = [
+        part
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Embedding) and name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions")
+    ]
+    if tables:
+        table = tables[0]
+        used = table.padding_idx + 1 if table.padding_idx is not None else 0  # RoBERTa's first rows are no positions
+        limits.append(table.num_embeddings - used)
+    elif (positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)) and positions > 0:
+        limits.append(int(positions))
+    return min(limits, default=None)
+
+
+def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ...]:
+    """Refuse a tokenizer that cannot be this model's; a doubtful one is noted.
+
+    Sizes may differ a little (tables are padded to round numbers); ids past the table, or special tokens that
+    the model's own config places elsewhere in a vocabulary of another size, are another model's.
+    """
+    size = len(tokenizer)
+    advice = "load both from the same place: AutoTokenizer.from_pretrained(<the model's own folder or id>)"
+    if size > rows:
+        raise ModelError(
+            f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}; {advice}"
+        )
+    config = getattr(module, "config", None)
+    clash = [
+        name
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "mask_token_id")
+        if isinstance(getattr(config, name, None), int)
+        and getattr(tokenizer, name, None) is not None
+        and getattr(config, name) != getattr(tokenizer, name)
+    ]
+    if rows - size > max(1000, 0.05 * rows):
+        if clash:
+            raise ModelError(
+                f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}, and they "
+                f"disagree on {', '.join(clash)}; {advice}"
+            )
+        return (f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",)
+    return ()

@@ -1,0 +1,121 @@
+"""A public test double: a tiny "language model" whose attributions are known in closed form.
+
+F(x) = Σ_i a·x_i + ½ Σ_ij x_iᵀ C_ij x_j over the rows x_i of a text, with C_ij = c(|i − j|)·M, M symmetric. F is
+quadratic, so along the straight line from b to x, with H its constant Hessian and δ = x − b:
+
+    IG_i = δ_i · (a + H (x + b) / 2)_i        Γ_ij = δ_iᵀ H_ij δ_j / 4 (i ≠ j)
+
+Use it to test an extension of your own: `pl.explain(pl.ToyModel(), "a few words")`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import regex
+import torch
+from torch import Tensor
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.types import Ends
+
+
+@dataclass(frozen=True)
+class ToyScore:
+    """points (B, S, d) → F (B,), or the vector (B, 1, 3) of the linear part, the quadratic part, and F."""
+
+    model: ToyModel
+    vector: bool = False
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        present = torch.stack([_pad(torch.ones(len(case)), points.shape[1]) for case in cases]).to(points)
+        points = points * present[..., None]
+        linear = (points @ self.model.a.to(points)).sum(-1)
+        reach = self.model.coupling(points.shape[1]).to(points)
+        quadratic = 0.5 * torch.einsum("bid,ij,de,bje->b", points, reach, self.model.m.to(points), points)
+        total = linear + quadratic
+        return torch.stack([linear, quadratic, total], dim=-1)[:, None] if self.vector else total
+
+
+class ToyModel(TextModel):
+    """Words become rows of d numbers drawn from the word itself; the baseline is zero, or a given tensor or text."""
+
+    kind = "toy"
+    name = "toy"
+
+    def __init__(self, d: int = 4, seed: int = 0) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.d = d
+        self.a = torch.randn(d, generator=generator, dtype=torch.float64)
+        m = torch.randn(d, d, generator=generator, dtype=torch.float64)
+        self.m = (m + m.T) / 4
+
+    def coupling(self, length: int) -> Tensor:
+        """c(|i − j|) = 1 / (1 + |i − j|), (S, S)."""
+        place = torch.arange(length, dtype=torch.float64)
+        return 1 / (1 + (place[:, None] - place[None]).abs())
+
+    def row(self, word: str) -> Tensor:
+        """A word's embedding: always the same for the same word."""
+        generator = torch.Generator().manual_seed(zlib.crc32(word.lower().encode()))
+        return torch.randn(self.d, generator=generator, dtype=torch.float64)
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        if not isinstance(text, str):
+            raise InputError(f"text must be a string, got {type(text).__name__}: {text!r}")
+        spans = [match.span() for match in regex.finditer(r"\w+|[^\w\s]", text)]
+        if not spans:
+            raise InputError(f"nothing to explain in {text!r}: give a text with words")
+        words = tuple(text[start:end] for start, end in spans)
+        end = torch.stack([self.row(word) for word in words])
+        start, name = self._baseline(request.baseline, end)
+        score = ToyScore(self, request.vector)
+        return Case(
+            ends=Ends(start, end, torch.zeros(len(words), dtype=torch.bool)),
+            score=score,
+            pack=score,
+            texts=(text,),
+            tokens=words,
+            offsets=tuple(spans),
+            segments=(0,) * len(words),
+            target_name="F",
+            outputs=("parts",) if request.vector else (),
+            baseline=name,
+        )
+
+    def _baseline(self, choice: Any, end: Tensor) -> tuple[Tensor, str]:
+        if choice is None or (isinstance(choice, str) and choice == "zero"):
+            return torch.zeros_like(end), "zero"
+        if isinstance(choice, str):
+            words = regex.findall(r"\w+|[^\w\s]", choice)
+            rows = [self.row(word) for word in words[: len(end)]]
+            rows += [torch.zeros(self.d, dtype=end.dtype)] * (len(end) - len(rows))
+            return torch.stack(rows), f"text: {choice}"
+        start = torch.as_tensor(choice).to(end)
+        if start.shape not in (end.shape, end.shape[1:]):
+            raise InputError(f"the baseline has shape {tuple(start.shape)}; this text needs {tuple(end.shape)}")
+        return start.expand_as(end), "tensor"
+
+    def hessian(self, length: int) -> Tensor:
+        """H as (S, d, S, d)."""
+        return torch.einsum("ij,de->idje", self.coupling(length), self.m)
+
+    def ig(self, start: Tensor, end: Tensor) -> Tensor:
+        """Closed form, (S,)."""
+        slope = self.a + torch.einsum("idje,je->id", self.hessian(len(end)), (start + end) / 2)
+        return ((end - start) * slope).sum(-1)
+
+    def ih(self, start: Tensor, end: Tensor) -> Tensor:
+        """Closed form, (S, S): off the diagonal δ_iᵀ H_ij δ_j / 4; on it the rest of IG_i."""
+        delta = end - start
+        matrix = torch.einsum("id,idje,je->ij", delta, self.hessian(len(end)), delta) / 4
+        own = self.ig(start, end) - matrix.sum(1) + matrix.diagonal()
+        return matrix - torch.diag(matrix.diagonal()) + torch.diag(own)
+
+
+def _pad(row: Tensor, length: int) -> Tensor:
+    return torch.nn.functional.pad(row, (0, length - len(row)))

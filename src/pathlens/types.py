@@ -1,0 +1,132 @@
+"""The records that pass between the rooms: text → path → loop → integrand → explanation.
+
+Each room sees only the record made for it: `path` never meets a tokenizer, `integrand` gets points and a
+plain score, `draw` works on a saved result from another machine.
+
+Shapes are named in comments: S tokens, d coordinates of a token, U units, L legs, n nodes, k outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """A model's word-embedding table, for paths that walk through real words."""
+
+    table: Tensor  # (V, d), the rows a token id is turned into (scaling included)
+    words: Callable[[int], str]  # id -> readable word
+    fingerprint: str  # identifies the table; the key of every cache of paths
+    special: frozenset[int] = frozenset()  # ids of special tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Both ends of every path of one text (text → path)."""
+
+    start: Tensor  # (S, d) the baseline
+    end: Tensor  # (S, d) the text
+    held: Tensor  # (S,) bool: tokens that never move; start == end there
+    ids: tuple[int, ...] | None = None  # token ids of `end`, when its rows are vocabulary rows
+    start_ids: tuple[int, ...] | None = None  # token ids of `start`, when its rows are vocabulary rows
+    vocabulary: Vocabulary | None = None  # None away from the word embeddings
+
+    @property
+    def delta(self) -> Tensor:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """Straight legs between corners (path → loop). A rule is applied on each leg.
+
+    `owner[l]` is the unit that moves on leg l, or -1 where all of them may.
+    `corner(i)` makes corner i on demand: a staircase of 100 000 corners is never held in memory.
+    """
+
+    corners: int
+    corner: Callable[[int], Tensor]  # index -> (S, d)
+    legs: Tensor  # (L, 2) long: corner the leg leaves, corner it reaches
+    owner: Tensor  # (L,) long
+    length: Tensor  # (L,) share of the route's length: longer legs get more nodes
+    complete: bool = True  # do the legs lead from the baseline to the text?
+    detail: Any = None  # what the path has to say about itself (anchor words and so on)
+
+    @staticmethod
+    def through(corners: Tensor, detail: Any = None) -> Route:
+        """The polyline through `corners` (C, S, d); every unit may move on every leg."""
+        count = corners.shape[0]
+        step = (corners[1:] - corners[:-1]).double().flatten(1).norm(dim=1)
+        total = step.sum()
+        share = step / total if total > 0 else torch.full_like(step, 1 / max(count - 1, 1))
+        legs = torch.stack([torch.arange(count - 1), torch.arange(1, count)], dim=1)
+        return Route(count, corners.__getitem__, legs, torch.full((count - 1,), -1), share, detail=detail)
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Where on a leg to look, 0 ≤ t ≤ 1, and with what weight (rule → loop)."""
+
+    t: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Nodes placed on a route, and how their values are to be summed (loop → integrand).
+
+    `weight` has one row per sum wanted: a rule and its coarser sister are two rows over the same points.
+    """
+
+    route: Route
+    leg: np.ndarray  # (n,)
+    t: np.ndarray  # (n,)
+    weight: np.ndarray  # (sums, n)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What adds up, how far, and at what cost. On every result.
+
+    `converged` means: gap ≤ max(tolerance·|f_input − f_baseline|, 1e-5·max(1, |f_input|)), **and** the
+    largest entry of `error_estimate` is under the same bound (a small total gap alone can hide errors that
+    cancel). `kind` says what the gap is of: "total", "per token" (SIG: the worst token), "matrix", "vector"
+    (norms of vectors).
+    """
+
+    f_input: float
+    f_baseline: float
+    total: float
+    gap: float
+    relative_gap: float
+    tolerance: float
+    converged: bool
+    nodes: int
+    passes: int
+    error_estimate: tuple[float, ...] = ()
+    kind: str = "total"
+    rows: tuple[float, ...] = field(default=())  # gaps of single rows or tokens, where each has its own sum
+
+    @property
+    def bound(self) -> float:
+        return bound(self.f_input, self.f_baseline, self.tolerance)
+
+
+def bound(f_input: float, f_baseline: float, tolerance: float) -> float:
+    """The largest gap that still counts as converged; the floor keeps float32 rounding from failing it."""
+    return max(tolerance * abs(f_input - f_baseline), 1e-5 * max(1.0, abs(f_input)))

@@ -1,0 +1,236 @@
+"""Results made by hand, for tests and demonstrations of pictures: no model is needed to draw."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from pathlens.explanation.record import (
+    Explanation,
+    Interactions,
+    PairExplanation,
+    Phrase,
+    PhraseTree,
+    VectorExplanation,
+)
+from pathlens.types import Certificate
+
+NASTY = "<img src=x onerror=alert(1)>"
+TRICKS = (
+    NASTY,
+    "[bold]loud[/bold]",
+    "$x^2$",
+    "\\frac",
+    "</script>",
+    "<!--",
+    "&amp;",
+    "\x1b[31m",
+    "_a_",
+    "'\"",
+)
+
+
+def certificate(total: float, *, f_baseline: float = 0.5, **changed: Any) -> Certificate:
+    """A settled certificate whose total misses the change by 5e-5."""
+    values: dict[str, Any] = {
+        "f_input": f_baseline + total + 5e-5, "f_baseline": f_baseline, "total": total, "gap": 5e-5,
+        "relative_gap": 5e-5 / max(abs(total), 1e-9), "tolerance": 1e-3, "converged": True, "nodes": 31,
+        "passes": 33, "error_estimate": (1e-6,),
+    }  # fmt: skip
+    return Certificate(**{**values, **changed})
+
+
+def cut(text: str, pattern: str = r"\w+|[^\w\s]") -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """Words and their characters."""
+    found = list(re.finditer(pattern, text))
+    return tuple(m.group() for m in found), tuple(m.span() for m in found)
+
+
+def explanation(
+    text: str, scores: Any = None, *, pattern: str = r"\w+|[^\w\s]", **changed: Any
+) -> Explanation:
+    """[CLS] words [SEP], with scores given or drawn from a fixed generator."""
+    tokens, offsets = cut(text, pattern)
+    if scores is None:
+        scores = np.random.default_rng(len(text)).normal(size=len(tokens)) ** 3
+    scores = np.concatenate([[0.0], np.asarray(scores, dtype=float), [0.0]])
+    n = len(tokens)
+    values: dict[str, Any] = {
+        "method": "ig", "target": "positive", "certificate": certificate(float(scores.sum())),
+        "meta": {"text": text, "model": "sentiment", "baseline": "mask", "score": "logit", "notes": []},
+        "tokens": ("[CLS]", *tokens, "[SEP]"), "offsets": ((0, 0), *offsets, (0, 0)), "scores": scores,
+        "special": (True, *[False] * n, True), "segments": (-1, *[0] * n, -1),
+    }  # fmt: skip
+    return Explanation(**{**values, **changed})
+
+
+def small() -> Explanation:
+    """Seven tokens, the numbers chosen to be read."""
+    return explanation("Not really funny, but moving.", [-1.42, 0.11, -0.63, 0.02, 0.88, 2.31, 0.05])
+
+
+def japanese() -> Explanation:
+    text = "この映画は本当に面白くて、とても感動しました。"
+    return explanation(text, pattern="この|映画|は|本当に|面白く|て|、|とても|感動|しました|。")
+
+
+def emoji() -> Explanation:
+    """One emoji cut in byte pieces that share its character, and a family joined by zero-width joiners."""
+    text = "So good 😀 for 👨‍👩‍👧 !"
+    tokens = ("So", "good", "ð", "Ł", "ĺ", "for", "👨‍👩‍👧", "!")
+    family = text.index("👨")
+    offsets = (
+        (0, 2),
+        (3, 7),
+        (8, 9),
+        (8, 9),
+        (8, 9),
+        (10, 13),
+        (family, family + 5),
+        (len(text) - 1, len(text)),
+    )
+    scores = np.array([0.1, 1.2, 0.3, 0.25, 0.2, -0.05, 0.7, 0.15])
+    return Explanation(
+        method="udig", target="😀 happy", certificate=certificate(float(scores.sum())), tokens=tokens,
+        offsets=offsets, scores=scores, special=(False,) * 8, meta={"text": text},
+    )  # fmt: skip
+
+
+def nasty() -> Explanation:
+    """Every token tries to be read as markup by something."""
+    text = " ".join(TRICKS)
+    return explanation(text, np.linspace(-1, 1, len(TRICKS)), pattern=r"<img[^>]*>|\S+", target=NASTY)
+
+
+def long(n: int = 500) -> Explanation:
+    words = ["the", "film", "was", "awful", "but", "its", "music", "moved", "me", "deeply"]
+    return explanation(
+        " ".join(words[i % 10] for i in range(n)), np.random.default_rng(0).normal(size=n) ** 3
+    )
+
+
+def pair(text_a: str, text_b: str, **changed: Any) -> PairExplanation:
+    """Two texts with [CLS] and [SEP] (zero), similar words made to agree."""
+    (a, at_a), (b, at_b) = cut(text_a), cut(text_b)
+    rng = np.random.default_rng(len(a) * 31 + len(b))
+    full = np.zeros((len(a) + 3, len(b) + 3))
+    core = rng.normal(size=(len(a), len(b))) * 0.02
+    links = {("man", "Someone"): 0.16, ("plays", "makes"): 0.21, ("guitar", "music"): 0.34, (".", "."): 0.05}
+    for (one, other), value in links.items():
+        if one in a and other in b:
+            core[a.index(one), b.index(other)] += value
+    full[2:-1, 2:-1] = core
+    full[0, 0], full[0, 2:-1], full[2:-1, 0] = 0.71, -0.4 / len(b), -0.35 / len(a)
+    total = float(full.sum())
+    values: dict[str, Any] = {
+        "method": "ij", "target": "cosine similarity", "similarity": total + 1e-6,
+        "certificate": certificate(total, f_input=total + 1e-6, f_baseline=0.71, gap=1e-6, kind="matrix"),
+        "meta": {"text": text_a, "text_b": text_b, "model": "minilm", "baseline": "mask"},
+        "tokens_a": ("[CLS]", *a, "[SEP]"), "tokens_b": ("[CLS]", *b, "[SEP]"),
+        "offsets_a": ((0, 0), *at_a, (0, 0)), "offsets_b": ((0, 0), *at_b, (0, 0)), "full_matrix": full,
+        "special_a": (True, *[False] * len(a), True), "special_b": (True, *[False] * len(b), True),
+    }  # fmt: skip
+    return PairExplanation(**{**values, **changed})
+
+
+def small_pair() -> PairExplanation:
+    return pair("A man plays a guitar.", "Someone makes music.")
+
+
+def long_pair(n: int = 500) -> PairExplanation:
+    text = " ".join(f"w{i}" for i in range(n))
+    return pair(text, text.replace("w", "v"))
+
+
+def interactions(text: str = "Not really funny, but moving.", **changed: Any) -> Interactions:
+    tokens, offsets = cut(text)
+    n = len(tokens)
+    rng = np.random.default_rng(n)
+    matrix = np.zeros((n + 2, n + 2))
+    half = rng.normal(size=(n, n)) * 0.1
+    matrix[1:-1, 1:-1] = half + half.T + np.diag(rng.normal(size=n))
+    if n > 2:
+        matrix[1, 3] = matrix[3, 1] = -0.84
+    scores = matrix.sum(1)
+    total = float(matrix.sum())
+    values: dict[str, Any] = {
+        "method": "ih", "target": "positive", "meta": {"text": text, "model": "sentiment"},
+        "certificate": certificate(total, rows=(2e-6, -1e-5)), "tokens": ("[CLS]", *tokens, "[SEP]"),
+        "offsets": ((0, 0), *offsets, (0, 0)), "matrix": matrix, "scores": scores,
+        "special": (True, *[False] * n, True),
+    }  # fmt: skip
+    return Interactions(**{**values, **changed})
+
+
+def block(
+    text: str = "Not really funny, but moving.", *, out: int | None = None, d: int = 16
+) -> VectorExplanation:
+    """Each output position takes most from itself and its neighbours."""
+    tokens, offsets = cut(text)
+    n = len(tokens)
+    out = n if out is None else out
+    near = np.exp(-np.abs(np.arange(out)[:, None] - np.arange(n)[None, :]) / 1.5)
+    vectors = np.random.default_rng(n).normal(size=(out, n, d)) * near[..., None]
+    total = float(np.linalg.norm(vectors.sum(1)))
+    return VectorExplanation(
+        method="vaig", target="encoder.layer.2.attention", certificate=certificate(total, kind="vector"),
+        tokens=tokens, offsets=offsets, vectors=vectors, outputs=tokens if out == n else ("pooled",) * out,
+        meta={"text": text, "model": "minilm", "block": "encoder.layer.2.attention"},
+    )  # fmt: skip
+
+
+def phrases(text: str = "Not really funny, but moving.") -> PhraseTree:
+    """A balanced tree over the words; dividends sum to 1, value = sum of the dividends inside."""
+    tokens, offsets = cut(text)
+    rng = np.random.default_rng(len(text))
+    spans: list[tuple[int, int]] = []
+    children: list[tuple[int, ...]] = []
+
+    def grow(low: int, high: int) -> int:
+        spans.append((low, high))
+        children.append(())
+        me = len(spans) - 1
+        if high - low > 1:
+            middle = (low + high) // 2
+            children[me] = (grow(low, middle), grow(middle, high))
+        return me
+
+    grow(0, len(tokens))
+    signed = rng.normal(size=len(spans))
+    dividend = np.abs(signed) / np.abs(signed).sum()
+
+    def value(i: int) -> float:
+        return float(dividend[i]) + sum(value(c) for c in children[i])
+
+    nodes = []
+    for i, (low, high) in enumerate(spans):
+        span = (offsets[low][0], offsets[high - 1][1])
+        words = text[span[0] : span[1]]
+        nodes.append(Phrase(span, words, value(i), float(dividend[i]), float(signed[i]), children[i],
+                            "S" if i == 0 else "NP" if children[i] else ""))  # fmt: skip
+    scores = rng.normal(size=len(tokens))
+    return PhraseTree(
+        method="idg", target="positive", certificate=certificate(float(scores.sum())), nodes=tuple(nodes),
+        tokens=tokens, offsets=offsets, scores=scores, tree="given brackets", meta={"text": text},
+    )  # fmt: skip
+
+
+def tabular(**changed: Any) -> Explanation:
+    """Features of a table: no text at all."""
+    names = ("age", "income", "$debt$", "years at address")
+    scores = np.array([0.4, -1.3, 0.9, 0.05])
+    return Explanation(
+        method="ig", target="default", certificate=certificate(float(scores.sum())), tokens=names,
+        offsets=((0, 0),) * 4, scores=scores, **changed,
+    )  # fmt: skip
+
+
+def everything() -> dict[str, Any]:
+    """One of each kind, and the awkward ones."""
+    return {
+        "text": small(), "japanese": japanese(), "emoji": emoji(), "nasty": nasty(), "long": long(),
+        "pair": small_pair(), "interactions": interactions(), "block": block(), "pooled": block(out=1),
+        "tree": phrases(), "tabular": tabular(),
+    }  # fmt: skip
