@@ -8,7 +8,9 @@ The door is small; the heavy rooms are entered only when a name is used.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -16,11 +18,17 @@ __version__ = "0.1.0"
 _DOOR = {
     "explain": "pathlens.explain",
     "Explainer": "pathlens.explain",
+    "encode": "pathlens.encode",
+    "rank": "pathlens.rank",
     "load": "pathlens.explanation.store",
     "methods": "pathlens.methods",
     "ToyModel": "pathlens.text.toy",
     "Tabular": "pathlens.text.tabular",
     "SentenceEncoder": "pathlens.text.sentence",
+    "Shifted": "pathlens.text.shifted",
+    "DualEncoder": "pathlens.text.dual",
+    "Vectors": "pathlens.encode",
+    "Ranking": "pathlens.rank",
     "Explanation": "pathlens.explanation.record",
     "VectorExplanation": "pathlens.explanation.record",
     "PairExplanation": "pathlens.explanation.record",
@@ -49,3 +57,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Door(ModuleType):
+    """Importing the room `pathlens.explain` would put the room in place of the verb of the same name: not here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _DOOR and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Door
