@@ -59,7 +59,7 @@ def explanation(
     n = len(tokens)
     values: dict[str, Any] = {
         "method": "ig", "target": "positive", "certificate": certificate(float(scores.sum())),
-        "meta": {"text": text, "model": "sentiment", "baseline": "mask", "score": "logit", "notes": []},
+        "meta": {"texts": [text], "model": "sentiment", "baseline": "mask", "score": "logit", "notes": []},
         "tokens": ("[CLS]", *tokens, "[SEP]"), "offsets": ((0, 0), *offsets, (0, 0)), "scores": scores,
         "special": (True, *[False] * n, True), "segments": (-1, *[0] * n, -1),
     }  # fmt: skip
@@ -94,7 +94,7 @@ def emoji() -> Explanation:
     scores = np.array([0.1, 1.2, 0.3, 0.25, 0.2, -0.05, 0.7, 0.15])
     return Explanation(
         method="udig", target="😀 happy", certificate=certificate(float(scores.sum())), tokens=tokens,
-        offsets=offsets, scores=scores, special=(False,) * 8, meta={"text": text},
+        offsets=offsets, scores=scores, special=(False,) * 8, meta={"texts": [text]},
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def pair(text_a: str, text_b: str, **changed: Any) -> PairExplanation:
     values: dict[str, Any] = {
         "method": "ij", "target": "cosine similarity", "similarity": total + 1e-6,
         "certificate": certificate(total, f_input=total + 1e-6, f_baseline=0.71, gap=1e-6, kind="matrix"),
-        "meta": {"text": text_a, "text_b": text_b, "model": "minilm", "baseline": "mask"},
+        "meta": {"texts": [text_a, text_b], "model": "minilm", "baseline": "mask"},
         "tokens_a": ("[CLS]", *a, "[SEP]"), "tokens_b": ("[CLS]", *b, "[SEP]"),
         "offsets_a": ((0, 0), *at_a, (0, 0)), "offsets_b": ((0, 0), *at_b, (0, 0)), "full_matrix": full,
         "special_a": (True, *[False] * len(a), True), "special_b": (True, *[False] * len(b), True),
@@ -156,7 +156,7 @@ def interactions(text: str = "Not really funny, but moving.", **changed: Any) ->
     scores = matrix.sum(1)
     total = float(matrix.sum())
     values: dict[str, Any] = {
-        "method": "ih", "target": "positive", "meta": {"text": text, "model": "sentiment"},
+        "method": "ih", "target": "positive", "meta": {"texts": [text], "model": "sentiment"},
         "certificate": certificate(total, rows=(2e-6, -1e-5)), "tokens": ("[CLS]", *tokens, "[SEP]"),
         "offsets": ((0, 0), *offsets, (0, 0)), "matrix": matrix, "scores": scores,
         "special": (True, *[False] * n, True),
@@ -177,7 +177,7 @@ def block(
     return VectorExplanation(
         method="vaig", target="encoder.layer.2.attention", certificate=certificate(total, kind="vector"),
         tokens=tokens, offsets=offsets, vectors=vectors, outputs=tokens if out == n else ("pooled",) * out,
-        meta={"text": text, "model": "minilm", "block": "encoder.layer.2.attention"},
+        meta={"texts": [text], "model": "minilm", "block": "encoder.layer.2.attention"},
     )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def phrases(text: str = "Not really funny, but moving.") -> PhraseTree:
     scores = rng.normal(size=len(tokens))
     return PhraseTree(
         method="idg", target="positive", certificate=certificate(float(scores.sum())), nodes=tuple(nodes),
-        tokens=tokens, offsets=offsets, scores=scores, tree="given brackets", meta={"text": text},
+        tokens=tokens, offsets=offsets, scores=scores, tree="given brackets", meta={"texts": [text]},
     )  # fmt: skip
 
 

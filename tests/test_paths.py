@@ -131,7 +131,7 @@ def test_prefix_goes_left_to_right_whatever_the_order_of_the_units():
 
 
 def test_the_staircase_is_the_split_step_of_its_definition():
-    """Twin: every cell, forward over its first half, backward over its second; equal movers in a row merged."""
+    """Twin: forward over a cell's first half, backward over its second; equal movers in a row merged."""
     ends, cells = make_ends(3, 4, dtype=torch.float64), 3
     ends = Ends(ends.start, ends.start + torch.randn(4, 3, dtype=torch.float64), torch.zeros(4, dtype=bool))
     units = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=torch.bool)

@@ -170,12 +170,7 @@ class Explainer:
             ]
         if many and method.finish != "tokens":
             raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig and sig")
-        cases = [self.model.case(text, text_b, request=replace(request, baseline=choices[0]))]
-        if callable(self.request.target) or request.vector:
-            fixed = request
-        else:
-            fixed = request
-        return cases + [self.model.case(text, text_b, request=replace(fixed, baseline=each)) for each in choices[1:]]
+        return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
 
     def _units(self, case: Case) -> Units:
         if case.sources:

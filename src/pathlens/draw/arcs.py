@@ -15,7 +15,9 @@ from pathlens.explanation.record import Interactions, PairExplanation
 MOST = 300
 FIRST = 24  # arcs visible before anyone touches the slider
 LETTER, BLANK = 8.2, 14.0  # pixels of a letter and between tokens
+ROOMY = 700.0
 WIDEST = 1500.0  # beyond this, tokens become ticks and only the ends of strong arcs are named
+TICKED = 960.0
 GAP, TOP = 150.0, 30.0
 
 
@@ -26,17 +28,19 @@ class Line:
         self.tokens, self.shown = tokens, list(shown)
         widths = [LETTER * _columns(view.visible(tokens[i])) for i in self.shown]
         self.ticks = sum(widths) + BLANK * len(widths) > WIDEST
+        # a short text spreads out, so that its arcs do not crowd
+        blank = min(max((ROOMY - sum(widths)) / max(len(widths), 1), BLANK), 4 * BLANK)
         self.at: dict[int, float] = {}
         if self.ticks:
-            step = (WIDEST * 0.7) / max(len(self.shown) - 1, 1)
+            step = TICKED / max(len(self.shown) - 1, 1)
             self.at = {i: 30 + k * step for k, i in enumerate(self.shown)}
-            self.width = 60 + WIDEST * 0.7
+            self.width = 60 + TICKED
             self.named = _apart([i for i in named if i in self.at], self.at)
         else:
-            x = 12.0
+            x = blank / 2
             for i, width in zip(self.shown, widths, strict=True):
                 self.at[i] = x + width / 2
-                x += width + BLANK
+                x += width + blank
             self.width, self.named = x, self.shown
 
     def shift(self, extra: float) -> None:
@@ -143,15 +147,17 @@ def _figure(
     words = {"class": "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
     # weakest first, so that strong arcs lie on top
     drawing = element("svg", {**size, **words}, *reversed(paths), *texts)
+    first = min(FIRST, count)
+    top = Markup(f'<input type="range" class="top" min="1" max="{max(count, 1)}" value="{first}">')
+    least = Markup('<input type="range" class="least" min="0" max="100" value="0">')
     controls = element(
-        "div", {"class": "controls", "data-digits": palette.decimals(limit)},
-        element("label", None, "strongest ",
-                Markup(f'<input type="range" class="top" min="1" max="{max(count, 1)}" value="{min(FIRST, count)}">'),
-                element("output", {"class": "shown"}, f"{min(FIRST, count)} of {count}")),
-        element("label", None, "at least ",
-                Markup('<input type="range" class="least" min="0" max="100" value="0">'),
-                element("output", {"class": "floor"}, "0")),
-    )  # fmt: skip
+        "div",
+        {"class": "controls", "data-digits": palette.decimals(limit)},
+        element(
+            "label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")
+        ),
+        element("label", None, "at least ", least, element("output", {"class": "floor"}, "0")),
+    )
     return element("figure", None, controls, element("div", {"class": "scroll"}, drawing))
 
 

@@ -154,13 +154,13 @@ def _explanation(result: Explanation) -> list[tuple]:
     additive = result.certificate.kind != "per token"
     texts = _texts(result)
     bars = markup.bars(named, palette.limit(result.scores), additive=additive)
-    name = "strongest first" if len(named) > markup.BARS else "in order"
+    name = "the strongest units" if len(named) > markup.BARS else "unit by unit"
     return [*([("", *texts)] if texts else []), (name, bars)]
 
 
 def _pair(result: PairExplanation, said: list[str]) -> list[tuple]:
     texts = [
-        element("p", {"class": "text", "dir": "auto"}, "".join(piece.text for piece in pieces))
+        element("p", {"class": "text plain", "dir": "auto"}, "".join(piece.text for piece in pieces))
         for pieces in view.paragraphs(result)
     ]
     table = _table(result, said, "A ↓ B →", "×")

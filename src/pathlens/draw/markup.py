@@ -133,7 +133,7 @@ def matrix(whole: tables.Grid, *, corner: str, between: str) -> tuple[Markup, ta
     small = max(len(whole.rows), len(whole.columns)) <= SIDE
     grid = whole if small else tables.fold(whole, FOLDED, FOLDED)
     digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
-    upright = " upright" if max(map(len, grid.columns)) > 9 or len(grid.columns) > 12 else ""
+    upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
     heads = [
         _head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1])
         for j, name in enumerate(grid.columns)
@@ -168,7 +168,8 @@ def _matrix_row(grid: tables.Grid, i: int, digits: int, between: str) -> Markup:
     for j, value in enumerate(map(float, grid.values[i])):
         edge = "edge" if j < grid.edge else ""
         kind = f"{level(value, limit, signed=grid.signed)} {edge}".strip()
-        tip = f"{row_name} {between} {view.visible(grid.columns[j])}: {palette.number(value, exact, sign=grid.signed)}"
+        pair = f"{row_name} {between} {view.visible(grid.columns[j])}"
+        tip = f"{pair}: {palette.number(value, exact, sign=grid.signed)}"
         shown = palette.number(value, digits, sign=grid.signed, narrow=True)
         cells.append(element("td", {"class": kind, "title": tip}, shown))
     margin = [_margin(float(grid.values[i].sum()), digits, "")] if grid.signed else []

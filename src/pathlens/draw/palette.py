@@ -109,6 +109,7 @@ def legend(result: Result) -> str:
     colors = f"{RAISES_WORD} raises {target}, {LOWERS_WORD} lowers it"
     top = number(full(result), decimals(full(result)), sign=False)
     change = short(result.certificate.f_input - result.certificate.f_baseline)
+    sums = "sum to" if result.certificate.converged else "should sum to"
     if isinstance(result, VectorExplanation):
         return (
             f"{LENGTH_WORD} is the length of a token's contribution to {target} (no sign); full colour is "
@@ -116,7 +117,7 @@ def legend(result: Result) -> str:
         )
     if isinstance(result, PairExplanation):
         return (
-            f"{colors}; numbers are shares of the similarity, with the reference row and column they sum to "
+            f"{colors}; numbers are shares of the similarity, with the reference row and column they {sums} "
             f"{short(result.similarity)}; full colour is {top}, the largest |share| of two tokens."
         )
     if isinstance(result, Interactions):
@@ -127,12 +128,13 @@ def legend(result: Result) -> str:
     if isinstance(result, PhraseTree):
         return (
             f"{colors}; the number is a phrase's value from 0 to 1 (the whole text): its own dividend and "
-            f"those of the phrases inside it; the shade is its own dividend, full colour {top}, the largest."
+            f"those of the phrases inside it, with the sign of its own integral; the shade is its own "
+            f"dividend, full colour {top}, the largest."
         )
     if result.certificate.kind == "per token":
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     else:
-        numbers = f"numbers are shares of the change, they sum to {change}"
+        numbers = f"numbers are shares of the change, they {sums} {change}"
     return f"{colors}; {numbers}; full colour is {top}, the largest |value|."
 
 

@@ -18,7 +18,7 @@ from pathlens.types import Certificate, Span
 TEXT = "Not really funny, but moving."
 TOKENS = ("Not", "really", "funny", ",", "but", "moving", ".")
 OFFSETS: tuple[Span, ...] = ((0, 3), (4, 10), (11, 16), (16, 17), (18, 21), (22, 28), (28, 29))
-META = {"text": TEXT, "model": "made up", "baseline": "mask"}
+META = {"texts": [TEXT], "model": "made up", "baseline": "mask"}
 
 
 def every() -> tuple[Result, ...]:
@@ -44,7 +44,7 @@ def pair() -> PairExplanation:
         certificate=_settled(total, baseline=0.0, kind="matrix"), tokens_a=("A", "man", "plays", "guitar"),
         tokens_b=("Someone", "makes", "music"), offsets_a=((0, 1), (2, 5), (6, 11), (12, 18)),
         offsets_b=((0, 7), (8, 13), (14, 19)),
-        meta={"text": "A man plays guitar", "text_b": "Someone makes music", "model": "made up"},
+        meta={"texts": ["A man plays guitar", "Someone makes music"], "model": "made up"},
     )  # fmt: skip
 
 

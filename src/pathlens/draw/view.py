@@ -68,8 +68,8 @@ def _safe(char: str) -> str:
 
 
 def heading(result: Result) -> tuple[str, str]:
-    """("ig · positive", "minilm · baseline mask · layer 2 …"): what is explained, and how it was made."""
-    meta = result.meta
+    """("ig · positive", "minilm · baseline mask · output 1.8 …"): what is explained, and how it was made."""
+    meta, certificate = result.meta, result.certificate
     title = f"{result.method} · {visible(str(result.target))}" if result.target else result.method
     how = [str(meta["model"])] if meta.get("model") else []
     how += [
@@ -77,13 +77,21 @@ def heading(result: Result) -> tuple[str, str]:
         for key in ("baseline", "layer", "score", "unit")
         if meta.get(key) not in (None, "")
     ]
+    if isinstance(result, PairExplanation):
+        title += f" {result.similarity:.4f}"
+    elif certificate.kind in ("total", "per token"):
+        how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
     return title, visible(" · ".join(how)) if how else ""
 
 
 def notes(result: Result) -> list[str]:
-    """The result's own notes, always as a list of one-line sentences."""
+    """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
     found = result.meta.get("notes") or []
-    return [visible(str(note)) for note in ([found] if isinstance(found, str) else found)]
+    said = [visible(str(note)) for note in ([found] if isinstance(found, str) else found)]
+    spread = getattr(result, "standard_error", None)
+    if spread is not None and np.size(spread):
+        said.append(f"means over a sample of baselines, standard error up to {float(np.max(spread)):.2g}")
+    return said
 
 
 def paragraphs(result: Result, scores: np.ndarray | None = None) -> list[list[Piece]]:
@@ -117,10 +125,10 @@ def outside(result: Explanation | Interactions | PhraseTree) -> list[int]:
 
 
 def _texts(result: Result) -> list[str | None]:
-    first, second = result.meta.get("text"), result.meta.get("text_b")
-    if isinstance(first, list | tuple):
-        return [str(t) for t in first] + [None]
-    return [first if isinstance(first, str) else None, second if isinstance(second, str) else None]
+    """The texts as given (`meta["texts"]`, or `text` and `text_b`), padded with None."""
+    given = result.meta.get("texts") or [result.meta.get("text"), result.meta.get("text_b")]
+    found = [given] if isinstance(given, str) else list(given)
+    return [text if isinstance(text, str) else None for text in found] + [None, None]
 
 
 def _drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:

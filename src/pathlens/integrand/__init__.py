@@ -8,5 +8,6 @@ from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.difference import Value
 from pathlens.integrand.directional import Directional
 from pathlens.integrand.gradient import Coordinates, Gradient
+from pathlens.integrand.hessian import Hessian, RowSums
 
-__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Integrand", "Value"]
+__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Hessian", "Integrand", "RowSums", "Value"]

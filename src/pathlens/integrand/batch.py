@@ -20,6 +20,7 @@ class Batch:
     direction: Tensor  # (B, S, d)
     members: Tensor  # (B, U, S) 0/1, zero rows where a text has fewer units
     t: Tensor  # (B,) how far along the whole route (only meaningful on one leg)
+    room: float = float("inf")  # memory the whole batch may take, in rows of a plain reverse pass
 
 
 class Integrand(Protocol):

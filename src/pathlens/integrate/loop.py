@@ -99,16 +99,15 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
     while queue:
         pieces, queue = planner.next_batch(queue)
         try:
-            values = _evaluate(pieces)
+            values = _evaluate(pieces, planner.room(pieces))
         except Exception as error:
-            if not out_of_memory(error) or sum(len(piece.rows) for piece in pieces) == 1:
+            if not out_of_memory(error) or not planner.halve(sum(len(piece.rows) for piece in pieces)):
                 for job in {id(piece.job): piece.job for piece in pieces}.values():
                     job.ask, job.error = None, error
                     queue = [piece for piece in queue if piece.job is not job]
                     if tick is not None:
                         tick(job)
                 continue
-            planner.halve(sum(len(piece.rows) for piece in pieces))
             queue = pieces + queue
             continue
         at = 0
@@ -124,7 +123,9 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
 
 
 def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tensor:
-    """(B, U, …) with the batch's largest U (or, by coordinate, S) → this text's own."""
+    """(B, U, …) with the batch's largest U (or, by coordinate, S; by pair, U twice) → this text's own."""
+    if getattr(ask.integrand, "by_pair", False):
+        return values[:, :units, :units]
     return values[:, : min(values.shape[1], length if _by_coordinate(ask) else units)]
 
 
@@ -132,7 +133,7 @@ def _by_coordinate(ask: Ask) -> bool:
     return getattr(ask.integrand, "by_coordinate", False)
 
 
-def _evaluate(pieces: list[Piece]) -> Tensor:
+def _evaluate(pieces: list[Piece], room: float) -> Tensor:
     """Lay the pieces' points into one padded batch and take the integrand there."""
     cases = [piece.job.case for piece in pieces for _ in piece.rows]
     length = max(len(piece.job.case) for piece in pieces)
@@ -155,4 +156,4 @@ def _evaluate(pieces: list[Piece]) -> Tensor:
             row += 1
     integrand = pieces[0].job.ask.integrand
     score = cases[0].score
-    return integrand(Batch(lambda rows: score(rows, cases[: len(rows)]), position, direction, members, t))
+    return integrand(Batch(lambda rows: score(rows, cases[: len(rows)]), position, direction, members, t, room))

@@ -12,6 +12,7 @@ import torch
 DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 WASTE = 1.25  # a batch may hold at most this much padding
+SMALLEST_SHARE = 1 / 64  # of the budget, for a single row that does not fit; then memory is really gone
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Planner:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.most: int | None = None  # rows, once memory has run out
+        self.share = 1.0  # of the budget, once memory has run out with a single row
         self.bytes_per_row: dict[Any, int] = {}
 
     def next_batch(self, queue: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -86,9 +88,18 @@ class Planner:
             rows = min(rows, self.most)
         return max(1, int(rows))
 
-    def halve(self, rows: int) -> None:
-        """Memory ran out with this many rows: never so many again in this run."""
-        self.most = max(1, rows // 2)
+    def room(self, pieces: Sequence[Any]) -> float:
+        """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit."""
+        longest = max((piece.job.case for piece in pieces), key=len)
+        return self.share * self.limits.bytes(longest.ends.end.device) / self._probe(longest)
+
+    def halve(self, rows: int) -> bool:
+        """Memory ran out with this many rows: never so many again in this run. False: nothing left to halve."""
+        if rows > 1:
+            self.most = rows // 2
+        else:
+            self.share /= 2
+        return self.share >= SMALLEST_SHARE
 
     def _probe(self, case: Any) -> int:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length."""

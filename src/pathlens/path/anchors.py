@@ -32,7 +32,7 @@ def dig(
     """
     settings = Settings("dig", strategy, steps, neighbours, factor)
     check_ends(ends, settings)
-    cache = cache or PathCache()
+    cache = PathCache() if cache is None else cache
 
     def find(journeys: Journeys) -> np.ndarray:
         search, graph = cache.search(ends.vocabulary), cache.graph(ends.vocabulary, neighbours)

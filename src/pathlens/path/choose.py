@@ -99,6 +99,6 @@ def _cost(
     if settings.strategy == "maxcount":
         return rows.shape[2] - kept.sum(axis=2).astype(np.float64)
     lost = rows - (before - (before - start) / settings.steps)
-    lost[kept] = 0.0
+    lost *= ~kept
     lost *= lost
     return lost.sum(axis=2)

@@ -15,7 +15,7 @@ STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Settings:
-    """m `steps`, K `neighbours`, f `factor` (the left rule has 2^f nodes per leg), and how anchors are chosen."""
+    """m `steps`, K `neighbours`, f `factor` (2^f nodes per leg in the left rule); how anchors are chosen."""
 
     method: str
     strategy: str

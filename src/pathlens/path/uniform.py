@@ -33,7 +33,7 @@ def udig(
     """
     settings = Settings("udig", strategy, steps, neighbours, factor)
     check_ends(ends, settings)
-    cache = cache or PathCache()
+    cache = PathCache() if cache is None else cache
     shares = np.arange(steps, 0, -1) / (steps + 1)
 
     def find(journeys: Journeys) -> np.ndarray:

@@ -86,7 +86,7 @@ def word_approximation_error(
 
     Limits: two paths compare only with as many points; the ends, words themselves, pull the mean down.
     """
-    cache = cache or PathCache()
+    cache = PathCache() if cache is None else cache
     if factor is None:
         factor = route.detail.settings.factor if isinstance(route.detail, WordPath) else 0
     moving = moving_tokens(ends).nonzero().flatten().tolist()

@@ -1,10 +1,10 @@
 """Room 3: nodes and weights. Where along a leg to look, and with what weight."""
 
-from .gauss import gauss
-from .log_weight import log_weight
-from .nested import COUNTS, FAMILIES, new_nodes, weights
-from .riemann import left, midpoint, right, trapezoid
-from .rule import allocate, coarse, rule
+from pathlens.quadrature.gauss import gauss
+from pathlens.quadrature.log_weight import log_weight
+from pathlens.quadrature.nested import COUNTS, FAMILIES, new_nodes, weights
+from pathlens.quadrature.riemann import left, midpoint, right, trapezoid
+from pathlens.quadrature.rule import allocate, coarse, rule
 
 __all__ = [
     "COUNTS",

@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from ..types import Nodes
+from pathlens.quadrature.orthogonal import gauss_rule, legendre_step
+from pathlens.types import Nodes
 
 
 def gauss(n: int) -> Nodes:
@@ -15,11 +16,10 @@ def gauss(n: int) -> Nodes:
     Limits: the error falls like ρ^(−2n), ρ set by the nearest singularity of f off the path. With a narrow
     feature (ρ near 1) nothing is gained until the nodes resolve it, and the sum can be right by luck before.
     """
-    t, weight = _on_unit_interval(n)
+    t, weight = _nodes_and_weights(n)
     return Nodes(t.copy(), weight.copy())
 
 
 @cache
-def _on_unit_interval(n: int) -> tuple[np.ndarray, np.ndarray]:
-    x, weight = np.polynomial.legendre.leggauss(n)
-    return (1 + x) / 2, weight / weight.sum()
+def _nodes_and_weights(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return gauss_rule(np.full(n, 0.5), legendre_step(n - 1))

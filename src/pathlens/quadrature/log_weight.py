@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from ..types import Nodes
-from .interpolatory import log_moments
+from pathlens.quadrature.interpolatory import log_moments
+from pathlens.quadrature.orthogonal import gauss_rule, legendre_step
+from pathlens.types import Nodes
 
 
 def log_weight(n: int) -> Nodes:
@@ -24,11 +25,7 @@ def log_weight(n: int) -> Nodes:
 
 @cache
 def _nodes_and_weights(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Golub–Welsch: nodes are the eigenvalues of the Jacobi matrix of the recurrence."""
-    diagonal, off = _recurrence(n)
-    matrix = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
-    t, vectors = np.linalg.eigh(matrix)
-    return t, vectors[0] ** 2
+    return gauss_rule(*_recurrence(n), power=1)  # −ln u falls to 0 at u = 1 like 1 − u
 
 
 def _recurrence(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,8 +37,7 @@ def _recurrence(n: int) -> tuple[np.ndarray, np.ndarray]:
     kept orthonormal: with monic ones the numbers shrink like 4^(−k) and underflow near k = 500.
     """
     count = 2 * n
-    k = np.arange(1, count + 1)
-    step = k / (2 * np.sqrt(4.0 * k**2 - 1))  # u p_l = step_{l+1} p_{l+1} + ½ p_l + step_l p_{l−1}
+    step = legendre_step(count)  # u p_l = step_{l+1} p_{l+1} + ½ p_l + step_l p_{l−1}
     alpha, root_beta = np.empty(n), np.zeros(n)
     before, row = np.zeros(count), log_moments(count)  # ⟨π_{k−1}, p_l⟩ and ⟨π_k, p_l⟩ for all l
     for k in range(n):

@@ -4,8 +4,11 @@ Two families with the same node counts. `patterson` (Gauss–Patterson): the n +
 for the highest degree of exactness, (3n + 1)/2 for a rule of n ≥ 3 nodes. `fejer` (Fejér's second rule, the
 inner points of Clenshaw–Curtis): closed forms, degree n. All weights of both are positive.
 
-Limits: patterson crowds towards both ends and leaves wider gaps in the middle: a narrow feature there is
-found later than with fejer, a smooth function is integrated better. See the tests' bank of integrals.
+Which one: patterson crowds towards both ends and leaves gaps in the middle 15 % wider. Once n nodes
+resolve the integrand it gains orders of magnitude; where they barely do (errors of 1e-2 to 1e-4, features
+away from the ends) fejer is as good or slightly better.
+
+Limits: |I_n − I_below| is the error of the level below. It tells nothing about a feature both levels miss.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from functools import cache
 
 import numpy as np
 
-from ..errors import InputError
-from .patterson_table import NODES, WEIGHTS
+from pathlens.errors import InputError
+from pathlens.quadrature.patterson_table import NODES, WEIGHTS
 
 COUNTS: tuple[int, ...] = (1, 3, 7, 15, 31, 63, 127, 255, 511)
 FAMILIES: tuple[str, ...] = ("patterson", "fejer")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Nodes
+from pathlens.types import Nodes
 
 
 def left(n: int) -> Nodes:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import InputError
-from ..types import Nodes
-from .gauss import gauss
-from .interpolatory import interpolatory_weights, log_moments, uniform_moments
-from .log_weight import log_weight
-from .riemann import left, midpoint, right, trapezoid
+from pathlens.errors import InputError
+from pathlens.quadrature.gauss import gauss
+from pathlens.quadrature.interpolatory import interpolatory_weights, log_moments, uniform_moments
+from pathlens.quadrature.log_weight import log_weight
+from pathlens.quadrature.riemann import left, midpoint, right, trapezoid
+from pathlens.types import Nodes
 
 
 def rule(name: str) -> Callable[[int], Nodes]:
