@@ -39,6 +39,9 @@ _DOOR = {
     "InputError": "pathlens.errors",
     "ModelError": "pathlens.errors",
     "ConvergenceWarning": "pathlens.errors",
+    "CurvatureWarning": "pathlens.errors",
+    "softplus": "pathlens.smooth",
+    "softplus_curve": "pathlens.smooth",
 }
 
 __all__ = [*_DOOR, "__version__"]

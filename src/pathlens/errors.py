@@ -9,6 +9,7 @@ PathlensError
 └── StoreError        (also OSError)     a file cannot be read or written
 
 ConvergenceWarning    the tolerance was not met; the result says so too
+CurvatureWarning      second derivatives were asked of a piecewise linear (ReLU) model
 """
 
 
@@ -42,3 +43,7 @@ class StoreError(PathlensError, OSError):
 
 class ConvergenceWarning(UserWarning):
     """The tolerance was not met; the message says what to do."""
+
+
+class CurvatureWarning(UserWarning):
+    """Second derivatives were asked of a piecewise linear (ReLU) model; the message says what to do."""

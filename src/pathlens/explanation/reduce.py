@@ -37,6 +37,8 @@ def words(result: Any) -> Any:
     if isinstance(result, record.Explanation):
         return replace(result, scores=sums @ result.scores, standard_error=None, **common)
     if isinstance(result, record.Interactions):
+        if np.isnan(result.matrix).any():
+            raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
         return replace(
             result, scores=sums @ result.scores, matrix=sums @ result.matrix @ sums.T, standard_error=None, **common
         )

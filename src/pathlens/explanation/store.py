@@ -107,7 +107,8 @@ def _plain_fields(result: record.Result, arrays: dict[str, np.ndarray], limit: i
 def plain(value: Any) -> Any:
     """Anything a result holds, as JSON-ready values."""
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        unknown = value.dtype.kind == "f" and np.isnan(value).any()  # interactions that were not asked for
+        return (np.where(np.isnan(value), None, value) if unknown else value).tolist()
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "to_dict") and not isinstance(value, record.Result):

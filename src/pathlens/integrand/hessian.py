@@ -1,0 +1,136 @@
+"""Second order: how much two units' shares depend on each other, one Hessian–vector product per unit.
+
+H_ij = δ_iᵀ ∇²F δ_j. Forward over reverse along δ_i gives ∇²F δ_i; contracted with every δ_j it is a whole row.
+So a point costs one product per row wanted, not one second derivative per coordinate.
+
+Integrated Hessians need ∫₀¹ (−ln u)·(u·H + diag g) du (Janizek, Sturmfels, Lee: Explaining Explanations, JMLR
+2021; both of their integrals in one), so that is what is taken at a point: the rule carries −ln u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import grad, jvp, vmap
+
+from pathlens.integrand.batch import Batch, any_derivative
+from pathlens.integrand.culprit import no_second_derivative, out_of_memory
+
+BASE_ROWS = 1.5  # what the gradient keeps for all directions together, in rows of a plain reverse pass
+DIRECTION_ROWS = 1.3  # what each direction adds while it is under way (measured on MiniLM, 13 and 128 tokens)
+PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
+Product = Callable[[Tensor], tuple[Tensor, Tensor]]  # direction (…, B, S, d) -> gradient, ∇²F · direction
+
+
+@dataclass(frozen=True)
+class Hessian:
+    """u·H + diag(g) at each point, (B, R, U): row r belongs to unit `rows[r]`, or all units in order.
+
+    Limits: only on the straight line, where `batch.t` is u. Symmetric up to rounding when all rows are taken;
+    nothing is symmetrised.
+    """
+
+    rows: tuple[int, ...] | None = None
+    mode: str = "auto"  # "forward" (over reverse, all directions together) or "reverse" (twice, one by one)
+    by_pair = True
+
+    def __call__(self, batch: Batch) -> Tensor:
+        which = list(range(batch.members.shape[1]) if self.rows is None else self.rows)
+        directions = batch.members.to(batch.direction.dtype)[:, which].transpose(0, 1)  # (R, B, S)
+        slope, curve = _derivatives(batch, directions, self.mode)
+        members = batch.members.double()
+        value = torch.einsum("rbs,bus->bru", curve, members) * batch.t[:, None, None].to(curve)
+        own = torch.einsum("bs,bus->bu", slope, members)[:, which]
+        value[:, torch.arange(len(which)), which] += own
+        return value
+
+    def passes(self, units: int) -> int:
+        return 2 * (units if self.rows is None else len(self.rows)) + 1
+
+    def rows_alive(self, units: int) -> float:
+        return BASE_ROWS + DIRECTION_ROWS * min(units if self.rows is None else len(self.rows), PLANNED)
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Every row of `Hessian` summed, (B, U): u·(∇²F δ)_U + g_U, one product along δ for all rows.
+
+    It integrates to IG (rows of the matrix sum to it), so it tells how many nodes the matrix will need, at one
+    product a point instead of one for each unit.
+    """
+
+    mode: str = "auto"
+
+    def __call__(self, batch: Batch) -> Tensor:
+        whole = batch.members.sum(1).to(batch.direction.dtype)[None]
+        slope, curve = _derivatives(batch, whole, self.mode)
+        return torch.einsum("bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double())
+
+    def passes(self, units: int) -> int:
+        return 3
+
+    def rows_alive(self, units: int) -> float:
+        return BASE_ROWS + DIRECTION_ROWS
+
+
+def _derivatives(batch: Batch, directions: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+    """g·δ (B, S) and (∇²F δ_r)·δ (R, B, S), summed over coordinates, in float64."""
+    if mode in ("forward", "auto"):
+        try:
+            with torch.no_grad(), any_derivative():
+                return _forward(batch, directions)
+        except RuntimeError as error:  # NotImplementedError is one
+            if mode == "forward" or out_of_memory(error):
+                raise
+    try:
+        with any_derivative():
+            return _reverse(batch, directions)
+    except RuntimeError as error:
+        if out_of_memory(error):
+            raise
+        raise no_second_derivative(batch, error) from error
+
+
+def _forward(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
+    """Forward over reverse; the point itself is evaluated once for a chunk of directions."""
+    slope_of = grad(lambda position: batch.score(position).sum())
+    step = batch.direction
+
+    def along(member: Tensor) -> tuple[Tensor, Tensor]:
+        slope, curve = jvp(slope_of, (batch.position,), (member[..., None] * step,))
+        return _contract(slope, step), _contract(curve, step)
+
+    slopes, curves = [], []
+    for part in directions.split(_chunk(batch)):
+        slope, curve = vmap(along)(part)
+        slopes.append(slope[0])
+        curves.append(curve)
+    return slopes[0], torch.cat(curves)
+
+
+def _reverse(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
+    """Reverse twice, one direction at a time: slower, for operations that have no forward mode."""
+    position, step = batch.position.detach().requires_grad_(), batch.direction
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(batch.score(position).sum(), position, create_graph=True)
+        share = (slope * step).sum(-1)
+    curves = []
+    for member in directions:
+        curve = None
+        if share.requires_grad:
+            (curve,) = torch.autograd.grad(share, position, member, retain_graph=True, allow_unused=True)
+        curves.append(_contract(torch.zeros_like(position) if curve is None else curve, step))
+    return _contract(slope.detach(), step), torch.stack(curves)
+
+
+def _contract(row: Tensor, step: Tensor) -> Tensor:
+    return (row.double() * step.double()).sum(-1)
+
+
+def _chunk(batch: Batch) -> int:
+    """Directions that fit together: what the budget leaves for each row, at least one."""
+    room = batch.room / len(batch.position)
+    return int(max(1, min(PLANNED, (room - BASE_ROWS) / DIRECTION_ROWS)))
