@@ -14,14 +14,16 @@ from torch import Tensor
 from pathlens.errors import ConvergenceWarning, InputError, PathlensError
 from pathlens.explanation.record import Result
 from pathlens.finish import Order, Part, finish
+from pathlens.finish_pair import Measure, check_room, pair_limits
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.methods import RULES, Method, Settings, find_method, moving_of, work
+from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.groups import Units, units
 from pathlens.text.load import load
 
-EVERYONES_OPTIONS = ("prompt", "prompt_name", "similarity", "features")  # of model kinds, not of methods
+EVERYONES_OPTIONS = ("prompt", "prompt_name", "similarity", "features", "softplus")  # of model kinds, not of methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ class Explainer:
         for name, value in (("n_steps", n_steps), ("internal_batch_size", internal_batch_size), ("max_nodes", max_nodes)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if rule is not None and rule not in RULES:
+        if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
         self.baseline = baseline
         self.unit = unit
@@ -122,11 +124,14 @@ class Explainer:
     def _asked(self, text: Any, text_b: Any) -> tuple[Method, _Asked] | Exception:
         try:
             method = self._method(text_b)
-            cases = self._cases(method, text, text_b)
-            groups = [self._units(case) for case in cases]
+            second = method.rule == "log"
+            cases = [prepared(case, self.options, second_order=second) for case in self._cases(method, text, text_b)]
+            wanted = self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
+            groups = [self._units(case, unit) for case, unit in zip(cases, wanted, strict=True)]
+            limits = self._limits(method, cases)
             jobs = [
-                Job(case, moving_of(case, own)[0], work(case, own, method, self.settings))
-                for case, own in zip(cases, groups, strict=True)
+                Job(case, moving_of(case, own)[0], work(case, own, method, self.settings, limit))
+                for case, own, limit in zip(cases, groups, limits, strict=True)
             ]
             return method, _Asked(jobs, groups)
         except PathlensError as error:
@@ -144,6 +149,8 @@ class Explainer:
                 f"method={method.name!r} compares the vectors of two texts, and {self.model.name!r} is a {self.model.kind} "
                 "model; use a sentence encoder, or method='ig' with both texts as one input"
             )
+        if self.settings.rule is not None and self.settings.rule not in method.rules:
+            raise InputError(f"rule={self.settings.rule!r} is not for {method.name}; it takes {', '.join(method.rules)}")
         if method.sides == 2 and text_b is None:
             raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
         unknown = [name for name in self.options if name not in (*method.options, *EVERYONES_OPTIONS)]
@@ -165,23 +172,32 @@ class Explainer:
                 raise InputError(f"method={method.name!r} takes one baseline, not a list")
             sides = self.baseline if isinstance(self.baseline, tuple) else (self.baseline, self.baseline)
             return [
-                self.model.case(each, request=replace(request, baseline=side))
-                for each, side in zip((text, text_b), sides, strict=True)
+                model.case(each, request=replace(request, baseline=side))
+                for model, each, side in zip(self.model.sides(), (text, text_b), sides, strict=True)
             ]
-        if many and method.finish != "tokens":
-            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig and sig")
+        if many and method.finish not in ("tokens", "interactions"):
+            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
         return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
 
-    def _units(self, case: Case) -> Units:
+    def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
+        """How exact each side must be; for two sides it depends on how similar they are, which is known already."""
+        if method.sides == 1:
+            return [None] * len(cases)
+        measure = Measure.of(self.options, self.settings.tolerance)
+        if self.options.get("coordinates"):
+            check_room(cases, self.limits.bytes(cases[0].ends.end.device))
+        return list(pair_limits(cases, measure))
+
+    def _units(self, case: Case, unit: Any) -> Units:
         if case.sources:
-            if self.unit != "token":
+            if unit != "token":
                 raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
             return _own_units(case)
         if not case.texts:
-            if self.unit != "token":
+            if unit != "token" and self.model.kind == "tabular":
                 raise InputError("a tabular model has features, not words; unit must be 'token'")
             return _own_units(case)
-        return units(self.unit, case.tokens, case.offsets, case.segments, case.texts)
+        return units(unit, case.tokens, case.offsets, case.segments, case.texts)
 
     def _result(self, asked: tuple[Method, _Asked] | Exception, seconds: float) -> Result | Exception:
         if isinstance(asked, Exception):

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.errors import NumberError
 from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
+from pathlens.finish_interactions import interactions
+from pathlens.finish_pair import Measure, pair_of, side_of
 from pathlens.methods import Finding, Method, Settings
 from pathlens.text.adapter import Case
 from pathlens.text.groups import Units
@@ -178,53 +179,10 @@ def vectors(order: Order, parts: Sequence[Part]) -> VectorExplanation:
 
 def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
-    a, b = parts
-    similarity = order.settings.options.get("similarity", "cosine")
-    norm = order.settings.options.get("norm", "outside")
-    rows_a, rows_b = (torch.cat([part.finding.f_start, spread(part)[:, 0]]) for part in (a, b))
-    e_a, e_b = a.finding.f_end[0], b.finding.f_end[0]
-    scale = 1.0
-    if similarity == "cosine" and norm == "outside":
-        scale = float(e_a.norm() * e_b.norm())
-        if scale == 0:
-            raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
-    matrix = (rows_a @ rows_b.T / scale).numpy()
-    value = float(e_a @ e_b) / scale
-    gap = abs(float(matrix.sum()) - value)
-    limit = order.settings.tolerance * max(abs(value), 0.1)
-    parts_gap = max(a.finding.gap / float(e_a.norm() or 1.0), b.finding.gap / float(e_b.norm() or 1.0))
-    settled = gap <= limit and a.finding.settled and b.finding.settled
-    proof = Certificate(
-        f_input=value,
-        f_baseline=float(matrix[0, 0]),
-        total=float(matrix.sum()),
-        gap=gap,
-        relative_gap=gap / max(abs(value), 0.1),
-        tolerance=order.settings.tolerance,
-        converged=settled,
-        nodes=a.finding.integral.nodes + b.finding.integral.nodes,
-        passes=a.passes + b.passes,
-        error_estimate=(float(parts_gap),),
-        kind="matrix",
-    )
-    meta = meta_of(order, [a])
-    meta["texts"] = [*a.case.texts, *b.case.texts]
-    meta["similarity"], meta["norm"] = similarity, norm
-    return PairExplanation(
-        method=order.method.name,
-        target=f"{similarity} similarity",
-        certificate=proof,
-        meta=meta,
-        tokens_a=a.units.names,
-        tokens_b=b.units.names,
-        offsets_a=a.units.offsets,
-        offsets_b=b.units.offsets,
-        full_matrix=matrix,
-        similarity=value,
-        special_a=a.units.special,
-        special_b=b.units.special,
-    )
+    a, b = (side_of(part, spread(part), estimates(part)) for part in parts)
+    measure = Measure.of(order.settings.options, order.settings.tolerance)
+    return pair_of(a, b, measure, {**meta_of(order, parts), "baseline": parts[0].case.baseline})
 
 
 def finish(order: Order, parts: Sequence[Part]) -> Result:
-    return {"tokens": tokens, "vectors": vectors, "pair": pair}[order.method.finish](order, parts)
+    return {"tokens": tokens, "vectors": vectors, "pair": pair, "interactions": interactions}[order.method.finish](order, parts)

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError, NumberError
-from pathlens.integrand import Coordinates, Directional, Gradient, Integrand, Value
+from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Value
+from pathlens.finish_interactions import chosen_rows, moving_rows
 from pathlens.integrate.adaptive import adaptive
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, splitting
+from pathlens.integrate.interactions import interactions
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.path.token_lines import moving_units, token_lines
@@ -87,12 +89,29 @@ def _share(options: Mapping[str, Any]) -> Integrand:
 
 
 def _product(options: Mapping[str, Any]) -> Integrand:
-    return Directional(options.get("mode", "auto"))
+    mode = options.get("mode", "auto")
+    if mode not in ("auto", "forward", "reverse"):
+        raise InputError(f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}')
+    return Jacobian() if options.get("coordinates") else Directional(mode)
+
+
+def _straight(ends: Ends, units: Tensor, options: Mapping[str, Any]) -> Route:
+    if options.get("path") not in (None, "line"):
+        raise InputError(
+            f"path={options['path']!r}: Integrated Hessians exist on the straight line only (path='line'). On a bent path the "
+            "double integral is not a single one, and summed over legs the interactions vanish as legs are added"
+        )
+    return line(ends)
+
+
+def _curvature(options: Mapping[str, Any]) -> Integrand:
+    return Hessian()
 
 
 _IG = "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks (ICML 2017)"
 _SIG = "Enguehard: Sequential Integrated Gradients (Findings of ACL 2023)"
 _IJ = "Moeller, Nikolaev, Padó: An Attribution Method for Siamese Encoders (EMNLP 2023)"
+_IH = "Janizek, Sturmfels, Lee: Explaining Explanations: Axiomatic Feature Interactions for Deep Networks (JMLR 2021)"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
@@ -117,7 +136,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 "vectors",
                 _IJ,
                 vector=True,
-                options=("block", "hold", "mode"),
+                options=("block", "hold", "mode", "norm"),
             ),
             Method(
                 "ij",
@@ -128,7 +147,18 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 _IJ,
                 vector=True,
                 sides=2,
-                options=("similarity", "norm", "mode"),
+                options=("similarity", "norm", "mode", "coordinates"),
+            ),
+            Method(
+                "ih",
+                "Integrated Hessians",
+                _straight,
+                _curvature,
+                "interactions",
+                _IH,
+                rules=("log",),
+                rule="log",
+                options=("interaction_index", "pairs", "path"),
             ),
         )
     }
@@ -154,8 +184,10 @@ def moving_of(case: Case, units: Units) -> tuple[Tensor, Tensor]:
     return members[moving], moving
 
 
-def work(case: Case, units: Units, method: Method, settings: Settings) -> Generator[Ask, Tensor, Finding]:
-    """Everything one text asks of the model, as a driver for the loop."""
+def work(
+    case: Case, units: Units, method: Method, settings: Settings, limit: float | None = None
+) -> Generator[Ask, Tensor, Finding]:
+    """Everything one text asks of the model, as a driver for the loop; `limit` replaces the bound of its own change."""
     ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
     f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
     if not (torch.isfinite(f_start).all() and torch.isfinite(f_end).all()):
@@ -171,11 +203,16 @@ def work(case: Case, units: Units, method: Method, settings: Settings) -> Genera
     route = method.path(case.ends, all_members, settings.options)
     if not route.complete:
         return (yield from _per_unit(route, members, moving, method, settings, f_start, f_end, len(units)))
-    limit = bound_of(f_start, f_end, settings.tolerance)
+    limit = bound_of(f_start, f_end, settings.tolerance) if limit is None else limit
     change = f_end - f_start
     goal = Goal(limit, lambda value: float((_total(value, change) - change).norm()), settings.ceiling)
-    integral, moving = yield from _choose(route, all_members, case.ends, moving, method, settings, goal)
-    gap = goal.gap(integral.value)
+    if method.rule == "log":
+        rows = moving_rows(chosen_rows(settings.options, units.names), moving)
+        integral = yield from interactions(route, goal, rows, settings.n_steps)
+        gap = float(integral.extra["gap"])
+    else:
+        integral, moving = yield from _choose(route, all_members, case.ends, moving, method, settings, goal)
+        gap = goal.gap(integral.value)
     settled = gap <= limit and float(integral.error.max()) <= limit
     return Finding(f_start, f_end, integral, moving, limit, settled, gap)
 
@@ -187,8 +224,7 @@ def bound_of(f_start: Tensor, f_end: Tensor, tolerance: float) -> float:
 
 def _total(value: Tensor, change: Tensor) -> Tensor:
     """Σ over units (and, by coordinate, over coordinates)."""
-    summed = value.sum(0)
-    return summed.reshape(change.shape) if summed.numel() == change.numel() else summed.sum()
+    return value.flatten(0, value.ndim - change.ndim - 1).sum(0)
 
 
 def _choose(

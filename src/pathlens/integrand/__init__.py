@@ -6,8 +6,8 @@ tensors and a plain `score`; which derivative it needs, and with which kernels, 
 
 from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.difference import Value
-from pathlens.integrand.directional import Directional
+from pathlens.integrand.directional import Directional, Jacobian
 from pathlens.integrand.gradient import Coordinates, Gradient
 from pathlens.integrand.hessian import Hessian, RowSums
 
-__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Hessian", "Integrand", "RowSums", "Value"]
+__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Hessian", "Integrand", "Jacobian", "RowSums", "Value"]

@@ -15,6 +15,10 @@ from torch.func import jvp, vjp, vmap
 from pathlens.integrand.batch import Batch, any_derivative
 
 REVERSE_COST = 1.5  # a reverse product keeps and re-reads what a forward product streams through
+TOKENS_AT_ONCE = {
+    "cpu": 4096,
+    "cuda": 1 << 17,
+}  # of all products together: bounds memory whatever the number of units
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Directional:
             if self.mode == "reverse":
                 return self._reverse(batch)
             shape = batch.score(batch.position[:1]).shape[1:]
-            cheaper = REVERSE_COST * shape.numel() < batch.members.shape[1]
-            return self._reverse(batch) if cheaper else self._forward(batch)
+            reverse = self._reverse_is_cheaper(shape.numel(), batch.members.shape[1])
+            return self._reverse(batch) if reverse else self._forward(batch)
 
     def _forward(self, batch: Batch) -> Tensor:
         """One Jacobian–vector product per unit; the point itself is evaluated once for all of them."""
@@ -41,7 +45,12 @@ class Directional:
         def along(member: Tensor) -> Tensor:
             return jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1]
 
-        return vmap(along, chunk_size=self.chunk)(members).transpose(0, 1)
+        return vmap(along, chunk_size=self._at_once(batch))(members).transpose(0, 1)
+
+    def _at_once(self, batch: Batch) -> int:
+        """Products taken together; each further group evaluates the point itself once more."""
+        room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
+        return self.chunk or max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
 
     def _reverse(self, batch: Batch) -> Tensor:
         """One vector–Jacobian product per output coordinate, then summed over each unit's tokens."""
@@ -54,11 +63,53 @@ class Directional:
             share = (slope * batch.direction).sum(-1)
             return torch.einsum("bus,bs->bu", batch.members.to(share.dtype), share)
 
-        result = vmap(of, chunk_size=self.chunk)(basis)  # (out·k, B, U)
-        return result.permute(1, 2, 0).reshape(*result.shape[1:][::1], *value.shape[1:])
+        result = vmap(of, chunk_size=self._at_once(batch))(basis)  # (out·k, B, U)
+        return result.permute(1, 2, 0).reshape(*result.shape[1:], *value.shape[1:])
+
+    def _reverse_is_cheaper(self, outputs: int, units: int) -> bool:
+        return self.mode == "reverse" or (self.mode == "auto" and REVERSE_COST * outputs < units)
 
     def passes(self, units: int) -> int:
         return units
 
+    def passes_for(self, units: int, values: Tensor) -> int:
+        """Products one point took, from its values (B, U, out, k)."""
+        outputs = values[0, 0].numel()
+        return outputs if self._reverse_is_cheaper(outputs, units) else units
+
     def rows_alive(self, units: int) -> float:
-        return 0.35 * (1 + min(units, self.chunk or units))
+        return 1.0 + (units if self.chunk is None else min(units, self.chunk))
+
+
+@dataclass(frozen=True)
+class Jacobian:
+    """Every coordinate's share of every output coordinate, (B, S, d, out, k): the paper's matrix before its sums.
+
+    One reverse pass per output coordinate (Moeller, Nikolaev, Padó, EMNLP 2023).
+    """
+
+    by_coordinate = True
+
+    def __call__(self, batch: Batch) -> Tensor:
+        with torch.no_grad(), any_derivative():
+            value, pull = vjp(batch.score, batch.position)
+            count = value[0].numel()
+            basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(
+                count, 1, *value.shape[1:]
+            )
+            room = TOKENS_AT_ONCE.get(value.device.type, TOKENS_AT_ONCE["cuda"])
+            at_once = max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
+            slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(
+                basis
+            )  # (out·k, B, S, d)
+            share = slopes.permute(1, 2, 3, 0) * batch.direction[..., None]
+            return share.reshape(*share.shape[:3], *value.shape[1:])
+
+    def passes(self, units: int) -> int:
+        return units
+
+    def passes_for(self, units: int, values: Tensor) -> int:
+        return values[0, 0, 0].numel()
+
+    def rows_alive(self, units: int) -> float:
+        return 64.0  # the Jacobian itself, S·d·k numbers, outweighs what a pass keeps

@@ -117,9 +117,14 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
             own = values[at : at + count]
             at += count
             own = _without_padding(own, job.ask, units, length)
-            job.passes += count * job.ask.integrand.passes(units)
+            job.passes += count * _passes(job.ask.integrand, units, own)
             if job.add(piece.rows, own):
                 _advance(job, job.sums, tick)
+
+
+def _passes(integrand: Any, units: int, values: Tensor) -> int:
+    """Passes one point took; some integrands know only once they see how large the output is."""
+    return integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
 
 
 def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tensor:

@@ -85,6 +85,10 @@ class TextModel(ABC):
         """Do two texts ask for a token × token result by default (a Siamese encoder)?"""
         return False
 
+    def sides(self) -> tuple[TextModel, TextModel]:
+        """What encodes the first and the second of two texts: itself, unless the encoder is a dual one."""
+        return self, self
+
 
 def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:
     """The cases' context as (B, length, …) tensors; positions past a case's end are zero."""

@@ -1,0 +1,242 @@
+"""Two texts' vectors → token × token, with the reference row and column, and its certificate.
+
+A text's vectors belong to that text alone, so the same arithmetic serves a fresh pair (`ij`), vectors computed
+once and saved (`pl.encode`), a ranking and an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pathlens.errors import InputError, NumberError
+from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.text.adapter import Case
+from pathlens.types import Certificate, Span
+
+SIMILARITIES = ("cosine", "dot")
+NORMS = ("outside", "inside")
+LEAST = 0.1  # a similarity near zero is not asked for more digits than one of this size
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Side:
+    """One text's part in any pair: e(x) = e(r) + Σ_U V_U, up to `gap`."""
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    special: tuple[bool, ...]
+    vectors: np.ndarray  # (U, k) V
+    reference: np.ndarray  # (k,) e(r)
+    embedding: np.ndarray  # (k,) e(x)
+    error: np.ndarray  # (U,) estimated length of each vector's error
+    gap: float  # ‖e(x) − e(r) − Σ V‖ when the integral was taken
+    nodes: int
+    passes: int
+    notes: tuple[str, ...] = ()
+    coordinates: np.ndarray | None = field(default=None, repr=False)  # (S, d, k), on request
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(U + 1, k): the reference, then the units."""
+        return np.concatenate([self.reference[None], self.vectors])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How two embeddings are compared, and how exactly the matrix must add up to it."""
+
+    similarity: str = "cosine"
+    norm: str = "outside"
+    tolerance: float = 1e-3
+
+    @staticmethod
+    def of(options: Mapping[str, Any], tolerance: float) -> Measure:
+        """Read and checked from a method's options."""
+        similarity, norm = options.get("similarity", "cosine"), options.get("norm", "outside")
+        if similarity not in SIMILARITIES:
+            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {similarity!r}")
+        if norm not in NORMS:
+            raise InputError(f'norm must be "outside" or "inside", got {norm!r}')
+        if similarity == "dot" and norm == "inside":
+            raise InputError(
+                "norm='inside' runs the path through the normalisation: it is for similarity='cosine'"
+            )
+        return Measure(similarity, norm, tolerance)
+
+    def scale(self, e_a: np.ndarray, e_b: np.ndarray) -> float:
+        """What e(a)·e(b) is divided by."""
+        if self.similarity == "dot":
+            return 1.0
+        lengths = [float(np.linalg.norm(e)) for e in (e_a, e_b)]
+        if 0.0 in lengths:
+            which = "first" if lengths[0] == 0 else "second"
+            raise NumberError(
+                f"the embedding of the {which} text has length zero, so the cosine is not defined; use similarity='dot'"
+            )
+        return lengths[0] * lengths[1] if self.norm == "outside" else 1.0
+
+    def limit(self, value: float) -> float:
+        """The largest gap that still counts as settled."""
+        return self.tolerance * max(abs(value), LEAST)
+
+
+def pair_limits(cases: Sequence[Case], measure: Measure) -> list[float]:
+    """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral.
+
+    An error ε in V_a,i moves the sum of row i by at most ‖ε‖·‖e(b)‖ / scale.
+    """
+    with torch.no_grad():
+        e_a, e_b = (case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy() for case in cases)
+    if e_a.shape != e_b.shape:
+        raise InputError(
+            f"the two sides' embeddings have {len(e_a)} and {len(e_b)} coordinates; they must live in one space to be compared"
+        )
+    scale = measure.scale(e_a, e_b)
+    limit = measure.limit(float(e_a @ e_b) / scale)
+    lengths = [float(np.linalg.norm(e)) for e in (e_b, e_a)]
+    return [
+        max(limit * scale / length if length > 0 else limit, 1e-5 * max(length, 1e-3)) for length in lengths
+    ]
+
+
+def side_of(part: Any, value: Tensor, error: Sequence[float]) -> Side:
+    """What one text's integral found; `value` (U, 1, k), or (S, d, 1, k) by coordinate."""
+    finding, units = part.finding, part.units
+    coordinates = None
+    if value.ndim == 4:
+        coordinates = value[:, :, 0].numpy()
+        value = torch.einsum("us,sdk->uk", torch.as_tensor(units.members, dtype=value.dtype), value[:, :, 0])
+    else:
+        value = value[:, 0]
+    return Side(
+        text=part.case.texts[0] if part.case.texts else "",
+        tokens=units.names,
+        offsets=units.offsets,
+        special=units.special,
+        vectors=value.numpy(),
+        reference=finding.f_start[0].numpy(),
+        embedding=finding.f_end[0].numpy(),
+        error=np.array(error),
+        gap=finding.gap,
+        nodes=finding.integral.nodes,
+        passes=part.passes,
+        notes=part.case.notes,
+        coordinates=coordinates,
+    )
+
+
+def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
+    """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023)."""
+    scale = measure.scale(a.embedding, b.embedding)
+    matrix = a.rows @ b.rows.T / scale
+    notes = list(dict.fromkeys([*meta.get("notes", ()), *a.notes, *b.notes]))
+    kept = {"texts": [a.text, b.text], "similarity": measure.similarity, "norm": measure.norm, "notes": notes}
+    return PairExplanation(
+        method="ij",
+        target=f"{measure.similarity} similarity",
+        certificate=pair_certificate(a, b, measure, matrix),
+        meta={**meta, **kept},
+        tokens_a=a.tokens,
+        tokens_b=b.tokens,
+        offsets_a=a.offsets,
+        offsets_b=b.offsets,
+        full_matrix=matrix,
+        similarity=float(a.embedding @ b.embedding) / scale,
+        special_a=a.special,
+        special_b=b.special,
+        coordinates=_by_coordinate(a, b, scale),
+    )
+
+
+def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> Certificate:
+    """The whole matrix against the similarity; estimates are of each token's own sum (a's tokens, then b's)."""
+    scale = measure.scale(a.embedding, b.embedding)
+    value = float(a.embedding @ b.embedding) / scale
+    reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
+    error = np.concatenate([a.error * reach_a, b.error * reach_b])
+    gap, limit = abs(float(matrix.sum()) - value), measure.limit(value)
+    floor = 1e-5 * max(1.0, abs(value))  # float32 rounding must not fail it
+    worst = max(gap, float(error.max(initial=0.0)), a.gap * reach_a, b.gap * reach_b)
+    return Certificate(
+        f_input=value,
+        f_baseline=float(matrix[0, 0]),
+        total=float(matrix.sum()),
+        gap=gap,
+        relative_gap=gap / max(abs(value), LEAST),
+        tolerance=measure.tolerance,
+        converged=worst <= max(limit, floor),
+        nodes=a.nodes + b.nodes,
+        passes=a.passes + b.passes,
+        error_estimate=tuple(error.tolist()),
+        kind="matrix",
+    )
+
+
+def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any]) -> Explanation:
+    """V_b,j · e(a) / scale: each token of one text against the whole of the other, no integral on the other's side.
+
+    Σ_j = similarity − e(a)·e(r_b) / scale: the certificate's f_baseline is what the reference itself contributes.
+    """
+    scale = measure.scale(query, side.embedding)
+    scores = side.vectors @ query / scale
+    value, start = float(query @ side.embedding) / scale, float(query @ side.reference) / scale
+    reach = float(np.linalg.norm(query)) / scale
+    gap, error = abs(float(scores.sum()) - (value - start)), side.error * reach
+    worst = max(gap, float(error.max(initial=0.0)), side.gap * reach)
+    proof = Certificate(
+        f_input=value,
+        f_baseline=start,
+        total=float(scores.sum()),
+        gap=gap,
+        relative_gap=gap / max(abs(value), LEAST),
+        tolerance=measure.tolerance,
+        converged=worst <= max(measure.limit(value), 1e-5 * max(1.0, abs(value))),
+        nodes=side.nodes,
+        passes=side.passes,
+        error_estimate=tuple(error.tolist()),
+    )
+    kept = {
+        "texts": [side.text],
+        "similarity": measure.similarity,
+        "norm": measure.norm,
+        "notes": list(side.notes),
+    }
+    return Explanation(
+        method="ij",
+        target=f"{measure.similarity} similarity with the query",
+        certificate=proof,
+        meta={**meta, **kept},
+        tokens=side.tokens,
+        offsets=side.offsets,
+        scores=scores,
+        special=side.special,
+        segments=tuple(-1 if special else 0 for special in side.special),
+    )
+
+
+def check_room(cases: Sequence[Case], budget: int) -> None:
+    """Refuse a coordinate-by-coordinate matrix that would not fit, before anything is computed."""
+    sizes = [case.ends.end.numel() for case in cases]
+    needed = 4 * sizes[0] * sizes[1]
+    if needed > budget:
+        shapes = " × ".join(f"{tuple(case.ends.end.shape)}" for case in cases)
+        raise InputError(
+            f"coordinates=True would need {needed / 2**30:.1f} GiB ({shapes} numbers of 4 bytes), more than the budget of "
+            f"{budget / 2**30:.1f} GiB; explain shorter texts, raise memory_budget, or leave coordinates out"
+        )
+
+
+def _by_coordinate(a: Side, b: Side, scale: float) -> np.ndarray | None:
+    """(S_a, d, S_b, d): before the sums over coordinates."""
+    if a.coordinates is None or b.coordinates is None:
+        return None
+    left, right = (side.coordinates.astype(np.float32) for side in (a, b))
+    product = left.reshape(-1, left.shape[-1]) / np.float32(scale) @ right.reshape(-1, right.shape[-1]).T
+    return product.reshape(*left.shape[:2], *right.shape[:2])
