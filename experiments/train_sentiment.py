@@ -217,8 +217,7 @@ def main():
             if (step := len(losses)) % 100 == 0:
                 seconds, mean = time.time() - start, sum(losses[-100:]) / 100
                 print(f"  step {step}/{steps}  loss {mean:.4f}  {seconds:.0f} s", flush=True)
-        tensors = export(model)
-        merged = merge(load_base(folder), tensors)
+        merged = merge(load_base(folder), tensors := export(model))
         difference, score = check_merge(model, merged, held), accuracy(merged, held)
         print(f"epoch {epoch}  held-out {score:.4f}  merged - peft {difference:.1e}", flush=True)
         if score > best[0]:
@@ -231,7 +230,8 @@ def main():
         "labels": json.dumps(LABELS),
         "base_sha256": BASE_SHA256,
         "held_out_accuracy": f"{score:.4f}",
-        "data": f"SST-2: {len(train)} training phrases and sentences; {len(held)} sentences held out",
+        "data": f"SST-2: GLUE's training phrases and the training sentences, {len(train)} texts; "
+        f"{len(held)} training sentences held out",
     }
     path = args.out / "adapter.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,6 +240,7 @@ def main():
         shipped = merge(load_base(folder), load_file(path))
         metadata["dev_accuracy"] = f"{accuracy(shipped, encode(dev)):.4f}"
         save_file(tensors, path, metadata)
+    path.chmod(0o644)  # safetensors writes it for its owner only
     print(f"epoch {epoch} chosen, {path.stat().st_size / 1e6:.3f} MB, {time.time() - start:.0f} s")
     print(f"held-out {metadata['held_out_accuracy']}  dev {metadata.get('dev_accuracy', 'not looked at')}")
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.integrand import Integrand
+from pathlens.integrand import Integrand, Value
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, covering, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
@@ -22,9 +22,10 @@ from pathlens.types import Points, Route
 FAMILY = "fejer"  # 8 to 10 % fewer nodes than Patterson's at tolerance 1e-3, where features are narrow
 LEVELS = 6  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
 ONE_LEG_START = 3  # 15 nodes: fewer never settle a transformer to 1e-3 (benchmarks/rules.py)
-HALF_START = 2  # 7 nodes on each half
+HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
 STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
+SMOOTH_HALF = 0.3  # a half with less than this share of the whole's error has no kink: there, go up
 LEAST_RATE = 0.1  # never trust a step up to have won more than one digit beyond what was seen
 
 
@@ -36,14 +37,15 @@ class Interval:
     low: float
     high: float
     level: int
-    halved: bool = False
+    whole_error: float | None = None  # of the interval this one is a half of
+    change: Tensor | None = None  # F(high) − F(low), known for halves: what the units must sum to here
     sums: Tensor | None = None  # (LEVELS, U, …)
 
     @property
     def value(self) -> Tensor:
         return self.sums[self.level]
 
-    def change(self, level: int) -> Tensor:
+    def step(self, level: int) -> Tensor:
         """|I_level − I_below| of each unit."""
         below = self.sums[level - 1] if level > 0 else torch.zeros_like(self.sums[0])
         return size(self.sums[level] - below)
@@ -53,8 +55,16 @@ class Interval:
         """How much of the last change but one was left in the last change."""
         if self.level < 2:
             return 1.0
-        before = float(self.change(self.level - 1).max())
-        return float(self.change(self.level).max()) / before if before > 0 else 0.0
+        before = float(self.step(self.level - 1).max())
+        return float(self.step(self.level).max()) / before if before > 0 else 0.0
+
+    def going_up_helps(self) -> bool:
+        """More nodes here, or two halves? A kink keeps its share of the error however many nodes are added."""
+        if self.level + 1 >= LEVELS:
+            return False
+        if self.whole_error is not None and self.level == HALF_START:
+            return float(self.error.max()) < SMOOTH_HALF * self.whole_error
+        return self.rate < STALLED or (self.whole_error is None and self.level < SURE)
 
     @property
     def error(self) -> Tensor:
@@ -62,11 +72,15 @@ class Interval:
 
         A rate shared by all units would call 3 to 4 times as many unsettled shares settled (benchmarks/rules.py).
         """
-        last = self.change(self.level)
-        if self.level < 2:
-            return last
-        before = self.change(self.level - 1)
-        return last * (last / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
+        error = self.step(self.level)
+        if self.level >= 2:
+            before = self.step(self.level - 1)
+            error = error * (error / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
+        if self.change is None:
+            return error
+        summed = self.value.sum(0)
+        missing = summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
+        return error if missing is None else covering(error, float(missing.norm()))
 
     def new_nodes(self, first: int) -> int:
         return sum(len(nested.new_nodes(level, FAMILY)) for level in range(first, self.level + 1))
@@ -89,6 +103,7 @@ def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     intervals = _first_intervals(route)
     work = [(each, 0) for each in intervals]
     spent, history = 0, []
+    outputs: dict[tuple[int, float], Tensor] = {}
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
         spent += yield from _evaluate(route, integrand, work)
@@ -101,6 +116,7 @@ def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
         intervals, work = _refine(intervals, goal.bound, ceiling - spent)
         if not work:
             break
+        yield from _know_changes(route, [half for half, first in work if first == 0], outputs)
     return Integral(value, covering(error, gap), spent, tuple(history))
 
 
@@ -110,7 +126,7 @@ def _first_intervals(route: Route) -> list[Interval]:
     if legs == 1:
         return [Interval(0, 0.0, 1.0, ONE_LEG_START)]
     share = route.length.numpy() * legs
-    starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, HALF_START)
+    starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, 2)
     return [Interval(leg, 0.0, 1.0, int(starts[leg])) for leg in range(legs) if share[leg] > 0] or [
         Interval(0, 0.0, 1.0, 1)
     ]
@@ -136,6 +152,23 @@ def _evaluate(
     return len(points)
 
 
+def _know_changes(
+    route: Route, halves: list[Interval], outputs: dict[tuple[int, float], Tensor]
+) -> Generator[Ask, Tensor, None]:
+    """The output at both ends of new halves (a forward pass each, kept): their sums are then checked one by one.
+
+    A few nodes can miss a kink altogether; the change of the output across the half cannot.
+    """
+    places = dict.fromkeys((half.leg, t) for half in halves for t in (half.low, half.high))
+    missing = [place for place in places if place not in outputs]
+    if missing:
+        legs, t = np.array([leg for leg, _ in missing]), np.array([t for _, t in missing])
+        values = yield Ask(Points(route, legs, t, np.eye(len(missing))), Value())
+        outputs.update(zip(missing, values.squeeze(1), strict=True))
+    for half in halves:
+        half.change = outputs[half.leg, half.high] - outputs[half.leg, half.low]
+
+
 def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
     """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
     order = sorted(intervals, key=lambda each: -float(each.error.max()))
@@ -146,8 +179,7 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
         if rest <= bound / 2 and number > 0:
             keep.append(interval)
             continue
-        sure = interval.level < (SURE - 1 if interval.halved else SURE)
-        if interval.level + 1 < LEVELS and (sure or interval.rate < STALLED):
+        if interval.going_up_helps():
             cost = len(nested.new_nodes(interval.level + 1, FAMILY))
             if cost <= left:
                 interval.level += 1
@@ -158,7 +190,7 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
             cost = 2 * nested.COUNTS[HALF_START]
             if cost <= left:
                 for low, high in ((interval.low, middle), (middle, interval.high)):
-                    half = Interval(interval.leg, low, high, HALF_START, halved=True)
+                    half = Interval(interval.leg, low, high, HALF_START, worst)
                     keep.append(half)
                     work.append((half, 0))
                 left -= cost

@@ -19,10 +19,11 @@ from pathlens.types import Ends
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of a block: its arguments by name, and its output."""
+    """One call of a block: its arguments by name (each with `rows` equal rows where it has a batch), its output."""
 
     arguments: dict[str, Any]
-    output: Tensor
+    output: Tensor  # of one row
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class BlockScore:
             name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)
         }
         held = {
-            name: _expand(value, points.shape[0]) for name, value in self.call.arguments.items() if name not in moved
+            name: _expand(value, self.call.rows, points.shape[0]) for name, value in self.call.arguments.items() if name not in moved
         }
         return _first_tensor(_apply(self.block, {**held, **moved}))
 
@@ -121,19 +122,23 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
 
 
 def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str) -> Call:
-    """Run the text once and note the block's arguments and output (of its last call, where it is shared)."""
+    """Run the text once and note the block's arguments and output (of its last call, where it is shared).
+
+    It runs in a few equal rows: what has that many rows is batched, what has not (tables of positions) is not.
+    """
     calls: list[Call] = []
+    rows = 3 if len(embeds) != 3 else 5
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output).detach()))
+            calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output)[:1].detach(), rows))
             return output
 
         return forward
 
     with torch.no_grad(), replaced_forwards([block], wrap):
-        network.call(embeds[None], context)
+        network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
     if not calls:
         raise InputError(f"block={name!r} is never run when this model reads a text")
     return calls[-1]
@@ -163,7 +168,7 @@ def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[
     candidates = [
         name
         for name, value in text.arguments.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3 and value.shape[:2] == (1, length)
+        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3 and value.shape[:2] == (text.rows, length)
     ]
     unknown = [name for name in request.hold if name not in candidates]
     if unknown:
@@ -191,11 +196,11 @@ def _stack(parts: list[Tensor]) -> Tensor:
     return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[-1])) for part in parts])
 
 
-def _expand(value: Any, rows: int) -> Any:
-    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
-        return value.expand(rows, *value.shape[1:])
+def _expand(value: Any, had: int, rows: int) -> Any:
+    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == had:
+        return value[:1].expand(rows, *value.shape[1:])
     if isinstance(value, tuple):
-        return tuple(_expand(part, rows) for part in value)
+        return tuple(_expand(part, had, rows) for part in value)
     return value
 
 

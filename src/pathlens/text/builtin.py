@@ -55,14 +55,10 @@ def check_sum(file: Path, expected: str) -> None:
 
 
 def _minilm() -> TextModel:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingError("sentence encoders need a package: pip install sentence-transformers") from error
-    from pathlens.text.sentence import SentenceTransformerEncoder
+    from pathlens.text.sentence import open_sentence_transformer
 
     with _silent():
-        return SentenceTransformerEncoder(SentenceTransformer(str(minilm_folder()), device="cpu"), name="minilm")
+        return open_sentence_transformer(str(minilm_folder()), name="minilm", device="cpu")
 
 
 def _sentiment() -> TextModel:
@@ -73,7 +69,7 @@ def _sentiment() -> TextModel:
     folder = minilm_folder()
     adapter, header = _read_adapter(resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors")
     labels = json.loads(header["labels"])
-    with _silent():
+    with _silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
         config = BertConfig.from_pretrained(folder)
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: i for i, label in enumerate(labels)}

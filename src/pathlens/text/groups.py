@@ -83,13 +83,15 @@ def units(
             "or {name: (start, end)}"
         )
     places = [(k, start, end) for k, text in enumerate(texts) for start, end in cuts[unit](text)]
-    return _collect(_homes(places, found, join=unit == "word"), places, {}, found)
+    if unit == "word":
+        places = _joined(places, found)
+    return _collect(_homes(places, found), places, {}, found)
 
 
 def _by_given_spans(unit: Any, found: _Tokens) -> Units:
     named = _given(unit, found.texts)
     places = [place for _, place in named]
-    home = _homes(places, found, join=False)
+    home = _homes(places, found)
     for missing in sorted(set(range(len(places))) - set(home)):
         segment, start, end = places[missing]
         raise InputError(
@@ -138,38 +140,43 @@ def _place(span: Sequence[int], texts: Sequence[str]) -> Place:
     return segment, start, end
 
 
-def _homes(places: Sequence[Place], found: _Tokens, *, join: bool) -> list[int]:
-    """For each token the index of its place, −1 for none. `join` merges places that share a token."""
+def _joined(places: Sequence[Place], found: _Tokens) -> list[Place]:
+    """The places with those that share a token made one."""
+    glued = {k for touched in _touched(places, found) if touched for k in range(min(touched), max(touched))}
+    joined: list[Place] = []
+    for k, (segment, start, end) in enumerate(places):
+        if k - 1 in glued:
+            joined[-1] = (segment, joined[-1][1], end)
+        else:
+            joined.append((segment, start, end))
+    return joined
+
+
+def _homes(places: Sequence[Place], found: _Tokens) -> list[int]:
+    """For each token the place it shares most visible characters with, −1 for none."""
+    return [max(touched, key=touched.__getitem__, default=-1) for touched in _touched(places, found)]
+
+
+def _touched(places: Sequence[Place], found: _Tokens) -> list[dict[int, int]]:
+    """For each token {place: visible characters shared}; a blank token touches only what it lies inside."""
     ends = [(segment, end) for segment, _, end in places]
-    leader = list(range(len(places)))  # place -> the first place it is joined with
-    home = []
-    for token in found:
-        touched = _touched(places, ends, token, found) if token[0] >= 0 else {}
-        home.append(min(touched, key=lambda k: (0 if join else -touched[k], k), default=-1))
-        if join and touched:
-            first = min(leader[k] for k in touched)
-            for k in range(min(touched), max(touched) + 1):
-                leader[k] = first
-    for k in range(len(places)):  # a leader stands before its place, so one sweep follows every chain
-        leader[k] = leader[leader[k]]
-    return [leader[k] if k >= 0 else -1 for k in home]
-
-
-def _touched(
-    places: Sequence[Place], ends: Sequence[tuple[int, int]], token: Place, found: _Tokens
-) -> dict[int, int]:
-    """{place: visible characters shared}; a blank token must lie inside a place to touch it."""
-    segment, start, end = token
-    text, blank = found.texts[segment], found.blank(*token)
-    touched = {}
-    k = bisect_right(ends, (segment, start))  # the first place that ends after the token's start
-    while k < len(places) and places[k][0] == segment and places[k][1] < max(end, start + 1):
-        _, low, high = places[k]
-        shared = text[max(start, low) : min(end, high)]
-        if (blank and low < start and end < high) or shared.strip():
-            touched[k] = sum(not character.isspace() for character in shared)
-        k += 1
-    return touched
+    result = []
+    for segment, start, end in found:
+        touched = {}
+        k = bisect_right(ends, (segment, start))  # the first place that ends after the token's start
+        while (
+            segment >= 0
+            and k < len(places)
+            and places[k][0] == segment
+            and places[k][1] < max(end, start + 1)
+        ):
+            _, low, high = places[k]
+            shared = found.texts[segment][max(start, low) : min(end, high)]
+            if shared.strip() or (found.blank(segment, start, end) and low < start and end < high):
+                touched[k] = sum(not character.isspace() for character in shared)
+            k += 1
+        result.append(touched)
+    return result
 
 
 def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, str], found: _Tokens) -> Units:
@@ -200,7 +207,7 @@ def _describe(tokens: np.ndarray, place: Place | None, read: int, found: _Tokens
     segment = found.segments[tokens[0]]
     start, end = min(found.offsets[t][0] for t in tokens), max(found.offsets[t][1] for t in tokens)
     if place is not None:
-        start, end = min(start, place[1]), min(max(end, place[2]), read)
+        start, end = place[1], min(place[2], read)
     start, end = trim(found.texts[segment], start, end)
     return found.texts[segment][start:end] or found.names[tokens[0]], (start, end), segment
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import nn
 
-from pathlens.errors import MissingError, ModelError
+from pathlens.errors import ModelError
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, load_built_in
 from pathlens.text.classifier import Classifier
 from pathlens.text.question import Answerer
-from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.tabular import Tabular
 from pathlens.text.tagger import Tagger
 
@@ -80,7 +80,9 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         raise ModelError(f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it")
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
     if _is_sentence_transformer(model):
-        return _sentence_transformer(model, options)
+        if "dtype" in options:
+            options["model_kwargs"] = {"dtype": options.pop("dtype")}
+        return open_sentence_transformer(str(model), name=str(model), **options)
     import transformers
 
     try:
@@ -108,13 +110,3 @@ def _is_sentence_transformer(model: str | Path) -> bool:
         return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False) is not None
     except (OSError, ValueError):
         return False
-
-
-def _sentence_transformer(model: str | Path, options: dict[str, Any]) -> TextModel:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingError("sentence encoders need a package: pip install sentence-transformers") from error
-    if "dtype" in options:
-        options = {**options, "model_kwargs": {"dtype": options.pop("dtype")}}
-    return SentenceTransformerEncoder(SentenceTransformer(str(model), **options), name=str(model))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError, MissingError, NumberError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import LanguageModel, Target
 from pathlens.text.tokens import Tokens
@@ -182,3 +182,12 @@ def pooling_head(pooling: str) -> Head:
         return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
 
     return {"mean": mean, "cls": cls, "last": last}[pooling]
+
+
+def open_sentence_transformer(source: str, *, name: str | None = None, **options: Any) -> SentenceTransformerEncoder:
+    """Load by folder or hub id; the only place that needs the package."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingError('sentence encoders need a package: pip install "pathlens[sentence]"') from error
+    return SentenceTransformerEncoder(SentenceTransformer(source, **options), name=name)

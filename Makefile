@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh machine with Python, pip and make:
+#   make demo   installs into .venv and explains a sentence and a pair of sentences
+#   make test   installs and runs the tests; make test-all runs the slower rest
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PYTEST_ARGS ?=
+
+.PHONY: demo test test-all check bench clean
+
+# A stamp remembers what was installed: a second run installs nothing.
+.venv/demo.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable ".[sentence]"
+	touch $@
+
+.venv/test.stamp: .venv/demo.stamp
+	$(PIP) --editable ".[all,dev]"
+	touch $@
+
+demo: .venv/demo.stamp
+	$(BIN)/pathlens explain sentiment "Not really funny, but moving."
+	$(BIN)/pathlens explain minilm "A man plays a guitar." "Someone makes music."
+
+test: .venv/test.stamp
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-all: .venv/test.stamp
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+check: .venv/test.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

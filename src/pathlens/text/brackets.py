@@ -1,0 +1,132 @@
+"""Bracketed trees (Penn Treebank, Stanford Sentiment Treebank): read them, find their leaves in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+import regex
+
+from pathlens.errors import InputError, StoreError
+from pathlens.text.pieces import point_at
+from pathlens.types import Span
+
+_PART = regex.compile(r"[()]|[^\s()]+")
+_ESCAPES = MappingProxyType(
+    {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
+)
+_ALIKE = str.maketrans("‘’‚‛“”„‟`–—", "''''\"\"\"\"'--")  # signs that treebanks write plainly
+_LONGER = MappingProxyType({"...": ("…",), "--": ("—", "–"), '"': ("''", "``"), "…": ("...",)})
+
+# A constituent: (label, span of characters). The constituents of a tree, outer before inner.
+Constituents = list[tuple[str, Span]]
+
+
+def align(bracketed: str, text: str) -> tuple[Constituents, list[Span]]:
+    """(constituents, leaves) of a bracketed tree as spans of the text.
+
+    Leaves are found one after another, spaces and capitals aside, escapes undone ("-LRB-" is "("), plain
+    quotes and dashes matching curved and long ones. Empty leaves ("-NONE-") are passed over.
+    """
+    leaves, constituents = _read(bracketed)
+    spans, at = [], 0
+    for leaf in leaves:
+        start, at = _find(leaf, text, at)
+        spans.append((start, at))
+    rest = text[at:].strip()
+    if rest:
+        where = point_at(text, len(text) - len(text[at:].lstrip()))
+        raise InputError(f"the tree ends before the text does; {rest[:20]!r} has no leaf\n{where}")
+    return [(label, (spans[low][0], spans[high - 1][1])) for label, low, high in constituents], spans
+
+
+def bracketed_text(bracketed: str) -> str:
+    """The leaves of a tree, escapes undone, with a space between them."""
+    return " ".join(_plain(leaf) for leaf in _read(bracketed)[0])
+
+
+def read_bracketed(path: str | Path) -> Iterator[str]:
+    """The trees of a file, one after another, whether each is on a line of its own or spread over several."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read trees from {path}: {error}") from error
+    depth, gathered = 0, []
+    for line in lines:
+        if not line.strip():
+            continue
+        gathered.append(line.strip())
+        depth += line.count("(") - line.count(")")
+        if depth <= 0:
+            yield " ".join(gathered)
+            depth, gathered = 0, []
+    if gathered:
+        yield " ".join(gathered)  # unclosed: whoever reads it says where
+
+
+def _read(bracketed: str) -> tuple[list[str], list[tuple[str, int, int]]]:
+    """(leaves, [(label, first leaf, one past the last)]), outer before inner; empty brackets drop out."""
+    leaves: list[str] = []
+    found: list[tuple[str, int, int] | None] = []
+    open_at: list[tuple[int, str, int, int]] = []  # (place in `found`, label, first leaf, character)
+    parts = [(match.group(), match.start()) for match in _PART.finditer(bracketed)]
+    for k, (part, where) in enumerate(parts):
+        if part == "(":
+            if not open_at and k:
+                raise InputError(f"a second tree begins here\n{point_at(bracketed, where)}")
+            following = parts[k + 1][0] if k + 1 < len(parts) else ""
+            open_at.append((len(found), "" if following in "()" else following, len(leaves), where))
+            found.append(None)
+        elif not open_at:
+            raise InputError(f"this is outside of every bracket\n{point_at(bracketed, where)}")
+        elif part == ")":
+            place, label, first, _ = open_at.pop()
+            if label and parts[k - 2][0] == "(" and parts[k - 1][0] == label:  # (word): it was a leaf
+                leaves.append(label)
+                label = ""
+            if len(leaves) > first:
+                found[place] = (label, first, len(leaves))
+        elif parts[k - 1][0] != "(" and open_at[-1][1] != "-NONE-":  # a trace stands for nothing in the text
+            leaves.append(part)
+    if open_at:
+        raise InputError(f"this bracket is never closed\n{point_at(bracketed, open_at[-1][3])}")
+    if not leaves:
+        raise InputError(f"the tree has no leaves: {bracketed[:60]!r}")
+    return leaves, [constituent for constituent in found if constituent is not None]
+
+
+def _plain(leaf: str) -> str:
+    return _ESCAPES.get(leaf, _ESCAPES.get(leaf.upper(), leaf)).replace("\\/", "/").replace("\\*", "*")
+
+
+def _find(leaf: str, text: str, at: int) -> Span:
+    """Where the leaf stands in the text, looking from `at`; nothing but whitespace may lie between."""
+    plain = _plain(leaf)
+    for form in (plain, leaf, *_LONGER.get(plain, ())):
+        found = _match(form, text, at)
+        if found is not None:
+            return found
+    start = at + len(text[at:]) - len(text[at:].lstrip())
+    if start >= len(text):
+        raise InputError(
+            f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}"
+        )
+    raise InputError(f"the tree's leaf {plain!r} is not what the text has here\n{point_at(text, start)}")
+
+
+def _match(form: str, text: str, at: int) -> Span | None:
+    """Match character by character, whitespace and capitals aside."""
+    first = None
+    for character in form:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if at == len(text) or _alike(text[at]) != _alike(character):
+            return None
+        first = at if first is None else first
+        at += 1
+    return None if first is None else (first, at)
+
+
+def _alike(character: str) -> str:
+    return character.translate(_ALIKE).lower()
