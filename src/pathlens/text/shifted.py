@@ -34,7 +34,8 @@ class ReadShifted:
 
     def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
         shift = torch.stack([case.target[0] for case in cases]).to(output)
-        inner = [replace(case, target=case.target[1]) for case in cases]
+        plain = isinstance(self.read, ReadEmbedding)
+        inner = cases if plain else [replace(case, target=case.target[1]) for case in cases]
         return self.read((output - shift) / self.scale, inner)
 
 
@@ -86,11 +87,18 @@ class Shifted(TextModel):
         baseline = self.reference if request.baseline is None else request.baseline
         request = replace(request, baseline=baseline)
         if text_b is not None and not request.vector and request.target is None:
+            if request.options.get("similarity", "cosine") == "cosine":
+                raise InputError(
+                    "a shifted embedding has length zero at its reference, so the cosine is not defined where the path "
+                    "starts; use method='ij' (its norm is taken outside), or similarity='dot'"
+                )
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         case = self.encoder.case(text, request=request)
         if request.block is not None:
             return case
-        if not isinstance(case.score, Score) or not isinstance(case.score.read, ReadEmbedding | ReadSimilarity):
+        if not isinstance(case.score, Score) or not isinstance(
+            case.score.read, ReadEmbedding | ReadSimilarity
+        ):
             raise InputError(
                 "a shifted encoder explains similarities (text_b) or its embedding; for a function of your own wrap the model"
             )

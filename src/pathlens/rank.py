@@ -1,0 +1,258 @@
+"""Documents in order, which query words met which document words, and why one stands above another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pathlens.documents import Passage, passages
+from pathlens.encode import Vectors, cases_of, check_model, embedding_of, header_of, integrate, side_model
+from pathlens.errors import InputError
+from pathlens.explain import Explainer
+from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.finish_pair import Measure, Side, one_sided, pair_of
+from pathlens.types import Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """One document in the order: its score, and (when it was explained) where the score comes from."""
+
+    document: int  # its number in the list given
+    text: str  # the document, or its best passage
+    score: float
+    explanation: PairExplanation | Explanation | None
+    start: int = 0  # where the passage begins in the document
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    meta: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+    def why(self, above: int, below: int) -> PairExplanation:
+        """Places in the order → the difference of the two complete decompositions.
+
+        Columns of the first document count as they are, columns of the second with their sign turned, and the
+        reference column is the difference of both: everything sums to score(above) − score(below).
+        """
+        first, second = (self._explained(place) for place in (above, below))
+        return difference(first, second, f"place {above} above place {below}")
+
+    def _explained(self, place: int) -> PairExplanation:
+        if not -len(self.hits) <= place < len(self.hits):
+            raise InputError(f"place {place} is not in the ranking: it has {len(self.hits)} places, from 0")
+        found = self.hits[place].explanation
+        if not isinstance(found, PairExplanation):
+            what = "only one-sided" if isinstance(found, Explanation) else "not explained"
+            raise InputError(
+                f"place {place} is {what}; rank with one_sided=False and top=None (or a larger top)"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the order with scores and explanations."""
+        hits = [
+            {
+                "document": hit.document,
+                "text": hit.text,
+                "start": hit.start,
+                "score": hit.score,
+                "explanation": None if hit.explanation is None else hit.explanation.to_dict(),
+            }
+            for hit in self.hits
+        ]
+        return {"query": self.query, "meta": dict(self.meta), "hits": hits}
+
+
+def rank(
+    model: Any,
+    query: str,
+    documents: Sequence[str] | Vectors,
+    *,
+    top: int | None = None,
+    one_sided: bool = False,
+    chunk: bool = False,
+    show_progress: bool = False,
+    **choices: Any,
+) -> Ranking:
+    """Order documents by similarity to a query, and explain each score token by token.
+
+    documents: texts, or `Vectors` from `pl.encode` (then only the query is integrated).
+    top: explain only this many from the best (every document is scored; only these are integrated).
+    one_sided: integrate the documents alone: V_b,j · e(query), one score per document token.
+    chunk: cut documents longer than the model takes at sentences; the best piece stands for its document.
+    Other choices as in `pl.explain`: layer, unit, similarity, norm, baseline, tolerance, n_steps, …
+    """
+    explainer = Explainer(model, method="ij", **choices)
+    if top is not None and (not isinstance(top, int) or top < 1):
+        raise InputError(f"top must be a whole number of at least 1, or None for all; got {top!r}")
+    side_model(explainer.model, "a")
+    if isinstance(documents, Vectors):
+        return _from_vectors(explainer, query, documents, top, one_sided)
+    first, second = explainer.model.sides()
+    measure = Measure.of(explainer.options, explainer.settings.tolerance)
+    pieces = passages(second, documents, chunk=chunk, truncation=explainer.request.truncation)
+    with explainer.model.quiet():
+        (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+        found = [embedding_of(case) for case in cases_of(explainer, second, [piece.text for piece in pieces])]
+    order = _best(pieces, [_score(e_query, e, measure) for e in found])
+    chosen = order if top is None else order[:top]
+    texts = [pieces[number].text for number, _ in chosen]
+    limits = [measure.limit(score) for _, score in chosen]
+    own = integrate(
+        explainer,
+        second,
+        texts,
+        [_reach(limit, e_query, measure) for limit in limits],
+        show_progress=show_progress,
+    )
+    if not one_sided:
+        weakest = min(range(len(chosen)), key=lambda i: limits[i] * _per_length(found[chosen[i][0]], measure))
+        strict = _reach(limits[weakest], found[chosen[weakest][0]], measure)
+        (side,) = integrate(explainer, first, [query], [strict])
+    meta = header_of(explainer)
+    explained = [_explain(e_query if one_sided else side, each, measure, meta) for each in own]
+    explained += [None] * (len(order) - len(explained))
+    hits = [
+        Hit(pieces[number].document, pieces[number].text, score, why, pieces[number].start)
+        for (number, score), why in zip(order, explained, strict=True)
+    ]
+    return Ranking(query, tuple(hits), meta)
+
+
+def difference(above: PairExplanation, below: PairExplanation, target: str) -> PairExplanation:
+    """Two explanations of the same first text → one whose sum is the difference of their similarities."""
+    if above.tokens_a != below.tokens_a:
+        raise InputError(
+            "the two explanations are of different queries, or by different units; they cannot be subtracted"
+        )
+    reference = above.full_matrix[:, :1] - below.full_matrix[:, :1]
+    matrix = np.concatenate([reference, above.full_matrix[:, 1:], -below.full_matrix[:, 1:]], axis=1)
+    text_a, text_b = above.meta["texts"][1], below.meta["texts"][1]
+    shift = len(text_a) + 1
+    moved = tuple(
+        (start, end) if special else (start + shift, end + shift)
+        for (start, end), special in zip(below.offsets_b, below.special_b, strict=True)
+    )
+    value = above.similarity - below.similarity
+    return PairExplanation(
+        method="ij",
+        target=f"{above.target}: {target}",
+        certificate=_difference_certificate(above.certificate, below.certificate, matrix, value),
+        meta={
+            **above.meta,
+            "texts": [above.meta["texts"][0], f"{text_a}\n{text_b}"],
+            "columns_above": len(above.tokens_b),
+        },
+        tokens_a=above.tokens_a,
+        tokens_b=(*above.tokens_b, *below.tokens_b),
+        offsets_a=above.offsets_a,
+        offsets_b=(*above.offsets_b, *moved),
+        full_matrix=matrix,
+        similarity=value,
+        special_a=above.special_a,
+        special_b=(*above.special_b, *below.special_b),
+    )
+
+
+def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
+    """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
+    gap, size = abs(float(matrix.sum()) - value), max(abs(a.f_input), abs(b.f_input), 0.1)
+    return Certificate(
+        f_input=value,
+        f_baseline=float(matrix[0, 0]),
+        total=float(matrix.sum()),
+        gap=gap,
+        relative_gap=gap / size,
+        tolerance=a.tolerance,
+        converged=a.converged and b.converged and gap <= 2 * a.tolerance * size,
+        nodes=a.nodes + b.nodes,
+        passes=a.passes + b.passes,
+        error_estimate=(*a.error_estimate, *b.error_estimate),
+        kind="matrix",
+    )
+
+
+def _from_vectors(
+    explainer: Explainer, query: str, documents: Vectors, top: int | None, single: bool
+) -> Ranking:
+    """Documents encoded before: the query alone is integrated, everything else is a matrix product."""
+    if not len(documents):
+        raise InputError("the list of documents is empty; give at least one document")
+    check_model(documents.header, explainer.model, "the encoded documents")
+    asked = explainer.options.get("norm", "outside")
+    if documents.header["norm"] != asked:
+        raise InputError(
+            f"the documents were encoded with norm={documents.header['norm']!r}, asked is {asked!r}"
+        )
+    measure = Measure.of(explainer.options, explainer.settings.tolerance)
+    first, _ = explainer.model.sides()
+    with explainer.model.quiet():
+        (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+    pieces = [Passage(number, text) for number, text in enumerate(documents.texts)]
+    order = _best(pieces, [_score(e_query, item.embedding, measure) for item in documents])
+    chosen = order if top is None else order[:top]
+    meta = header_of(explainer)
+    side: Any = e_query
+    if not single:
+        limit = min(measure.limit(score) for _, score in chosen)
+        strict = _reach(limit, documents[chosen[0][0]].embedding, measure)
+        (side,) = integrate(explainer, first, [query], [strict])
+    explained = [_explain(side, documents[number], measure, meta) for number, _ in chosen]
+    explained += [None] * (len(order) - len(explained))
+    hits = [
+        Hit(number, documents[number].text, score, why)
+        for (number, score), why in zip(order, explained, strict=True)
+    ]
+    return Ranking(query, tuple(hits), meta)
+
+
+def _explain(query: Side | np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any]) -> Any:
+    if isinstance(query, Side):
+        return pair_of(query, side, measure, dict(meta))
+    return one_sided(query, side, measure, dict(meta))
+
+
+def _score(a: np.ndarray, b: np.ndarray, measure: Measure) -> float:
+    return float(a @ b) / measure.scale(a, b)
+
+
+def _per_length(other: np.ndarray, measure: Measure) -> float:
+    """How long an error may be, per unit of limit, up to the own length: scale / ‖other‖."""
+    return 1.0 if measure.similarity == "cosine" else 1.0 / max(float(np.linalg.norm(other)), 1e-12)
+
+
+def _reach(limit: float, other: np.ndarray, measure: Measure) -> Any:
+    """A similarity's limit → how long a vector's error may be, given the other side's embedding."""
+
+    def bound(embedding: np.ndarray) -> float:
+        own = float(np.linalg.norm(embedding))
+        length = max(float(np.linalg.norm(other)), 1e-12)
+        return max(limit * measure.scale(embedding, other) / length, 1e-5 * max(own, 1e-3))
+
+    return bound
+
+
+def _best(pieces: Sequence[Passage], scores: Sequence[float]) -> list[tuple[int, float]]:
+    """(piece, score) from the best downwards, one piece per document; ties by number."""
+    best: dict[int, tuple[int, float]] = {}
+    for number, (piece, score) in enumerate(zip(pieces, scores, strict=True)):
+        if piece.document not in best or score > best[piece.document][1]:
+            best[piece.document] = (number, score)
+    return sorted(best.values(), key=lambda pair: (-pair[1], pair[0]))
