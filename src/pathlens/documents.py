@@ -48,9 +48,7 @@ def read_documents(path: str | Path) -> tuple[list[str], list[str]]:
     return [name for name, _ in pairs], [text for _, text in pairs]
 
 
-def passages(
-    model: Any, documents: Sequence[str], *, chunk: bool, truncation: bool = False
-) -> list[Passage]:
+def passages(model: Any, documents: Sequence[str], *, chunk: bool, truncation: bool = False) -> list[Passage]:
     """One passage per document; with `chunk`, a document longer than the model takes becomes several."""
     if isinstance(documents, str):
         raise InputError(

@@ -1,0 +1,141 @@
+"""Documents → vector files of a few hundred passages, a table of embeddings, and a manifest written last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathlens.documents import Passage, passages, read_documents
+from pathlens.encode import SURE, Vectors, header_of, integrate, side_model
+from pathlens.errors import InputError, StoreError
+from pathlens.explain import Explainer
+from pathlens.explanation.vector_store import write_whole
+from pathlens.index import table
+from pathlens.index.pack import STORAGES, pack
+
+FORMAT = 1  # an index of another format is refused
+MANIFEST = "index.json"
+PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
+
+
+def build(
+    documents: str | Path | Sequence[str],
+    where: str | Path,
+    model: Any = "minilm",
+    *,
+    storage: str = "full",
+    keep: int = 8,
+    chunk: bool = False,
+    store: str | None = None,
+    show_progress: bool = False,
+    **choices: Any,
+) -> dict[str, Any]:
+    """Write an index; gives its manifest (passages, bytes, bytes per passage, how it was made).
+
+    documents: a folder (.txt, .md), a file with one document a line, or a list of texts.
+    storage: "full", or "strongest" (the `keep` longest vectors of each passage and an exact remainder);
+        unit="word" is the other way to a smaller index.
+    chunk: cut documents longer than the model takes at sentences.
+    store: where the table of embeddings lives, when not beside the rest (any LanceDB address, also object storage).
+    Other choices as in `pl.explain`: layer, unit, baseline, norm, tolerance, n_steps.
+
+    A build that was interrupted goes on where it stopped: finished vector files are kept.
+    """
+    if storage not in STORAGES:
+        raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise InputError(f"keep must be a whole number of at least 1, got {keep!r}")
+    explainer = Explainer(model, method="ij", **choices)
+    encoder = side_model(explainer.model, "b")
+    names, texts = _read(documents)
+    pieces = passages(encoder, texts, chunk=chunk, truncation=explainer.request.truncation)
+    folder = Path(where)
+    header = {**header_of(explainer), "storage": storage, "keep": keep if storage == "strongest" else None}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)  # until the new one is whole, there is none
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
+    files, embeddings = [], []
+    for number, start in enumerate(range(0, len(pieces), PER_FILE)):
+        file = folder / f"vectors-{number:05d}.safetensors"
+        some = pieces[start : start + PER_FILE]
+        vectors = _kept(file, header, some) or _encoded(explainer, encoder, header, some, show_progress)
+        if not file.exists():
+            vectors.save(file)
+        files.append({"file": file.name, "passages": len(some), "bytes": file.stat().st_size})
+        embeddings.append(vectors.embeddings)
+    for stale in set(folder.glob("vectors-*.safetensors")) - {folder / each["file"] for each in files}:
+        stale.unlink()
+    rows = rows_of(pieces, names)
+    where_table = store or str(folder / "table")
+    table.write(where_table, np.concatenate(embeddings), rows)
+    return _finish(folder, header, files, rows, store)
+
+
+def _finish(
+    folder: Path, header: dict[str, Any], files: list, rows: list, store: str | None
+) -> dict[str, Any]:
+    size = sum(file["bytes"] for file in files) + folder_size(folder / "table")
+    manifest = {
+        "format": FORMAT,
+        **header,
+        "files": files,
+        "rows": rows,
+        "store": store,
+        "passages": len(rows),
+        "documents": len({row["document"] for row in rows}),
+        "bytes": size,
+        "bytes_per_passage": size / len(rows),
+    }
+    write_whole(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False).encode())
+    return manifest
+
+
+def rows_of(pieces: Sequence[Passage], names: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces
+    ]
+
+
+def folder_size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.exists() else 0
+
+
+def _read(documents: Any) -> tuple[list[str], list[str]]:
+    if isinstance(documents, str | Path):
+        return read_documents(documents)
+    texts = list(documents)
+    return [f"document {number}" for number in range(len(texts))], texts
+
+
+def _kept(file: Path, header: dict[str, Any], pieces: Sequence[Passage]) -> Vectors | None:
+    """A vector file of an earlier run, when it is whole, of the same making, and of the same texts."""
+    if not file.exists():
+        return None
+    try:
+        found = Vectors.load(file)
+    except StoreError:
+        found = None
+    if (
+        found is not None
+        and dict(found.header) == header
+        and found.texts == tuple(piece.text for piece in pieces)
+    ):
+        return found
+    file.unlink()
+    return None
+
+
+def _encoded(
+    explainer: Explainer, encoder: Any, header: dict[str, Any], pieces: Sequence[Passage], show_progress: bool
+) -> Vectors:
+    tolerance = max(explainer.settings.tolerance * SURE, 1e-5)
+    limits = [lambda embedding: tolerance * float(np.linalg.norm(embedding))] * len(pieces)
+    texts = [piece.text for piece in pieces]
+    sides = integrate(explainer, encoder, texts, limits, show_progress=show_progress)
+    return Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)

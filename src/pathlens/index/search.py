@@ -1,0 +1,180 @@
+"""Search an index: hits with their explanations at the cost of a matrix product."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathlens.encode import Vectors, cases_of, check_model, embedding_of, integrate
+from pathlens.errors import InputError, PathlensError, StoreError
+from pathlens.explain import Explainer
+from pathlens.finish_pair import Measure, Side
+from pathlens.index import table
+from pathlens.index.build import FORMAT, MANIFEST, PER_FILE, folder_size
+from pathlens.index.pack import unpack
+from pathlens.rank import Hit, Ranking, _explain, _reach, _score
+
+
+class Index:
+    """`Index.open(folder).search("a question", k=5)`. The model is the one the index was built with.
+
+    A damaged vector file takes the explanations of its own passages and nothing else: their scores still come
+    from the table, and a damaged table is written again from the vector files (`repair`).
+    """
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], model: Any = None) -> None:
+        self.folder, self.manifest = folder, manifest
+        choices = {name: manifest[name] for name in ("layer", "tolerance", "norm") if manifest.get(name)}
+        if manifest["baseline"] not in ("default", "given"):
+            choices["baseline"] = manifest["baseline"]
+        if manifest["unit"] != "spans":
+            choices["unit"] = manifest["unit"]
+        self.choices = choices
+        self._model = model
+        self._file = lru_cache(maxsize=32)(self._load_file)
+
+    @staticmethod
+    def open(where: str | Path, model: Any = None) -> Index:
+        """The index in a folder; refused when half written, of another format, or (with `model`) of another model."""
+        folder = Path(where)
+        if not folder.is_dir():
+            raise StoreError(
+                f"there is no index at {str(folder)!r}; build one: pathlens index build DOCUMENTS {folder}"
+            )
+        try:
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            number = manifest["format"]
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{str(folder)!r} is half written: {MANIFEST}, which is written last, is missing; run the same `pathlens "
+                "index build` again, finished files are kept"
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{str(folder / MANIFEST)!r} is damaged ({error}); run the same `pathlens index build` again, the vector "
+                "files are kept"
+            ) from error
+        if number != FORMAT:
+            raise StoreError(
+                f"{str(folder)!r} was built by another version (index format {number}, this pathlens reads {FORMAT}; pathlens "
+                f"{manifest.get('versions', {}).get('pathlens')}); build it again with `pathlens index build`"
+            )
+        index = Index(folder, manifest, model)
+        if model is not None:
+            index._explainer()
+        return index
+
+    def __len__(self) -> int:
+        return self.manifest["passages"]
+
+    def search(
+        self, query: str, k: int = 5, *, one_sided: bool = False, similarity: str | None = None
+    ) -> Ranking:
+        """The k nearest passages, each with the decomposition of its score.
+
+        one_sided: each passage token against the whole query: no integral at all. Otherwise the query is integrated
+        once, and every hit is a matrix product.
+        """
+        if not isinstance(k, int) or k < 1:
+            raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+        explainer = self._explainer()
+        chosen = {"similarity": similarity or self.manifest["similarity"], "norm": self.manifest["norm"]}
+        measure = Measure.of(chosen, self.manifest["tolerance"])
+        first, _ = explainer.model.sides()
+        with explainer.model.quiet():
+            (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+        rows = table.nearest(self._table, e_query, min(k, len(self)), measure.similarity, len(self))
+        found = [(row, self._side(row["number"])) for row in rows]
+        side: Any = e_query
+        intact = [each for _, each in found if each is not None]
+        if not one_sided and intact:
+            limit = min(measure.limit(_score(e_query, each.embedding, measure)) for each in intact)
+            (side,) = integrate(explainer, first, [query], [_reach(limit, intact[0].embedding, measure)])
+        meta = {name: value for name, value in self.manifest.items() if name not in ("files", "rows")}
+        hits = [self._hit(row, each, side, e_query, measure, meta) for row, each in found]
+        return Ranking(query, tuple(sorted(hits, key=lambda hit: -hit.score)), meta)
+
+    def verify(self) -> list[str]:
+        """What is damaged, by name; an empty list when everything is whole."""
+        found = []
+        for file in self.manifest["files"]:
+            try:
+                vectors = Vectors.load(self.folder / file["file"])
+                if len(vectors) != file["passages"]:
+                    found.append(f"{file['file']}: {len(vectors)} passages instead of {file['passages']}")
+            except PathlensError as error:
+                found.append(str(error))
+        try:
+            table.check(self._table, len(self))
+        except PathlensError as error:
+            found.append(str(error))
+        return found
+
+    def repair(self) -> None:
+        """Write the table of embeddings again from the vector files; the model is not needed."""
+        vectors = [Vectors.load(self.folder / file["file"]) for file in self.manifest["files"]]
+        table.write(self._table, np.concatenate([each.embeddings for each in vectors]), self.manifest["rows"])
+
+    def size(self) -> dict[str, float]:
+        """Bytes in all, per passage, and of the two parts."""
+        vectors = sum((self.folder / file["file"]).stat().st_size for file in self.manifest["files"])
+        embeddings = folder_size(self.folder / "table")
+        total = vectors + embeddings
+        return {
+            "bytes": total,
+            "per_passage": total / len(self),
+            "vectors": vectors,
+            "embeddings": embeddings,
+        }
+
+    @property
+    def _table(self) -> str:
+        return self.manifest.get("store") or str(self.folder / "table")
+
+    def _explainer(self) -> Explainer:
+        """The model, checked once."""
+        if isinstance(self._model, Explainer):
+            return self._model
+        name = self._model if self._model is not None else self.manifest["model"]
+        explainer = Explainer(name, method="ij", **self.choices)
+        check_model(self.manifest, explainer.model, f"the index {str(self.folder)!r}")
+        self._model = explainer
+        return explainer
+
+    def _load_file(self, number: int) -> Vectors | None:
+        """One vector file, or None when it is damaged: said once, and the others go on."""
+        file = self.folder / self.manifest["files"][number]["file"]
+        try:
+            return Vectors.load(file)
+        except StoreError as error:
+            warnings.warn(
+                f"{error}. Its passages are found but not explained; run the same `pathlens index build` again",
+                stacklevel=5,
+            )
+            return None
+
+    def _side(self, number: int) -> Side | None:
+        vectors = self._file(number // PER_FILE)
+        return None if vectors is None else unpack(vectors[number % PER_FILE])
+
+    def _hit(
+        self,
+        row: Mapping[str, Any],
+        found: Side | None,
+        side: Any,
+        e_query: np.ndarray,
+        measure: Measure,
+        meta: dict,
+    ) -> Hit:
+        if found is None:  # the score as the table has it
+            distance = float(row["_distance"])
+            return Hit(row["document"], row["name"], 1.0 - distance, None, row["start"])
+        score = _score(e_query, found.embedding, measure)
+        why = _explain(side, found, measure, {**meta, "name": row["name"]})
+        return Hit(row["document"], found.text, score, why, row["start"])
