@@ -53,8 +53,14 @@ def _index(unit: Any, names: Sequence[str]) -> int:
         if len(found) == 1:
             return found[0]
         problem = "is there more than once: give its index" if found else "is not there"
-        raise InputError(f"the unit {unit!r} {problem}; units: {', '.join(f'{i} {n!r}' for i, n in enumerate(names))}")
-    if not isinstance(unit, int | np.integer) or isinstance(unit, bool) or not -len(names) <= unit < len(names):
+        raise InputError(
+            f"the unit {unit!r} {problem}; units: {', '.join(f'{i} {n!r}' for i, n in enumerate(names))}"
+        )
+    if (
+        not isinstance(unit, int | np.integer)
+        or isinstance(unit, bool)
+        or not -len(names) <= unit < len(names)
+    ):
         raise InputError(f"a unit is an index from 0 to {len(names) - 1} or a name, got {unit!r}")
     return int(unit) % len(names)
 
@@ -146,7 +152,9 @@ def _certificate(
     gap = abs(total - change) if rows is None else float(gaps.max(initial=0.0))
     errors = np.stack([_row_errors(part, rows) for part in parts]).mean(0)
     limit = bound(f_input, f_baseline, order.settings.tolerance)
-    settled = all(f.settled for f in findings) if len(parts) > 1 else max(gap, errors.max(initial=0.0)) <= limit
+    settled = (
+        all(f.settled for f in findings) if len(parts) > 1 else max(gap, errors.max(initial=0.0)) <= limit
+    )
     return Certificate(
         f_input=f_input,
         f_baseline=f_baseline,
@@ -169,4 +177,3 @@ def _row_errors(part: Part, rows: tuple[int, ...] | None) -> np.ndarray:
     if "ig" in part.finding.integral.extra:
         full[moving if rows is None else moving[list(moving_rows(rows, part.finding.moving))]] = error.numpy()
     return full
-

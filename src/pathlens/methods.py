@@ -213,7 +213,7 @@ def work(
     else:
         integral, moving = yield from _choose(route, all_members, case.ends, moving, method, settings, goal)
         gap = goal.gap(integral.value)
-    settled = gap <= limit and float(integral.error.max()) <= limit
+    settled = gap <= limit and float(integral.error.max() if len(integral.error) else 0) <= limit
     return Finding(f_start, f_end, integral, moving, limit, settled, gap)
 
 

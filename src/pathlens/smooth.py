@@ -26,7 +26,16 @@ from pathlens.errors import CurvatureWarning, InputError
 from pathlens.text.adapter import Case
 
 RELU = frozenset({torch.relu, torch.relu_, functional.relu, functional.relu_, Tensor.relu, Tensor.relu_})
-KINKED = ("relu", "leaky_relu", "relu6", "prelu", "rrelu", "threshold", "hardtanh", "_prelu_kernel")  # aten names
+KINKED = (
+    "relu",
+    "leaky_relu",
+    "relu6",
+    "prelu",
+    "rrelu",
+    "threshold",
+    "hardtanh",
+    "_prelu_kernel",
+)  # aten names
 DEFAULT_BETA = 10.0  # on XOR networks 1 distorts the output and 50 needs four times the nodes
 
 
@@ -54,7 +63,11 @@ class softplus(TorchFunctionMode):
         self.count = 0
 
     def __torch_function__(
-        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if function in RELU:
             self.count += 1
@@ -100,7 +113,11 @@ def smoothed(case: Case, beta: float) -> Case:
     report: dict[str, Any] = {"beta": beta, "calls": mode.count, "moved": float((moved - plain)[1].norm())}
     note = f"softplus (β = {beta:g}) had no ReLU to replace"
     if mode.count and plain.ndim == 1:
-        report |= {"output": float(plain[1]), "smoothed": float(moved[1]), "moved_baseline": float((moved - plain)[0].abs())}
+        report |= {
+            "output": float(plain[1]),
+            "smoothed": float(moved[1]),
+            "moved_baseline": float((moved - plain)[0].abs()),
+        }
         note = (
             f"ReLU was replaced by softplus (β = {beta:g}) for the explanation only: the output moved from "
             f"{float(plain[1]):.6g} to {float(moved[1]):.6g}, at the baseline from {float(plain[0]):.6g} to {float(moved[0]):.6g}"
@@ -145,7 +162,9 @@ def kinks(case: Case) -> dict[str, tuple[str, ...]]:
             hook.remove()
     names = {id(part): name for name, part in root[0].named_modules()} if root else {}
     return {
-        operation: tuple(dict.fromkeys(f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules if m is not None))
+        operation: tuple(
+            dict.fromkeys(f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules if m is not None)
+        )
         for operation, modules in watch.found.items()
     }
 
@@ -155,7 +174,9 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
     found = kinks(case)
     if not found:
         return case
-    where = "; ".join(f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in found.items())
+    where = "; ".join(
+        f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in found.items()
+    )
     note = (
         f"second derivatives vanish where the model is piecewise linear ({where}): interactions that sit in the kinks are "
         "missing and the matrix need not add up. Pass softplus=10 (or explain inside `with pl.softplus(beta=10):`), "
@@ -184,7 +205,12 @@ class CurvePoint:
 
 
 def softplus_curve(
-    model: Any, text: Any, betas: Iterable[float] = (1, 2, 5, 10, 20, 50, 100), *, path: Any = None, **choices: Any
+    model: Any,
+    text: Any,
+    betas: Iterable[float] = (1, 2, 5, 10, 20, 50, 100),
+    *,
+    path: Any = None,
+    **choices: Any,
 ) -> list[CurvePoint]:
     """Output change and nodes needed against β; with `path`, also drawn there (PNG or SVG).
 
@@ -199,12 +225,17 @@ def softplus_curve(
             result = explain(model, text, method="ih", softplus=check_beta(beta), **choices)
         proof = result.certificate
         nodes = result.meta["history"][-1][0]
-        curve.append(CurvePoint(float(beta), result.meta["softplus"]["moved"], int(nodes), proof.gap, proof.converged))
+        curve.append(
+            CurvePoint(float(beta), result.meta["softplus"]["moved"], int(nodes), proof.gap, proof.converged)
+        )
     if path is not None:
         from pathlens.draw import figure
 
         betas = [point.beta for point in curve]
-        series = {"|f_β(x) − f(x)|": [p.moved for p in curve], "nodes / 1000": [p.nodes / 1000 for p in curve]}
+        series = {
+            "|f_β(x) − f(x)|": [p.moved for p in curve],
+            "nodes / 1000": [p.nodes / 1000 for p in curve],
+        }
         drawn = figure.curve(betas, series, title="Softplus for ReLU", xlabel="β")
         drawn.axes[0].set(xscale="log", yscale="log")
         figure.write(drawn, path)

@@ -17,7 +17,11 @@ Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
 def out_of_memory(error: Exception) -> bool:
     words = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in words or "can't allocate memory" in words
+    return (
+        isinstance(error, torch.OutOfMemoryError)
+        or "out of memory" in words
+        or "can't allocate memory" in words
+    )
 
 
 def no_second_derivative(batch: Batch, error: Exception) -> ModelError:
@@ -31,6 +35,24 @@ def no_second_derivative(batch: Batch, error: Exception) -> ModelError:
         "can be differentiated twice. Replace that operation by one built of ordinary torch functions (a custom "
         "autograd.Function needs a differentiable backward), or use method='ig' for scores without interactions"
     )
+
+
+def check_twice(value: Tensor) -> None:
+    """Refuse a graph that holds an operation marked `once_differentiable`.
+
+    torch raises for these only where the mark lies on the way to the input, which it never does when the input is
+    named (`autograd.grad`): the second derivative would silently lack that operation's part.
+    """
+    seen, todo = set(), [value.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        own = getattr(getattr(type(node), "_forward_cls", None), "backward", None)
+        if hasattr(own, "__wrapped__") and own.__code__.co_filename == torch.autograd.function.__file__:
+            raise RuntimeError(f"{type(node)._forward_cls.__name__} is marked once_differentiable")
+        todo += [before for before, _ in node.next_functions]
 
 
 def _innermost(batch: Batch) -> str:
@@ -66,6 +88,7 @@ def _twice(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             output = output[0] if isinstance(output, tuple) else output
             if not (isinstance(output, Tensor) and output.requires_grad):
                 return True
+            check_twice(output)
             slopes = torch.autograd.grad(output.pow(2).sum(), inputs, create_graph=True, allow_unused=True)
             total = sum(slope.pow(2).sum() for slope in slopes if slope is not None)
             if isinstance(total, Tensor) and total.requires_grad:

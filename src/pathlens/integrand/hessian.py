@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.func import grad, jvp, vmap
 
 from pathlens.integrand.batch import Batch, any_derivative
-from pathlens.integrand.culprit import no_second_derivative, out_of_memory
+from pathlens.integrand.culprit import check_twice, no_second_derivative, out_of_memory
 
 BASE_ROWS = 1.5  # what the gradient keeps for all directions together, in rows of a plain reverse pass
 DIRECTION_ROWS = 1.3  # what each direction adds while it is under way (measured on MiniLM, 13 and 128 tokens)
@@ -67,7 +67,9 @@ class RowSums:
     def __call__(self, batch: Batch) -> Tensor:
         whole = batch.members.sum(1).to(batch.direction.dtype)[None]
         slope, curve = _derivatives(batch, whole, self.mode)
-        return torch.einsum("bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double())
+        return torch.einsum(
+            "bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double()
+        )
 
     def passes(self, units: int) -> int:
         return 3
@@ -115,7 +117,9 @@ def _reverse(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
     """Reverse twice, one direction at a time: slower, for operations that have no forward mode."""
     position, step = batch.position.detach().requires_grad_(), batch.direction
     with torch.enable_grad():
-        (slope,) = torch.autograd.grad(batch.score(position).sum(), position, create_graph=True)
+        value = batch.score(position).sum()
+        check_twice(value)
+        (slope,) = torch.autograd.grad(value, position, create_graph=True)
         share = (slope * step).sum(-1)
     curves = []
     for member in directions:

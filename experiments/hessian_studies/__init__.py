@@ -1,0 +1,1 @@
+"""The experiments of the Integrated Hessians paper, in versions that run on two cores."""
