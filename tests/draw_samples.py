@@ -122,7 +122,7 @@ def pair(text_a: str, text_b: str, **changed: Any) -> PairExplanation:
         if one in a and other in b:
             core[a.index(one), b.index(other)] += value
     full[2:-1, 2:-1] = core
-    full[0, 0], full[0, 2:-1], full[2:-1, 0] = 0.71, -0.4 / len(b), -0.35 / len(a)
+    full[0, 0], full[0, 2:-1], full[2:-1, 0] = 0.71, -0.4 / max(len(b), 1), -0.35 / max(len(a), 1)
     total = float(full.sum())
     values: dict[str, Any] = {
         "method": "ij", "target": "cosine similarity", "similarity": total + 1e-6,

@@ -15,7 +15,11 @@ WORDS = (
     "never hardly what who man guitar plays music . , ! ?"
 ).split()
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-TEXTS = ["the movie was not really funny , but moving .", "great !", "i never was a plot that was hardly good and very bad"]
+TEXTS = [
+    "the movie was not really funny , but moving .",
+    "great !",
+    "i never was a plot that was hardly good and very bad",
+]
 ENCODERS = ("bert", "roberta", "distilbert", "mpnet", "electra", "albert", "deberta-v2", "modernbert")
 DECODERS = ("gpt2", "llama", "qwen2", "gemma2")
 ARCHITECTURES = ENCODERS + DECODERS
@@ -32,7 +36,9 @@ def tokenizer(decoder: bool = False) -> Any:
             tokenizer_object=raw, unk_token="[UNK]", bos_token="[CLS]", eos_token="[SEP]", pad_token="[PAD]"
         )
     raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
@@ -60,7 +66,16 @@ def config(name: str, **extra: Any) -> Any:
         small = {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "vocab_size": size["vocab_size"]}
         return hf.DistilBertConfig(**small, pad_token_id=0, **extra)
     if name == "gpt2":
-        return hf.GPT2Config(n_embd=32, n_layer=3, n_head=4, vocab_size=size["vocab_size"], pad_token_id=0, bos_token_id=2, eos_token_id=3, **extra)
+        return hf.GPT2Config(
+            n_embd=32,
+            n_layer=3,
+            n_head=4,
+            vocab_size=size["vocab_size"],
+            pad_token_id=0,
+            bos_token_id=2,
+            eos_token_id=3,
+            **extra,
+        )
     return {
         "bert": lambda: hf.BertConfig(**size),
         "roberta": lambda: hf.RobertaConfig(**size, bos_token_id=2, eos_token_id=3),
@@ -68,7 +83,11 @@ def config(name: str, **extra: Any) -> Any:
         "electra": lambda: hf.ElectraConfig(embedding_size=16, **size),
         "albert": lambda: hf.AlbertConfig(embedding_size=16, **size, bos_token_id=2, eos_token_id=3),
         "deberta-v2": lambda: hf.DebertaV2Config(
-            relative_attention=True, position_buckets=8, pos_att_type=["p2c", "c2p"], conv_kernel_size=3, **size
+            relative_attention=True,
+            position_buckets=8,
+            pos_att_type=["p2c", "c2p"],
+            conv_kernel_size=3,
+            **size,
         ),
         "modernbert": lambda: hf.ModernBertConfig(
             **size, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, local_attention=8

@@ -68,14 +68,20 @@ def test_sig_completes_for_each_token_alone(choice):
 def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
     for choice in EVERY:
         result = pl.explain(models.classifier("bert"), "[MASK] [MASK]", **choice)
-        assert not result.scores.any() and result.certificate.converged and result.certificate.relative_gap == 0
+        assert (
+            not result.scores.any() and result.certificate.converged and result.certificate.relative_gap == 0
+        )
     assert not pl.explain(models.encoder(), "[MASK]", method="vaig").vectors.any()
 
 
 # Law 4: a linear model is exact on any path, with any rule
 
 
-@pytest.mark.parametrize("choice", [*EVERY, *({"rule": r, "n_steps": 3} for r in ("left", "right", "trapezoid", "gauss"))], ids=name)
+@pytest.mark.parametrize(
+    "choice",
+    [*EVERY, *({"rule": r, "n_steps": 3} for r in ("left", "right", "trapezoid", "gauss"))],
+    ids=name,
+)
 def test_linear_model_is_exact(choice):
     torch.manual_seed(0)
     net = nn.Linear(6, 1).double()
@@ -86,7 +92,9 @@ def test_linear_model_is_exact(choice):
 
 
 @pytest.mark.parametrize("choice", FIRST_ORDER[:4], ids=name)
-@pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
+@pytest.mark.parametrize(
+    "baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"]
+)
 def test_quadratic_toy_equals_its_closed_form(choice, baseline):
     model = pl.ToyModel()
     result = pl.explain(model, "why do the words matter here", baseline=baseline, tolerance=1e-6, **choice)
@@ -109,7 +117,8 @@ def test_vectors_of_the_logits_are_the_ig_of_each_logit(layer):
 
 def test_forward_and_reverse_products_are_the_same():
     forward, reverse = (
-        pl.explain(models.encoder(), TEXTS[0], method="vaig", n_steps=4, mode=mode).vectors for mode in ("forward", "reverse")
+        pl.explain(models.encoder(), TEXTS[0], method="vaig", n_steps=4, mode=mode).vectors
+        for mode in ("forward", "reverse")
     )
     assert forward == pytest.approx(reverse, abs=1e-6)
 
@@ -138,7 +147,11 @@ def test_any_chunk_size_gives_the_same(choice, rows):
 
 
 def test_minilm_alone_in_a_batch_and_padded(minilm):
-    texts = ["A man plays a guitar.", "Nobody came.", "The quick brown fox jumps over the lazy dog near the river."]
+    texts = [
+        "A man plays a guitar.",
+        "Nobody came.",
+        "The quick brown fox jumps over the lazy dog near the river.",
+    ]
     together = pl.explain(minilm, texts, ["Someone makes music."] * 3, method="ig")
     for text, result in zip(texts, together, strict=True):
         for extra in ({}, {"internal_batch_size": 1}, {"internal_batch_size": 7}):
@@ -204,7 +217,8 @@ def test_vaig_of_a_block_is_one_ig_per_output_coordinate(block):
 @pytest.mark.parametrize("method", ["ig", "sig", "vaig"])
 def test_attention_kernel_changes_nothing(architecture, method):
     sdpa, eager = (
-        pl.explain(models.classifier(architecture, kernel), TEXTS[0], method=method, n_steps=6) for kernel in ("sdpa", "eager")
+        pl.explain(models.classifier(architecture, kernel), TEXTS[0], method=method, n_steps=6)
+        for kernel in ("sdpa", "eager")
     )
     if method == "vaig":
         assert sdpa.vectors == pytest.approx(eager.vectors, abs=5e-6)

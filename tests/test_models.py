@@ -24,7 +24,9 @@ def test_classifier_explains_its_own_prediction(architecture, score):
     result = pl.explain((model, tokenizer), TEXTS[0], score=score, n_steps=2, tolerance=1)
     assert result.certificate.f_input == pytest.approx(float(own.max()), abs=1e-5)
     named = pl.explain((model, tokenizer), TEXTS[0], target="label_1", n_steps=2, tolerance=1)
-    assert named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
+    assert (
+        named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
+    )
 
 
 def test_a_pair_of_texts_is_one_input_with_two_segments():
@@ -64,7 +66,8 @@ def test_pipeline_and_folder_are_the_same_model(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     whole = pipeline("text-classification", model=model, tokenizer=tokenizer)
     scores = [
-        pl.explain(each, TEXTS[1], n_steps=4, tolerance=1).scores for each in (whole, str(tmp_path), (model, tokenizer))
+        pl.explain(each, TEXTS[1], n_steps=4, tolerance=1).scores
+        for each in (whole, str(tmp_path), (model, tokenizer))
     ]
     assert np.allclose(scores[0], scores[1], atol=1e-6) and np.allclose(scores[0], scores[2], atol=1e-6)
 
@@ -94,13 +97,16 @@ def test_question_answering(target):
         out = model(**encoded)
     inside = [i for i, s in enumerate(encoded.sequence_ids(0)) if s == 1]
     best = max(
-        ((s, e) for s in inside for e in inside if s <= e), key=lambda p: float(out.start_logits[0, p[0]] + out.end_logits[0, p[1]])
+        ((s, e) for s in inside for e in inside if s <= e),
+        key=lambda p: float(out.start_logits[0, p[0]] + out.end_logits[0, p[1]]),
     )
     parts = {"start": out.start_logits[0, best[0]], "end": out.end_logits[0, best[1]]}
     own = sum(parts.values()) if target == "span" else parts[target]
     result = pl.explain((model, tokenizer), question, passage, target=target)
     assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
-    padded = pl.explain((model, tokenizer), [question, question], [passage, "it was"], target=target, score="logprob")
+    padded = pl.explain(
+        (model, tokenizer), [question, question], [passage, "it was"], target=target, score="logprob"
+    )
     alone = pl.explain((model, tokenizer), question, "it was", target=target, score="logprob")
     assert padded[1].scores == pytest.approx(alone.scores, abs=2e-6)
 
@@ -115,7 +121,8 @@ def test_sentence_transformer_with_all_its_modules(tmp_path, minilm):
     torch.manual_seed(3)
     for mode in ("mean", "cls", "max"):
         whole = SentenceTransformer(
-            modules=[Transformer(str(tmp_path)), Pooling(32, pooling_mode=mode), Dense(32, 8), Normalize()], device="cpu"
+            modules=[Transformer(str(tmp_path)), Pooling(32, pooling_mode=mode), Dense(32, 8), Normalize()],
+            device="cpu",
         )
         a, b = whole.encode([TEXTS[0], TEXTS[1]])
         result = pl.explain(whole, TEXTS[0], TEXTS[1], method="ig", tolerance=1e-2)
@@ -151,7 +158,9 @@ def test_minilm_similarity_is_the_models_own(minilm):
     a, b = minilm.sentence_transformer.encode(texts)
     result = pl.explain(minilm, *texts)
     assert result.similarity == pytest.approx(float(a @ b), abs=1e-5)
-    assert result.full_matrix.sum() == pytest.approx(result.similarity, abs=result.certificate.tolerance * 0.5)
+    assert result.full_matrix.sum() == pytest.approx(
+        result.similarity, abs=result.certificate.tolerance * 0.5
+    )
     assert result.certificate.converged
 
 
@@ -170,7 +179,11 @@ def test_bare_encoder_with_pooling(architecture, pooling):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_any_block_by_name_sums_to_its_outputs_change(architecture):
     model, _ = pair = models.classifier(architecture)
-    names = [n for n, m in model.named_modules() if type(m).__name__.endswith(("Attention", "Layer", "Block", "MLP"))]
+    names = [
+        n
+        for n, m in model.named_modules()
+        if type(m).__name__.endswith(("Attention", "Layer", "Block", "MLP"))
+    ]
     for name in names[:3]:
         try:
             result = pl.explain(pair, TEXTS[1], method="vaig", block=name, tolerance=1e-5)
@@ -184,7 +197,9 @@ def test_any_block_by_name_sums_to_its_outputs_change(architecture):
 def test_block_with_two_inputs_moves_both_or_holds_one(minilm):
     both = pl.explain(minilm, "A man plays.", method="vaig", block="encoder.layer.1.attention.output")
     assert set(both.sources) == {"hidden_states", "input_tensor"} and both.vectors.shape[1] == 2 * 6
-    held = pl.explain(minilm, "A man plays.", method="vaig", block="encoder.layer.1.attention.output", hold=["input_tensor"])
+    held = pl.explain(
+        minilm, "A man plays.", method="vaig", block="encoder.layer.1.attention.output", hold=["input_tensor"]
+    )
     assert set(held.sources) == {"hidden_states"}
     assert not np.allclose(held.f_baseline, both.f_baseline)
     for result in (both, held):
@@ -202,7 +217,9 @@ def test_tabular_names_shapes_and_background():
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
     row, background = torch.randn(4), torch.randn(20, 4)
-    result = pl.explain(pl.Tabular(net, features=["age", "sex", "bp", "chol"]), row, target=1, baseline=background)
+    result = pl.explain(
+        pl.Tabular(net, features=["age", "sex", "bp", "chol"]), row, target=1, baseline=background
+    )
     assert result.tokens == ("age", "sex", "bp", "chol") and result.standard_error.shape == (4,)
     with torch.no_grad():
         change = net(row)[1] - net(background)[:, 1].mean()
@@ -237,5 +254,7 @@ def test_split_step_explains_a_model_without_gradients():
 def test_gemma_scales_embeddings_and_ours_are_scaled_too():
     model = load(models.classifier("gemma2"))
     looked_up = model.network.embed(torch.tensor([5]))
-    assert not torch.allclose(looked_up, model.network.embedding.weight[5]) or hasattr(model.network.module, "normalizer")
+    assert not torch.allclose(looked_up, model.network.embedding.weight[5]) or hasattr(
+        model.network.module, "normalizer"
+    )
     assert torch.equal(model.vocabulary.table[5], looked_up[0])

@@ -23,7 +23,13 @@ from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.groups import Units, units
 from pathlens.text.load import load
 
-EVERYONES_OPTIONS = ("prompt", "prompt_name", "similarity", "features", "softplus")  # of model kinds, not of methods
+EVERYONES_OPTIONS = (
+    "prompt",
+    "prompt_name",
+    "similarity",
+    "features",
+    "softplus",
+)  # of model kinds, not of methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +69,11 @@ class Explainer:
         self.method = None if method is None else find_method(method)
         if not (isinstance(tolerance, int | float) and tolerance > 0):
             raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
-        for name, value in (("n_steps", n_steps), ("internal_batch_size", internal_batch_size), ("max_nodes", max_nodes)):
+        for name, value in (
+            ("n_steps", n_steps),
+            ("internal_batch_size", internal_batch_size),
+            ("max_nodes", max_nodes),
+        ):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         if rule is not None and rule not in (*RULES, "log"):
@@ -75,7 +85,12 @@ class Explainer:
         self.limits = Limits(internal_batch_size, memory_budget)
         self.settings = Settings(float(tolerance), n_steps, rule, max_nodes, options)
         self.request = Request(
-            target=target, score=score, layer=layer, truncation=truncation, hold=_names(options.get("hold")), options=options
+            target=target,
+            score=score,
+            layer=layer,
+            truncation=truncation,
+            hold=_names(options.get("hold")),
+            options=options,
         )
 
     def __call__(
@@ -86,8 +101,15 @@ class Explainer:
         texts = text if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
         if len(others) != len(texts):
-            raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
-        results = self.run(zip(texts, others, strict=True), total=len(texts), show_progress=show_progress, batch_size=batch_size)
+            raise InputError(
+                f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs"
+            )
+        results = self.run(
+            zip(texts, others, strict=True),
+            total=len(texts),
+            show_progress=show_progress,
+            batch_size=batch_size,
+        )
         for number, result in enumerate(results):
             if isinstance(result, Exception):
                 if many and isinstance(result, PathlensError):
@@ -97,7 +119,12 @@ class Explainer:
         return results if many else results[0]
 
     def run(
-        self, pairs: Iterable[tuple[Any, Any]], *, total: int | None = None, show_progress: bool = False, batch_size: int = 64
+        self,
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        total: int | None = None,
+        show_progress: bool = False,
+        batch_size: int = 64,
     ) -> list[Result | Exception]:
         """Results in order; a text that cannot be explained gives its error in its place, the others go on."""
         results: list[Result | Exception] = []
@@ -111,7 +138,9 @@ class Explainer:
             results += self._chunk(chunk, tick)
         return results
 
-    def _chunk(self, pairs: Sequence[tuple[Any, Any]], tick: Callable[[Any], None]) -> list[Result | Exception]:
+    def _chunk(
+        self, pairs: Sequence[tuple[Any, Any]], tick: Callable[[Any], None]
+    ) -> list[Result | Exception]:
         started = time.perf_counter()
         with self.model.quiet():
             asked = [self._asked(text, text_b) for text, text_b in pairs]
@@ -125,8 +154,13 @@ class Explainer:
         try:
             method = self._method(text_b)
             second = method.rule == "log"
-            cases = [prepared(case, self.options, second_order=second) for case in self._cases(method, text, text_b)]
-            wanted = self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
+            cases = [
+                prepared(case, self.options, second_order=second)
+                for case in self._cases(method, text, text_b)
+            ]
+            wanted = (
+                self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
+            )
             groups = [self._units(case, unit) for case, unit in zip(cases, wanted, strict=True)]
             limits = self._limits(method, cases)
             jobs = [
@@ -150,7 +184,9 @@ class Explainer:
                 "model; use a sentence encoder, or method='ig' with both texts as one input"
             )
         if self.settings.rule is not None and self.settings.rule not in method.rules:
-            raise InputError(f"rule={self.settings.rule!r} is not for {method.name}; it takes {', '.join(method.rules)}")
+            raise InputError(
+                f"rule={self.settings.rule!r} is not for {method.name}; it takes {', '.join(method.rules)}"
+            )
         if method.sides == 2 and text_b is None:
             raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
         unknown = [name for name in self.options if name not in (*method.options, *EVERYONES_OPTIONS)]
@@ -176,7 +212,9 @@ class Explainer:
                 for model, each, side in zip(self.model.sides(), (text, text_b), sides, strict=True)
             ]
         if many and method.finish not in ("tokens", "interactions"):
-            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
+            raise InputError(
+                f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih"
+            )
         return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
 
     def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
@@ -191,7 +229,9 @@ class Explainer:
     def _units(self, case: Case, unit: Any) -> Units:
         if case.sources:
             if unit != "token":
-                raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
+                raise InputError(
+                    "a block's inputs are explained by token; unit must be 'token' with block=..."
+                )
             return _own_units(case)
         if not case.texts:
             if unit != "token" and self.model.kind == "tabular":
@@ -206,7 +246,9 @@ class Explainer:
         failed = next((job.error for job in one.jobs if job.error is not None), None)
         if failed is not None:
             return failed
-        parts = [Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)]
+        parts = [
+            Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)
+        ]
         try:
             return finish(Order(method, self.settings, self._meta(method, seconds)), parts)
         except PathlensError as error:
@@ -218,19 +260,29 @@ class Explainer:
 
         from pathlens import __version__
 
-        rule = self.settings.rule or ("differences" if method.telescopes and not self.options.get("coordinates") else method.rule)
-        known = {name: value for name, value in self.options.items() if isinstance(value, str | int | float | bool)}
+        rule = self.settings.rule or (
+            "differences" if method.telescopes and not self.options.get("coordinates") else method.rule
+        )
+        known = {
+            name: value for name, value in self.options.items() if isinstance(value, str | int | float | bool)
+        }
         context = {"context": self.options.get("context", "full")} if method.name == "sig" else {}
         return {
             "model": self.model.name,
             "kind": self.model.kind,
             "layer": self.layer or 0,
             "unit": self.unit if isinstance(self.unit, str) else "spans",
-            "rule": rule if self.settings.n_steps is None else f"{'gauss' if rule == 'adaptive' else rule}, {self.settings.n_steps}",
+            "rule": rule
+            if self.settings.n_steps is None
+            else f"{'gauss' if rule == 'adaptive' else rule}, {self.settings.n_steps}",
             **known,
             **context,
             "seconds": seconds,
-            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
+            "versions": {
+                "pathlens": __version__,
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
+            },
         }
 
 

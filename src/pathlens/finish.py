@@ -88,7 +88,14 @@ def meta_of(order: Order, parts: Sequence[Part]) -> dict[str, Any]:
     notes = list(dict.fromkeys(note for part in parts for note in part.case.notes))
     baseline = case.baseline if len(parts) == 1 else f"{len(parts)} baselines"
     history = [list(row) for row in parts[0].finding.integral.history]
-    return {**order.meta, **case.meta, "texts": list(case.texts), "baseline": baseline, "notes": notes, "history": history}
+    return {
+        **order.meta,
+        **case.meta,
+        "texts": list(case.texts),
+        "baseline": baseline,
+        "notes": notes,
+        "history": history,
+    }
 
 
 def tokens(order: Order, parts: Sequence[Part]) -> Explanation:
@@ -124,7 +131,11 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
     certs = [result.certificate for result in results]
     mean = scores.mean(0)
     f_input, f_baseline = certs[0].f_input, float(np.mean([c.f_baseline for c in certs]))
-    gap = float(abs(mean.sum() - (f_input - f_baseline))) if certs[0].kind == "total" else max(c.gap for c in certs)
+    gap = (
+        float(abs(mean.sum() - (f_input - f_baseline)))
+        if certs[0].kind == "total"
+        else max(c.gap for c in certs)
+    )
     change = abs(f_input - f_baseline)
     joined = Certificate(
         f_input=f_input,
@@ -185,4 +196,6 @@ def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
 
 
 def finish(order: Order, parts: Sequence[Part]) -> Result:
-    return {"tokens": tokens, "vectors": vectors, "pair": pair, "interactions": interactions}[order.method.finish](order, parts)
+    return {"tokens": tokens, "vectors": vectors, "pair": pair, "interactions": interactions}[
+        order.method.finish
+    ](order, parts)

@@ -91,7 +91,9 @@ def _share(options: Mapping[str, Any]) -> Integrand:
 def _product(options: Mapping[str, Any]) -> Integrand:
     mode = options.get("mode", "auto")
     if mode not in ("auto", "forward", "reverse"):
-        raise InputError(f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}')
+        raise InputError(
+            f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}'
+        )
     return Jacobian() if options.get("coordinates") else Directional(mode)
 
 
@@ -236,7 +238,9 @@ def _choose(
     by_coordinate = bool(settings.options.get("coordinates"))
     if name == "split":
         if by_coordinate:
-            raise InputError("rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'")
+            raise InputError(
+                "rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'"
+            )
         make = lambda cells: staircase(ends, units, cells)  # noqa: E731
         return (yield from splitting(make, len(units), goal, cells=settings.n_steps)), every
     if method.telescopes and not by_coordinate:
@@ -285,7 +289,9 @@ def _per_unit(
     settled = float(found.max()) <= limit and float(integral.error.max()) <= limit
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = found
-    return Finding(f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every)
+    return Finding(
+        f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every
+    )
 
 
 def _nothing(f_start: Tensor, f_end: Tensor, units: Units, settings: Settings) -> Finding:

@@ -16,7 +16,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-COMMANDS = ("explain", "methods")
+COMMANDS = ("explain", "methods", "rank", "index")
 
 
 def main() -> None:

@@ -29,7 +29,9 @@ Examples:
 def explain(
     model: Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
     text: Annotated[str, typer.Argument(help="The text; - reads it from standard input.")],
-    text_b: Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")] = None,
+    text_b: Annotated[
+        str | None, typer.Argument(help="A second text: a pair, or a question's passage.")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="See `pathlens methods`.")] = None,
     target: Annotated[str | None, typer.Option(help="Label or index; start, end, span.")] = None,
     baseline: Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")] = None,
@@ -38,9 +40,13 @@ def explain(
     score: Annotated[str | None, typer.Option(help="logit, logprob or prob.")] = None,
     tolerance: Annotated[float, typer.Option(help="How exactly the scores must add up.")] = 1e-3,
     n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None,
-    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")
+    ] = None,
     truncation: Annotated[bool, typer.Option(help="Cut a text that is too long.")] = False,
-    option: Annotated[list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")
+    ] = None,
     json_out: Annotated[str | None, typer.Option("--json", help="Write JSON to a file; - prints it.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a picture (.png or .svg).")] = None,

@@ -148,8 +148,8 @@ def _figure(
     # weakest first, so that strong arcs lie on top
     drawing = element("svg", {**size, **words}, *reversed(paths), *texts)
     first = min(FIRST, count)
-    top = Markup(f'<input type="range" class="top" min="1" max="{max(count, 1)}" value="{first}">')
-    least = Markup('<input type="range" class="least" min="0" max="100" value="0">')
+    top = element("input", {"type": "range", "class": "top", "min": 1, "max": max(count, 1), "value": first})
+    least = element("input", {"type": "range", "class": "least", "min": 0, "max": 100, "value": 0})
     controls = element(
         "div",
         {"class": "controls", "data-digits": palette.decimals(limit)},

@@ -15,6 +15,7 @@ BARS = 30
 SIDE = 60  # a table of up to this many rows and columns is drawn whole
 FOLDED = 40
 PHRASES = 400
+VOID = ("img", "input")  # elements that have no end tag
 
 
 class Markup(str):
@@ -30,6 +31,8 @@ def element(name: str, attributes: dict[str, object] | None = None, *children: o
         for key, value in (attributes or {}).items()
         if value is not None and value != ""
     )
+    if name in VOID:
+        return Markup(f"<{name}{given}>")
     return Markup(f"<{name}{given}>{join(children)}</{name}>")
 
 

@@ -77,9 +77,12 @@ def decimals(limit: float, digits: int = 3) -> int:
 
 
 def number(value: float, decimals: int, *, sign: bool = True, narrow: bool = False) -> str:
-    """A value with its sign; what rounds to zero has none. `narrow` drops the 0 before the point."""
+    """A value with its sign; what rounds to zero has none. `narrow` drops the 0 before the point.
+
+    NaN stands for "not computed" (rows of a table that were not asked for) and is a dot.
+    """
     if not math.isfinite(value):
-        return str(value)
+        return "·" if math.isnan(value) else str(value)
     text = f"{value:+.{decimals}f}" if sign else f"{value:.{decimals}f}"
     text = text.lstrip("+-") if float(text) == 0 else text
     if narrow and float(text) == 0:
@@ -116,14 +119,17 @@ def legend(result: Result) -> str:
             f"{top}, the longest; the vectors add up, their lengths do not."
         )
     if isinstance(result, PairExplanation):
+        clipped = limit(result.full_matrix) > full(result)
+        beyond = "; the reference goes beyond, in the same colour" if clipped else ""
         return (
             f"{colors}; numbers are shares of the similarity, with the reference row and column they {sums} "
-            f"{short(result.similarity)}; full colour is {top}, the largest |share| of two tokens."
+            f"{short(result.similarity)}; full colour is {top}, the largest |share| of two tokens{beyond}."
         )
     if isinstance(result, Interactions):
+        whole = "" if result.certificate.kind == "per token" else f", everything to {change}"
         return (
             f"{colors}; a cell is how two tokens act together, the diagonal a token by itself; a row sums to "
-            f"the token's score, everything to {change}; full colour is {top}, the largest |cell|."
+            f"the token's score{whole}; full colour is {top}, the largest |cell|."
         )
     if isinstance(result, PhraseTree):
         return (

@@ -68,7 +68,7 @@ def bars(
     label = min(longest, max(paper.width // 2, 12))
     down, up = _reach(named, limit, signed)
     arm = min(max(paper.width - label - 14, 8) / max(down + up, 1e-9), ARM)  # columns per full bar
-    left = round(arm * down + 0.49)
+    left = -(-round(2 * arm * down) // 2)  # whole columns for the longest bar below, drawn in halves
     table = Table.grid(padding=(0, 1))
     table.add_column(width=label, no_wrap=True, justify="right")
     table.add_column(no_wrap=True, justify="right")
@@ -119,6 +119,8 @@ def matrix(grid: tables.Grid, paper: Paper, *, corner: str = "") -> tuple[Table,
     drawn = tables.fold(grid, MOST_ROWS, max(room // style.wide, 3))
     names = [view.visible(name) for name in drawn.columns]
     style = replace(style, wide=max(min(max(map(cell_len, names)) + 1, room // len(names), 12), style.wide))
+    if style.wide <= cell_len(tables.REFERENCE):
+        names[: drawn.edge] = ["(ref.)"] * drawn.edge
     table = Table(box=None, padding=0, pad_edge=False, header_style="")
     table.add_column(Text(corner, "dim"), width=label + 1, no_wrap=True, vertical="bottom")
     for j, name in enumerate(names):
@@ -159,7 +161,8 @@ def _numbers(grid: tables.Grid, room: int) -> Numbers:
 
 
 def _widest(grid: tables.Grid, style: Numbers) -> int:
-    ends = float(grid.values.min()), float(grid.values.max()), grid.limit, -grid.limit
+    known = grid.values[np.isfinite(grid.values)]
+    ends = *(float(v) for v in (known.min(initial=0), known.max(initial=0))), grid.limit, -grid.limit
     return max(len(style(value, grid.signed)) for value in ends)
 
 

@@ -84,9 +84,9 @@ def _kept(values: np.ndarray, special: Sequence[bool]) -> list[int]:
 
 def fold(whole: Grid, rows: int, columns: int) -> Grid:
     """At most that many rows and columns: the strongest stay in order, the others become one summed line."""
-    strength = np.abs(whole.values[whole.edge :, whole.edge :])
-    keep_r = _strong(strength.max(1), whole.edge, rows)
-    keep_c = _strong(strength.max(0), whole.edge, columns)
+    strength = np.nan_to_num(np.abs(whole.values[whole.edge :, whole.edge :]))
+    keep_r = _strong(strength.max(1, initial=0), whole.edge, rows)
+    keep_c = _strong(strength.max(0, initial=0), whole.edge, columns)
     values, names_r = _folded(whole.values, whole.rows, keep_r, whole.signed)
     turned, names_c = _folded(values.T, whole.columns, keep_c, whole.signed)
     sides = (whole.rows, keep_r, "rows"), (whole.columns, keep_c, "columns")
@@ -130,8 +130,8 @@ def pairs(result: PairExplanation | Interactions, k: int) -> list[tuple[int, int
 
 
 def _strongest(values: np.ndarray, k: int) -> list[int]:
-    order = np.argsort(-np.abs(values), kind="stable")[:k]
-    return [int(o) for o in order if values[o] != 0]
+    order = np.argsort(-np.nan_to_num(np.abs(values)), kind="stable")[:k]
+    return [int(o) for o in order if values[o] != 0 and np.isfinite(values[o])]
 
 
 def strongest(nodes: Sequence[Phrase], most: int) -> set[int]:

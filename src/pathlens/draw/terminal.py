@@ -45,8 +45,9 @@ def show(
     `unit="word"` draws sums by word; `width` is in columns (default: the terminal's, at most 120); `dark`
     says whether the background is dark (default: what COLORFGBG says, else dark).
     """
-    console = console or Console()
-    paper = Paper(width or min(console.width, 120), _is_dark() if dark is None else dark)
+    console = console or Console(width=width)
+    columns = min(width or 120, console.width)  # a console never prints wider than it is
+    paper = Paper(columns, _is_dark() if dark is None else dark)
     for part in parts(view.check(result, unit), paper):
         console.print(part, highlight=False, width=paper.width)
 

@@ -67,6 +67,12 @@ def _safe(char: str) -> str:
     return "�" if kind == "Cs" or "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" else char
 
 
+def right_to_left(text: str) -> bool:
+    """Does the first letter with a direction run from the right?"""
+    strong = (unicodedata.bidirectional(char) for char in text)
+    return next((kind != "L" for kind in strong if kind in ("L", "R", "AL")), False)
+
+
 def heading(result: Result) -> tuple[str, str]:
     """("ig · positive", "minilm · baseline mask · output 1.8 …"): what is explained, and how it was made."""
     meta, certificate = result.meta, result.certificate
@@ -90,7 +96,7 @@ def notes(result: Result) -> list[str]:
     said = [visible(str(note)) for note in ([found] if isinstance(found, str) else found)]
     spread = getattr(result, "standard_error", None)
     if spread is not None and np.size(spread):
-        said.append(f"means over a sample of baselines, standard error up to {float(np.max(spread)):.2g}")
+        said.append(f"means over a sample of baselines, standard error up to {float(np.nanmax(spread)):.2g}")
     return said
 
 

@@ -54,10 +54,15 @@ def save(result: record.Result, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Any:
-    """The result that `save` wrote."""
+    """The result that `save` wrote, or that a page carries (`to_html`)."""
     path = Path(path)
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if text.lstrip().lower().startswith("<!doctype"):
+            from pathlens.draw.embed import extract
+
+            return from_dict(extract(text), source=str(path))
+        body = json.loads(text)
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except ValueError as error:
@@ -82,17 +87,19 @@ def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data"
         arrays = load_file(beside)
     kind = KINDS[body["kind"]]
     try:
-        return kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
+        return kind(
+            **{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body}
+        )
     except (TypeError, KeyError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error
 
 
-ARRAYS = frozenset(
-    "scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split()
-)
+ARRAYS = frozenset("scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split())
 
 
-def _plain_fields(result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None) -> dict[str, Any]:
+def _plain_fields(
+    result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None
+) -> dict[str, Any]:
     body = {}
     for f in fields(result):
         value = getattr(result, f.name)
@@ -129,7 +136,8 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
     if name == "nodes":
         return tuple(
-            record.Phrase(**{**node, "span": tuple(node["span"]), "children": tuple(node["children"])}) for node in value
+            record.Phrase(**{**node, "span": tuple(node["span"]), "children": tuple(node["children"])})
+            for node in value
         )
     if name in ARRAYS:
         return None if value is None else np.array(value, dtype=float)

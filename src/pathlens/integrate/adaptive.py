@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -19,9 +20,15 @@ from pathlens.integrate.drive import Ask, Drive, Goal, Integral, covering, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
-FAMILY = "fejer"  # 8 to 10 % fewer nodes than Patterson's at tolerance 1e-3, where features are narrow
+FAMILY = "patterson"
 LEVELS = 6  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
-ONE_LEG_START = 3  # 15 nodes: fewer never settle a transformer to 1e-3 (benchmarks/rules.py)
+CELLS = (
+    0.0,
+    0.2,
+    0.4,
+    1.0,
+)  # a single leg begins as three: near the baseline outputs change most (benchmarks/rules.py)
+CELL_START = 2  # 7 nodes on each
 HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
 STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
@@ -38,7 +45,7 @@ class Interval:
     high: float
     level: int
     whole_error: float | None = None  # of the interval this one is a half of
-    change: Tensor | None = None  # F(high) − F(low), known for halves: what the units must sum to here
+    change: Tensor | None = None  # F(high) − F(low), once asked for: what the units must sum to here
     sums: Tensor | None = None  # (LEVELS, U, …)
 
     @property
@@ -79,7 +86,9 @@ class Interval:
         if self.change is None:
             return error
         summed = self.value.sum(0)
-        missing = summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
+        missing = (
+            summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
+        )
         return error if missing is None else covering(error, float(missing.norm()))
 
     def new_nodes(self, first: int) -> int:
@@ -113,20 +122,20 @@ def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
         history.append((spent, gap, float(error.max())))
         if max(gap, float(error.max())) <= goal.bound:
             break
+        yield from _know_changes(route, [each for each in intervals if each.change is None], outputs)
         intervals, work = _refine(intervals, goal.bound, ceiling - spent)
         if not work:
             break
-        yield from _know_changes(route, [half for half, first in work if first == 0], outputs)
     return Integral(value, covering(error, gap), spent, tuple(history))
 
 
 def _first_intervals(route: Route) -> list[Interval]:
-    """One interval per leg that moves; a long leg of many starts with more nodes than a short one."""
+    """A single leg as three cells; otherwise one interval per leg that moves, long ones with more nodes."""
     legs = len(route.legs)
     if legs == 1:
-        return [Interval(0, 0.0, 1.0, ONE_LEG_START)]
+        return [Interval(0, low, high, CELL_START) for low, high in pairwise(CELLS)]
     share = route.length.numpy() * legs
-    starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, 2)
+    starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, CELL_START)
     return [Interval(leg, 0.0, 1.0, int(starts[leg])) for leg in range(legs) if share[leg] > 0] or [
         Interval(0, 0.0, 1.0, 1)
     ]
@@ -153,23 +162,25 @@ def _evaluate(
 
 
 def _know_changes(
-    route: Route, halves: list[Interval], outputs: dict[tuple[int, float], Tensor]
+    route: Route, intervals: list[Interval], outputs: dict[tuple[int, float], Tensor]
 ) -> Generator[Ask, Tensor, None]:
-    """The output at both ends of new halves (a forward pass each, kept): their sums are then checked one by one.
+    """The output at both ends of new intervals (a forward pass each, kept): each sum is then checked on its own.
 
-    A few nodes can miss a kink altogether; the change of the output across the half cannot.
+    A few nodes can miss a kink altogether; the change of the output across the interval cannot.
     """
-    places = dict.fromkeys((half.leg, t) for half in halves for t in (half.low, half.high))
+    places = dict.fromkeys((each.leg, t) for each in intervals for t in (each.low, each.high))
     missing = [place for place in places if place not in outputs]
     if missing:
         legs, t = np.array([leg for leg, _ in missing]), np.array([t for _, t in missing])
         values = yield Ask(Points(route, legs, t, np.eye(len(missing))), Value())
         outputs.update(zip(missing, values.squeeze(1), strict=True))
-    for half in halves:
-        half.change = outputs[half.leg, half.high] - outputs[half.leg, half.low]
+    for each in intervals:
+        each.change = outputs[each.leg, each.high] - outputs[each.leg, each.low]
 
 
-def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
+def _refine(
+    intervals: list[Interval], bound: float, left: int
+) -> tuple[list[Interval], list[tuple[Interval, int]]]:
     """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
     order = sorted(intervals, key=lambda each: -float(each.error.max()))
     rest = sum(float(each.error.max()) for each in order)

@@ -124,7 +124,9 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
 
 def _passes(integrand: Any, units: int, values: Tensor) -> int:
     """Passes one point took; some integrands know only once they see how large the output is."""
-    return integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
+    return (
+        integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
+    )
 
 
 def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tensor:
@@ -161,4 +163,6 @@ def _evaluate(pieces: list[Piece], room: float) -> Tensor:
             row += 1
     integrand = pieces[0].job.ask.integrand
     score = cases[0].score
-    return integrand(Batch(lambda rows: score(rows, cases[: len(rows)]), position, direction, members, t, room))
+    return integrand(
+        Batch(lambda rows: score(rows, cases[: len(rows)]), position, direction, members, t, room)
+    )

@@ -100,7 +100,9 @@ def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:
         stacked = value.new_zeros((len(firsts), length, *value.shape[1:]))
         for number, case in enumerate(firsts):
             stacked[number, : len(case)] = case.context[name]
-        result[name] = stacked.expand(len(rows), *stacked.shape[1:]) if len(firsts) == 1 else stacked[torch.tensor(rows)]
+        result[name] = (
+            stacked.expand(len(rows), *stacked.shape[1:]) if len(firsts) == 1 else stacked[torch.tensor(rows)]
+        )
     return result
 
 

@@ -44,7 +44,9 @@ class BlockScore:
             name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)
         }
         held = {
-            name: _expand(value, self.call.rows, points.shape[0]) for name, value in self.call.arguments.items() if name not in moved
+            name: _expand(value, self.call.rows, points.shape[0])
+            for name, value in self.call.arguments.items()
+            if name not in moved
         }
         return _first_tensor(_apply(self.block, {**held, **moved}))
 
@@ -91,7 +93,9 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     """From the block's own inputs to its output; with `layer=k`, from that layer's states to its output."""
     block = find_block(network, str(request.block))
     text = record_call(network, block, draft.ends.end, context, str(request.block))
-    outputs = draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
+    outputs = (
+        draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
+    )
     common = {"target_name": f"output of {request.block}", "outputs": outputs}
     if request.layer is not None:
         layer = network.check_layer(request.layer)
@@ -99,7 +103,13 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
         end = network.states(draft.ends.end[None], context, layer)[0]
         held = draft.ends.held if layer == 0 else torch.zeros_like(draft.ends.held)
         score = UptoBlockScore(network, block, layer)
-        return replace(draft, ends=Ends(start, end, held, draft.ends.ids, draft.ends.start_ids), score=score, pack=object(), **common)
+        return replace(
+            draft,
+            ends=Ends(start, end, held, draft.ends.ids, draft.ends.start_ids),
+            score=score,
+            pack=object(),
+            **common,
+        )
     baseline = record_call(network, block, draft.ends.start, context, str(request.block))
     moving, notes = _moving(text, baseline, len(draft), request)
     widths = tuple(text.arguments[name].shape[-1] for name in moving)
@@ -121,7 +131,9 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     )
 
 
-def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str) -> Call:
+def record_call(
+    network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str
+) -> Call:
     """Run the text once and note the block's arguments and output (of its last call, where it is shared).
 
     It runs in a few equal rows: what has that many rows is batched, what has not (tables of positions) is not.
@@ -138,13 +150,17 @@ def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Map
         return forward
 
     with torch.no_grad(), replaced_forwards([block], wrap):
-        network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
+        network.call(
+            embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()}
+        )
     if not calls:
         raise InputError(f"block={name!r} is never run when this model reads a text")
     return calls[-1]
 
 
-def _by_name(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     bound = inspect.signature(function).bind(*args, **kwargs)
     named = dict(bound.arguments)
     named.update(named.pop("kwargs", {}))
@@ -163,16 +179,23 @@ def _apply(block: nn.Module, arguments: Mapping[str, Any]) -> Any:
     return block(*args, **kwargs)
 
 
-def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _moving(
+    text: Call, baseline: Call, length: int, request: Request
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The inputs that are activations: float (1, S, ·) tensors that differ between the text and its baseline."""
     candidates = [
         name
         for name, value in text.arguments.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3 and value.shape[:2] == (text.rows, length)
+        if isinstance(value, Tensor)
+        and value.is_floating_point()
+        and value.ndim == 3
+        and value.shape[:2] == (text.rows, length)
     ]
     unknown = [name for name in request.hold if name not in candidates]
     if unknown:
-        raise InputError(f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}")
+        raise InputError(
+            f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}"
+        )
     moving = [
         name
         for name in candidates
@@ -212,4 +235,6 @@ def _first_tensor(output: Any) -> Tensor:
     found = getattr(output, "last_hidden_state", None)
     if isinstance(found, Tensor):
         return found
-    raise InputError(f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block")
+    raise InputError(
+        f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block"
+    )

@@ -145,7 +145,9 @@ class LanguageModel(TextModel):
             target_name=target.name,
             outputs=target.outputs,
         )
-        return replace(draft, ends=self._ends_at(layer, draft, context, request.baseline if at_layer else None))
+        return replace(
+            draft, ends=self._ends_at(layer, draft, context, request.baseline if at_layer else None)
+        )
 
     def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
@@ -175,7 +177,9 @@ class LanguageModel(TextModel):
                 f"the model's output is NaN or infinite in {str(dtype).removeprefix('torch.')}: half precision overflows "
                 "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
             )
-        raise NumberError("the model's output for this text is NaN or infinite although its weights are finite")
+        raise NumberError(
+            "the model's output for this text is NaN or infinite although its weights are finite"
+        )
 
     def _target(self, tokens: Tokens, output: Any, request: Request) -> Target:
         if request.score is not None and request.score not in SCORES:
@@ -195,7 +199,9 @@ class OwnFunction:
         value = self.function(output)
         if not isinstance(value, Tensor) or value.shape != (len(cases),):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"the target function must give one number per row, shape ({len(cases)},); it gave {shape}")
+            raise InputError(
+                f"the target function must give one number per row, shape ({len(cases)},); it gave {shape}"
+            )
         return value
 
 
@@ -232,14 +238,18 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     if wanted is None:
         return predicted
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
-        raise InputError(f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}")
+        raise InputError(
+            f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}"
+        )
     if isinstance(wanted, str):
         found = [i for i, name in labels.items() if name.lower() == wanted.lower()]
         if not found:
             raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}")
         return found[0]
     if not -len(labels) <= wanted < len(labels):
-        raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
+        raise InputError(
+            f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}"
+        )
     return wanted % len(labels)
 
 

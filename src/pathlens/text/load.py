@@ -59,7 +59,9 @@ def load(model: Any, **options: Any) -> TextModel:
 
 def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextModel:
     if not isinstance(module, nn.Module):
-        raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
+        raise ModelError(
+            f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}"
+        )
     name = type(module).__name__
     for suffix, kind in KINDS.items():
         if name.endswith(suffix):
@@ -69,7 +71,9 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
             f"{name} is not a kind pathlens knows; it takes models for {', '.join(s.removeprefix('For') for s in KINDS)}, "
             "and bare encoders (mean, cls or last pooling)"
         )
-    return SentenceEncoder(module.base_model if name.endswith("ForMaskedLM") else module, tokenizer, **options)
+    return SentenceEncoder(
+        module.base_model if name.endswith("ForMaskedLM") else module, tokenizer, **options
+    )
 
 
 def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
@@ -77,7 +81,9 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         return load_built_in(model)
     folder = Path(model)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
-        raise ModelError(f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it")
+        raise ModelError(
+            f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it"
+        )
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
     if _is_sentence_transformer(model):
         if "dtype" in options:
@@ -107,6 +113,8 @@ def _is_sentence_transformer(model: str | Path) -> bool:
     from transformers.utils import cached_file
 
     try:
-        return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False) is not None
+        return (
+            cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False) is not None
+        )
     except (OSError, ValueError):
         return False

@@ -33,7 +33,13 @@ class Tokens:
 
 
 def tokenise(
-    tokenizer: Any, text: str, text_b: str | None, *, limit: int | None, truncation: bool, special: bool = True
+    tokenizer: Any,
+    text: str,
+    text_b: str | None,
+    *,
+    limit: int | None,
+    truncation: bool,
+    special: bool = True,
 ) -> Tokens:
     """Tokens with offsets, checked: text given, something besides special tokens, not too long."""
     texts = _checked(text, text_b)
@@ -53,10 +59,14 @@ def tokenise(
     ids = tuple(encoded["input_ids"])
     segments = _segments(encoded, len(ids))
     if all(segment < 0 for segment in segments):
-        raise InputError(f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words")
+        raise InputError(
+            f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words"
+        )
     offsets = _offsets(tokenizer, encoded, texts, segments)
     names = tuple(
-        texts[segment][start:end] if segment >= 0 and end > start else str(tokenizer.convert_ids_to_tokens(token))
+        texts[segment][start:end]
+        if segment >= 0 and end > start
+        else str(tokenizer.convert_ids_to_tokens(token))
         for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
     )
     names_in = [n for n in ("attention_mask", "token_type_ids") if n in encoded]
@@ -81,7 +91,12 @@ def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int
     cut = {"truncation": True, "max_length": limit} if limit is not None else {"truncation": False}
     try:
         return tokenizer(
-            *texts, add_special_tokens=special, return_offsets_mapping=fast, padding=False, verbose=False, **cut
+            *texts,
+            add_special_tokens=special,
+            return_offsets_mapping=fast,
+            padding=False,
+            verbose=False,
+            **cut,
         )
     except (TypeError, AttributeError) as error:
         raise ModelError(
@@ -97,7 +112,9 @@ def _segments(encoded: Any, length: int) -> tuple[int, ...]:
     return tuple(-1 if mask and mask[i] else 0 for i in range(length))
 
 
-def _offsets(tokenizer: Any, encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) -> tuple[Span, ...]:
+def _offsets(
+    tokenizer: Any, encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]
+) -> tuple[Span, ...]:
     """Characters of each token, leading space left out; (0, 0) for special tokens."""
     if "offset_mapping" not in encoded:
         raise ModelError(
@@ -126,13 +143,18 @@ def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     tables = [
         part
         for name, part in module.named_modules()
-        if isinstance(part, nn.Embedding) and name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions")
+        if isinstance(part, nn.Embedding)
+        and name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions")
     ]
     if tables:
         table = tables[0]
-        used = table.padding_idx + 1 if table.padding_idx is not None else 0  # RoBERTa's first rows are no positions
+        used = (
+            table.padding_idx + 1 if table.padding_idx is not None else 0
+        )  # RoBERTa's first rows are no positions
         limits.append(table.num_embeddings - used)
-    elif (positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)) and positions > 0:
+    elif (
+        positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)
+    ) and positions > 0:
         limits.append(int(positions))
     return min(limits, default=None)
 
@@ -163,5 +185,7 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
                 f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}, and they "
                 f"disagree on {', '.join(clash)}; {advice}"
             )
-        return (f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",)
+        return (
+            f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",
+        )
     return ()

@@ -1,0 +1,266 @@
+"""The one file that imports matplotlib: blank figures, fonts that have the characters, safe text.
+
+Figures are made directly, never through pyplot, so nothing global changes and threads do not meet.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathlens.draw import view
+from pathlens.errors import InputError, MissingError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, DIM, LINE = "#1b1f27", "#5b6372", "#d8dce4"
+DPI = 160
+
+
+def blank(width: float, height: float) -> Figure:
+    """An empty figure of that many inches."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingError(
+            'drawing pictures needs matplotlib; install it with: pip install "pathlens[plot]"'
+        ) from error
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Any:
+    """Text that is only text: no mathematics between dollars, no LaTeX."""
+    return axes.text(x, y, view.visible(text) if text else "", parse_math=False, usetex=False, **style)
+
+
+def names(axes: Axes, side: str, labels: Iterable[str], **style: Any) -> None:
+    """Tick labels 0, 1, 2 … of the "x" or "y" axis, as plain text."""
+    shown = [view.visible(label) for label in labels]
+    place = axes.set_xticks if side == "x" else axes.set_yticks
+    place(range(len(shown)), labels=shown, parse_math=False, usetex=False, **style)
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write PNG, SVG or PDF by suffix."""
+    path = Path(path)
+    kinds = (".png", ".svg", ".pdf")
+    if path.suffix.lower() not in kinds:
+        raise InputError(
+            f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(kinds)}"
+        )
+    finish(figure)
+    with warnings.catch_warnings():
+        # `finish` has already said which characters are missing, once and in words
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
+        # no date inside: the same picture gives the same bytes
+        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    return path
+
+
+def finish(figure: Figure) -> set[str]:
+    """Give every text of a figure fonts that have its characters; warn and note on it what none has."""
+    from matplotlib.text import Text
+
+    found = figure.findobj(Text)
+    families, missing = fonts("".join(text.get_text() for text in found))
+    for text in found:
+        text.set_fontfamily(families)
+        text.set_parse_math(False)
+        text.set_usetex(False)
+    if missing:
+        warnings.warn(missing_note(missing), stacklevel=3)
+        words = missing_note(missing, shown=False)
+        figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
+    return missing
+
+
+def missing_note(missing: set[str], *, shown: bool = True) -> str:
+    """One sentence about characters without a font (as code points where they could not be drawn)."""
+    listed = " ".join(c if shown else f"U+{ord(c):04X}" for c in sorted(missing)[:8])
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    cjk = any(unicodedata.category(c) == "Lo" and columns(c) == 2 for c in missing)
+    hint = "; for Japanese install e.g. fonts-noto-cjk" if cjk else ""
+    return f"no font on this machine has {listed}{more}: drawn as boxes{hint}"
+
+
+def fonts(text: str) -> tuple[list[str], set[str]]:
+    """Font families that together have every character of `text`, and the characters that none has."""
+    wanted = {char for char in text if _needs_glyph(char)}
+    families = ["DejaVu Sans"]  # comes with matplotlib
+    wanted -= _covered(_default_font())
+    for name, path in _system_fonts() if wanted else ():
+        gained = wanted & _covered(path)
+        if gained:
+            families.append(name)
+            wanted -= gained
+        if not wanted:
+            break
+    return families, wanted
+
+
+def _needs_glyph(char: str) -> bool:
+    """Blanks, controls and invisible joiners need none."""
+    return not char.isspace() and unicodedata.category(char) not in ("Cc", "Cf", "Mn", "Cs")
+
+
+def _default_font() -> str:
+    from matplotlib import font_manager
+
+    return font_manager.findfont("DejaVu Sans")
+
+
+@functools.cache
+def _system_fonts() -> tuple[tuple[str, str], ...]:
+    """(family, file) of upright regular fonts on this machine, the broadest families first."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    known = {entry.fname for entry in manager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known:  # installed after matplotlib made its list
+            try:
+                manager.addfont(path)
+            except Exception:  # a font it cannot read is a font it cannot draw with
+                continue
+    found: dict[str, str] = {}
+    for entry in manager.ttflist:
+        if entry.name.startswith("Last Resort"):  # has a box for every character and a glyph for none
+            continue
+        if entry.style == "normal" and entry.weight in (400, "normal", "regular"):
+            found.setdefault(entry.name, entry.fname)
+    order = (
+        "CJK JP",
+        "Noto Sans CJK",
+        "IPA",
+        "TakaoP",
+        "Hiragino",
+        "Yu Gothic",
+        "Meiryo",
+        "Noto Sans",
+        "Noto",
+        "",
+    )
+    rank = {name: next(k for k, part in enumerate(order) if part in name) for name in found}
+    return tuple(sorted(found.items(), key=lambda item: (rank[item[0]], len(item[0]), item[0])))
+
+
+@functools.cache
+def _covered(path: str) -> frozenset[str]:
+    """Characters a font has an outline for."""
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        font = FT2Font(path)
+        scalable = bool(font.get_charmap()) and font.num_glyphs > 0 and font.units_per_EM > 0
+        return frozenset(map(chr, font.get_charmap())) if scalable else frozenset()
+    except Exception:  # unreadable, or bitmaps only
+        return frozenset()
+
+
+def width(text: str, size: float) -> float:
+    """Width of a text in points, blanks included, from the advances of the fonts that will draw it."""
+    return size * sum(map(_advance, text))
+
+
+@functools.cache
+def _advance(char: str) -> float:
+    """A character's advance in heights of the font."""
+    from matplotlib.ft2font import FT2Font
+
+    if not _needs_glyph(char) and not char.isspace():
+        return 0.0
+    for path in (_default_font(), *(path for _, path in _system_fonts())):
+        if char in _covered(path):
+            font = FT2Font(path)
+            font.set_size(100, 72)
+            return float(font.load_char(ord(char)).linearHoriAdvance) / 65536 / 100
+    return 1.0  # the box drawn in its place
+
+
+def cut(text: str, letters: int) -> str:
+    """At most that many half-width letters, ended by … where cut."""
+    text = view.visible(text)
+    if columns(text) <= letters:
+        return text
+    kept = ""
+    for char in text:
+        if columns(kept + char) >= letters:
+            break
+        kept += char
+    return kept + "…"
+
+
+class Sheet:
+    """Blocks one below another on a page as high as they need; positions in inches."""
+
+    MARGIN = 0.3
+
+    def __init__(self, width: float = 9.0):
+        self.width = width
+        self.blocks: list[tuple[float, Callable[[Axes], None]]] = []
+
+    @property
+    def inner(self) -> float:
+        return self.width - 2 * self.MARGIN
+
+    def add(self, height: float, draw: Callable[[Axes], None]) -> None:
+        """A block `height` inches high. `draw` gets bare axes, in inches from the block's top left corner."""
+        self.blocks.append((height, draw))
+
+    def words(
+        self, text: str, *, size: float = 9, color: str = DIM, weight: str = "normal", after: float = 0.06
+    ) -> None:
+        """A paragraph, wrapped to the width."""
+        lines = wrap(text, self.inner * (0.88 if weight == "bold" else 1.0), size)  # bold letters are wider
+        step = size * 1.45 / 72
+
+        def draw(axes: Axes) -> None:
+            for k, line in enumerate(lines):
+                write(axes, 0, k * step, line, size=size, color=color, weight=weight, va="top")
+
+        self.add(len(lines) * step + after, draw)
+
+    def figure(self) -> Figure:
+        """All blocks drawn."""
+        height = sum(h for h, _ in self.blocks) + 2 * self.MARGIN
+        figure = blank(self.width, height)
+        top = height - self.MARGIN
+        for tall, draw in self.blocks:
+            place = (self.MARGIN / self.width, (top - tall) / height, self.inner / self.width, tall / height)
+            axes = figure.add_axes(place)
+            axes.set(xlim=(0, self.inner), ylim=(tall, 0), xticks=[], yticks=[])
+            axes.axis("off")
+            draw(axes)
+            top -= tall
+        return figure
+
+
+def columns(text: str) -> int:
+    """Width in half-width characters."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def wrap(text: str, inches: float, size: float) -> list[str]:
+    """Lines that fit: words stay whole, wide scripts break anywhere."""
+    room = inches * 72
+    lines = [""]
+    for part in re.findall(r"\s+|[^\s\u2e80-\U0003ffff]+|[\u2e80-\U0003ffff]", text):
+        if lines[-1] and width(lines[-1] + part.rstrip(), size) > room:
+            lines.append("")
+        if lines[-1] or not part.isspace():
+            lines[-1] += part
+        while width(lines[-1].rstrip(), size) > room and len(lines[-1]) > 1:  # one word longer than a line
+            sizes = range(len(lines[-1]) - 1, 0, -1)
+            fits = next((k for k in sizes if width(lines[-1][:k], size) <= room), 1)
+            lines[-1:] = [lines[-1][:fits], lines[-1][fits:]]
+    return lines
