@@ -52,7 +52,8 @@ class Ranking:
         reference column is the difference of both: everything sums to score(above) − score(below).
         """
         first, second = (self._explained(place) for place in (above, below))
-        return difference(first, second, f"place {above} above place {below}")
+        names = (self.hits[place].document for place in (above, below))
+        return difference(first, second, "document {} above document {}".format(*names))
 
     def _explained(self, place: int) -> PairExplanation:
         if not -len(self.hits) <= place < len(self.hits):

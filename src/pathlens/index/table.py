@@ -14,7 +14,8 @@ NAME = "embeddings"
 
 
 def _connect(where: str) -> Any:
-    os.environ.setdefault("LANCE_LOG", "error")  # it warns of every new table
+    for name in ("LANCE_LOG", "LANCEDB_LOG"):
+        os.environ.setdefault(name, "error")  # it warns of every new table
     try:
         import lancedb
     except ImportError as error:
@@ -38,7 +39,8 @@ def write(where: str, embeddings: np.ndarray, rows: Sequence[Mapping[str, Any]])
         "document": pa.array([row["document"] for row in rows], pa.int64()),
         "start": pa.array([row["start"] for row in rows], pa.int64()),
     }
-    database.create_table(NAME, data=pa.table(columns), mode="overwrite")
+    database.drop_table(NAME, ignore_missing=True)  # overwriting would keep the old version on disk
+    database.create_table(NAME, data=pa.table(columns))
 
 
 def nearest(where: str, query: np.ndarray, k: int, similarity: str, expected: int) -> list[dict[str, Any]]:
