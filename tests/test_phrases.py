@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathlens.explanation.phrases import idg, phrase_nodes, values
-from pathlens.text.trees import read_tree, tree_groups
+from pathlens.units.trees import read_tree, tree_groups
 
 
 @st.composite

@@ -47,7 +47,8 @@ _DOOR = {
 __all__ = [*_DOOR, "__version__"]
 
 if TYPE_CHECKING:
-    from pathlens.explain import Explainer, explain
+    from pathlens.explain import Explainer as Explainer
+    from pathlens.explain import explain as explain
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pathlens.errors import InputError, StoreError, TooLongError
-from pathlens.text.pieces import sentence_spans
+from pathlens.units.pieces import sentence_spans
 
 
 @dataclass(frozen=True)

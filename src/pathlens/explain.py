@@ -20,7 +20,7 @@ from pathlens.integrate.memory import Limits
 from pathlens.methods import RULES, Method, Settings, find_method, moving_of, work
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
-from pathlens.text.groups import Units, units
+from pathlens.units.groups import Units, units
 from pathlens.text.load import load
 
 EVERYONES_OPTIONS = (

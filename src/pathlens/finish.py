@@ -15,7 +15,7 @@ from pathlens.finish_interactions import interactions
 from pathlens.finish_pair import Measure, pair_of, side_of
 from pathlens.methods import Finding, Method, Settings
 from pathlens.text.adapter import Case
-from pathlens.text.groups import Units
+from pathlens.units.groups import Units
 from pathlens.types import Certificate
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError, NumberError
-from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Value
 from pathlens.finish_interactions import chosen_rows, moving_rows
+from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Value
 from pathlens.integrate.adaptive import adaptive
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, splitting
 from pathlens.integrate.interactions import interactions
@@ -21,8 +21,8 @@ from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.path.token_lines import moving_units, token_lines
 from pathlens.text.adapter import Case
-from pathlens.text.groups import Units
 from pathlens.types import Ends, Points, Route, bound
+from pathlens.units.groups import Units
 
 RULES = ("adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split")
 

@@ -68,7 +68,7 @@ def _opened(
 
 
 def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span]:
-    from pathlens.text.groups import units
+    from pathlens.units.groups import units
 
     case = model.case(text, request=Request(vector=True))
     found = units(inside, case.tokens, case.offsets, case.segments, case.texts)

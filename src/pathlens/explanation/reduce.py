@@ -13,7 +13,7 @@ from pathlens.errors import InputError
 def words(result: Any) -> Any:
     """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
     from pathlens.explanation import record
-    from pathlens.text.groups import units
+    from pathlens.units.groups import units
 
     if result.method == "sig" and result.meta.get("context", "full") == "full":
         raise InputError(

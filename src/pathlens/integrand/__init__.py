@@ -10,4 +10,14 @@ from pathlens.integrand.directional import Directional, Jacobian
 from pathlens.integrand.gradient import Coordinates, Gradient
 from pathlens.integrand.hessian import Hessian, RowSums
 
-__all__ = ["Batch", "Coordinates", "Directional", "Gradient", "Hessian", "Integrand", "Jacobian", "RowSums", "Value"]
+__all__ = [
+    "Batch",
+    "Coordinates",
+    "Directional",
+    "Gradient",
+    "Hessian",
+    "Integrand",
+    "Jacobian",
+    "RowSums",
+    "Value",
+]

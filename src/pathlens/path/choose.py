@@ -12,6 +12,7 @@ from pathlens.path.neighbours import NeighbourSearch
 from pathlens.path.settings import Settings
 
 NO_WORD = -1  # the id of a row that is no word of the vocabulary
+NUMBERS_IN_CACHE = 2**17  # numbers of candidate rows scored at once: a megabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def choose(
         near = candidates(step, ids, before)
         free = near != journeys.start_ids[:, None]
         free &= ~(near[:, :, None] == used[:, None, : step + 1]).any(axis=2)
-        cost = np.where(free, _cost(search.rows(near), before, journeys, settings, step), np.inf)
+        cost = np.where(free, _costs(near, before, journeys, settings, search, step), np.inf)
         best = np.argmin(cost, axis=1)  # the first of equals: candidates come nearest first
         none = ~free.any(axis=1)
         over = none if settings.strategy == "grid" else over | none  # the grid's points do not need the last
@@ -84,21 +85,38 @@ def anchor_rows(journeys: Journeys, ids: np.ndarray, search: NeighbourSearch) ->
     return np.where((ids == journeys.start_ids)[:, None], journeys.start, search.rows(np.maximum(ids, 0)))
 
 
-def _cost(
-    rows: np.ndarray, before: np.ndarray, journeys: Journeys, settings: Settings, step: int
+def _costs(
+    near: np.ndarray,
+    before: np.ndarray,
+    journeys: Journeys,
+    settings: Settings,
+    search: NeighbourSearch,
+    step: int,
 ) -> np.ndarray:
-    """What each candidate (n, K, d) loses; the lowest is chosen.
+    """What each candidate (n, K) loses, a few journeys at a time so that their rows stay in the cache."""
+    at_once = max(1, NUMBERS_IN_CACHE // (near.shape[1] * before.shape[1]))
+    costs = np.empty(near.shape)
+    for low in range(0, len(near), at_once):
+        some = slice(low, low + at_once)
+        ends = journeys.start[some, None], journeys.end[some, None]
+        costs[some] = _cost(search.rows(near[some]), before[some, None], *ends, settings, step)
+    return costs
+
+
+def _cost(
+    rows: np.ndarray, before: np.ndarray, start: np.ndarray, end: np.ndarray, settings: Settings, step: int
+) -> np.ndarray:
+    """What candidates (n, K, d) lose; the lowest is chosen.
 
     greedy: ‖a − mono(a; w′, a^{t−1})‖². maxcount: coordinates not kept. grid: coordinates outside their cell.
     """
-    start, before = journeys.start[:, None], before[:, None]
     if settings.strategy == "grid":
-        cell = in_cell(rows, start, journeys.end[:, None], settings.steps - step, settings.steps)
-        return rows.shape[2] - cell.sum(axis=2).astype(np.float64)
+        cell = in_cell(rows, start, end, settings.steps - step, settings.steps)
+        return rows.shape[2] - np.count_nonzero(cell, axis=2)
     kept = between(rows, start, before)
     if settings.strategy == "maxcount":
-        return rows.shape[2] - kept.sum(axis=2).astype(np.float64)
-    lost = rows - (before - (before - start) / settings.steps)
-    lost *= ~kept
-    lost *= lost
-    return lost.sum(axis=2)
+        return rows.shape[2] - np.count_nonzero(kept, axis=2)
+    rows -= before - (before - start) / settings.steps
+    rows *= ~kept  # a kept coordinate loses nothing; a product is far quicker here than a masked write
+    rows *= rows
+    return rows.sum(axis=2)

@@ -11,7 +11,9 @@ import numpy as np
 
 def between(row: np.ndarray, start: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which coordinates of `row` lie between w′ and u, ends included: those a monotone path may keep."""
-    return (row >= np.minimum(start, upper)) & (row <= np.maximum(start, upper))
+    inside = row >= np.minimum(start, upper)
+    inside &= row <= np.maximum(start, upper)
+    return inside
 
 
 def monotone(row: np.ndarray, start: np.ndarray, upper: np.ndarray, steps: int) -> np.ndarray:

@@ -27,6 +27,7 @@ class NeighbourSearch:
             rows = rows.float()
         self.table = rows.contiguous().numpy()  # (V, d)
         self.square = np.einsum("vd,vd->v", self.table, self.table)  # (V,) ‖v‖²
+        self.copy = _copies(self.table, self.square)  # (V,) how many equal rows come before each
 
     def __len__(self) -> int:
         return len(self.table)
@@ -65,6 +66,7 @@ class NeighbourSearch:
         bases, base_of = _different(start) if start is not end else (end[:0], None)
         size = np.square(start).sum(axis=1) + np.square(end).sum(axis=1)
         shortlist = _Shortlist(np.repeat(size, len(shares)), self.square, count, self._unit())
+        shortlist.floor[self.copy >= count] = np.inf  # behind so many equals it cannot be chosen
         dtype = self.table.dtype
         turned = np.concatenate([bases, end]).astype(dtype).T
         alpha = shares.astype(dtype)[:, None]
@@ -152,6 +154,18 @@ class _Shortlist:
         gone = self.low > self.bound[:, None]
         self.ids[gone] = -1
         self.low[gone] = np.inf
+
+
+def _copies(table: np.ndarray, square: np.ndarray) -> np.ndarray:
+    """For each row the number of equal rows before it; large tables often end in thousands of equal rows."""
+    _, which, count = np.unique(square, return_inverse=True, return_counts=True)
+    copies = np.zeros(len(table), dtype=np.int64)
+    seen: dict[bytes, int] = {}
+    for row in np.flatnonzero(count[which] > 1):  # equal rows have equal norms
+        key = (table[row] + 0.0).tobytes()  # −0 is 0
+        copies[row] = seen.get(key, 0)
+        seen[key] = copies[row] + 1
+    return copies
 
 
 def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError
-from pathlens.text.brackets import Constituents, align
-from pathlens.text.pieces import point_at, sentence_spans, trim, word_spans
+from pathlens.units.brackets import Constituents, align
+from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
 from pathlens.types import Span
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError
-from pathlens.text.pieces import point_at, sentence_spans, trim, word_spans
+from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
 from pathlens.types import Span
 
 Place = tuple[int, int, int]  # (segment, start, end)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import regex
 
 from pathlens.errors import InputError, StoreError
-from pathlens.text.pieces import point_at
+from pathlens.units.pieces import point_at
 from pathlens.types import Span
 
 _PART = regex.compile(r"[()]|[^\s()]+")
