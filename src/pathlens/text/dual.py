@@ -1,0 +1,237 @@
+"""Dual encoders: two sides, one space. Image and text (CLIP), or two text encoders that differ.
+
+f(a, b) = e_a(a) · e_b(b)        nothing else changes in `ij`: each side has its own path and vectors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError
+from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.network import Network, evaluation_mode
+from pathlens.text.sentence import ReadEmbedding, ReadSimilarity, SentenceEncoder
+from pathlens.types import Ends
+
+
+class DualEncoder(TextModel):
+    """Two encoders into one space: `DualEncoder(query_encoder, document_encoder)` or `DualEncoder.clip(...)`.
+
+    The first input goes to side a, the second to side b; `pl.rank` reads queries with a and documents with b.
+    """
+
+    kind = "dual encoder"
+    default_method = "ij"
+
+    def __init__(self, a: TextModel, b: TextModel, *, name: str | None = None) -> None:
+        for side in (a, b):
+            if not side.two_texts_are_a_pair():
+                raise ModelError(f"{side.name!r} is a {side.kind} model; both sides must give embeddings")
+        self.a, self.b = a, b
+        self.name = name or f"{a.name} | {b.name}"
+
+    @staticmethod
+    def clip(model: nn.Module, tokenizer: Any, processor: Any = None) -> DualEncoder:
+        """A Hugging Face CLIPModel: side a takes pictures, side b texts."""
+        return DualEncoder(ClipImage(model, processor), ClipText(model, tokenizer), name=type(model).__name__)
+
+    def sides(self) -> tuple[TextModel, TextModel]:
+        return self.a, self.b
+
+    def two_texts_are_a_pair(self) -> bool:
+        return True
+
+    def quiet(self) -> AbstractContextManager[None]:
+        stack = ExitStack()
+        for side in (self.a, self.b):
+            stack.enter_context(side.quiet())
+        return stack
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        """One number, with the second input fixed (`ig` and kin)."""
+        if text_b is None:
+            raise InputError("a dual encoder explains two inputs: pass the second one, text_b=...")
+        if request.target is None:
+            request = replace(request, target=("similarity", self.b.embed(text_b, request)))
+        return self.a.case(text, request=request)
+
+
+class ClipText(SentenceEncoder):
+    """CLIP's text side: causal transformer, the state at the end token, projected."""
+
+    kind = "clip text"
+
+    def __init__(self, model: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+        self.clip = model
+        super().__init__(model.text_model, tokenizer, name=name or "clip text")
+        self.network = ClipTextNetwork(model.text_model, model)
+        self.head = self._end_token
+
+    def whole(self) -> nn.Module:
+        return self.clip
+
+    def _end_token(self, states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+        """The end token stands last, after the text and before any padding."""
+        rows = torch.arange(len(states), device=states.device)
+        return self.clip.text_projection(states[rows, mask.sum(1) - 1])
+
+
+class ClipTextNetwork(Network):
+    """CLIP's text transformer takes ids only; this one enters it at the word embeddings."""
+
+    def call(self, embeds: Tensor, context: Any) -> Any:
+        """Causal attention needs no mask for padding at the end: no token sees what follows it."""
+        module = self.module
+        states = module.embeddings(inputs_embeds=embeds)
+        length = states.shape[1]
+        blocked = torch.full((length, length), torch.finfo(states.dtype).min, device=states.device).triu(1)
+        states = module.encoder(
+            inputs_embeds=states, attention_mask=blocked[None, None].to(states.dtype)
+        ).last_hidden_state
+        return (module.final_layer_norm(states),)
+
+
+@dataclass(frozen=True)
+class ImageScore:
+    """Patch embeddings (B, 1 + P, d), or states of a layer → what is read from the picture's embedding."""
+
+    model: ClipImage
+    layer: int
+    read: ReadEmbedding | ReadSimilarity
+
+    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        return self.read(self.model.forward(points, self.layer), cases)
+
+
+class ClipImage(TextModel):
+    """CLIP's image side: patches instead of words.
+
+    The path runs between two pictures in patch-embedding space, which is the straight line between their pixels
+    (a patch's embedding is linear in its pixels). The class token is held. Units are patches, named by row and
+    column. Baselines: "zero" (default: the processor's mean colour), or a picture.
+    """
+
+    kind = "clip image"
+    limit = None
+
+    def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "clip image") -> None:
+        if not hasattr(model, "vision_model") or not hasattr(model, "visual_projection"):
+            raise ModelError(f"{type(model).__name__} is not of CLIP's architecture: it has no vision_model")
+        self.module, self.processor, self.name = model, processor, name
+        self.vision = model.vision_model
+        self.depth = len(self.vision.encoder.layers)
+
+    def whole(self) -> nn.Module:
+        return self.module
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return evaluation_mode(self.module)
+
+    def two_texts_are_a_pair(self) -> bool:
+        return True
+
+    def pixels(self, picture: Any) -> Tensor:
+        """(C, H, W): a tensor of the model's size as it is, anything else through the processor."""
+        size = self.vision.config.image_size
+        shape = (self.vision.config.num_channels, size, size)
+        if isinstance(picture, Tensor):
+            if tuple(picture.shape) != shape:
+                raise InputError(f"the picture has shape {tuple(picture.shape)}; this model takes {shape}")
+            return picture.float()
+        if self.processor is None:
+            raise InputError(f"pass the picture as a tensor {shape}, or give the model's image processor")
+        return self.processor(images=picture, return_tensors="pt")["pixel_values"][0]
+
+    def patches(self, pixels: Tensor) -> Tensor:
+        """(1 + P, d): the class token and every patch, before positions are added."""
+        parts = self.vision.embeddings
+        with torch.no_grad():
+            weight = parts.patch_embedding.weight
+            rows = parts.patch_embedding(pixels[None].to(weight)).flatten(2).transpose(1, 2)[0]
+            return torch.cat([parts.class_embedding[None], rows]).detach()
+
+    def states(self, rows: Tensor, layer: int) -> Tensor:
+        """Rows (B, 1 + P, d) → the states that enter block `layer`."""
+        parts = self.vision.embeddings
+        states = self.vision.pre_layrnorm(rows + parts.position_embedding(parts.position_ids))
+        for block in self.vision.encoder.layers[:layer]:
+            states = _first(block(states, None))
+        return states
+
+    def forward(self, points: Tensor, layer: int) -> Tensor:
+        """(B, 1 + P, d) → (B, k), the projected embedding before it is normalised."""
+        states = self.states(points, 0) if layer == 0 else points
+        for block in self.vision.encoder.layers[layer:]:
+            states = _first(block(states, None))
+        return self.module.visual_projection(self.vision.post_layernorm(states[:, 0]))
+
+    def embed(self, picture: Any, request: Request) -> Tensor:
+        with torch.no_grad():
+            return self.forward(self.patches(self.pixels(picture))[None], 0)[0]
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        layer = self._layer(request.layer)
+        pixels = self.pixels(text)
+        start, name = self._baseline(request.baseline, pixels)
+        end, begin = self.patches(pixels), self.patches(start)
+        held = torch.zeros(len(end), dtype=torch.bool, device=end.device)
+        held[0] = True
+        if layer > 0:
+            with torch.no_grad():
+                begin, end = self.states(torch.stack([begin, end]), layer)
+            held = torch.zeros_like(held)
+        read, target, title = self._read(request)
+        side = self.vision.config.image_size // self.vision.config.patch_size
+        names = ("[CLS]", *(f"{row},{column}" for row in range(side) for column in range(side)))
+        score = ImageScore(self, layer, read)
+        return Case(
+            ends=Ends(begin, end, held),
+            score=score,
+            pack=(score, len(end)),
+            texts=(),
+            tokens=names,
+            offsets=((0, 0),) * len(names),
+            segments=(-1, *(0,) * (len(names) - 1)),
+            target_name=title,
+            target=target,
+            outputs=("embedding",),
+            baseline=name,
+            meta={"grid": side},
+        )
+
+    def _layer(self, layer: int | None) -> int:
+        number = 0 if layer is None else layer + self.depth + 1 if layer < 0 else layer
+        if not 0 <= number <= self.depth:
+            raise InputError(f"layer={layer} is not in the image side: it has {self.depth} blocks")
+        return number
+
+    def _baseline(self, choice: Any, pixels: Tensor) -> tuple[Tensor, str]:
+        if choice is None or choice == "zero":
+            return torch.zeros_like(pixels), "zero"
+        if isinstance(choice, str):
+            raise InputError(
+                f"baseline={choice!r} is not for pictures: they take 'zero' (the mean colour) or a picture; for two sides "
+                "pass a tuple, baseline=('zero', 'pad')"
+            )
+        return self.pixels(choice), "picture"
+
+    def _read(self, request: Request) -> tuple[Any, Any, str]:
+        if request.vector:
+            norm = request.options.get("norm", "outside")
+            return ReadEmbedding(norm), None, "embedding"
+        if isinstance(request.target, tuple) and request.target[0] == "similarity":
+            kind = request.options.get("similarity", "cosine")
+            return ReadSimilarity(kind), request.target[1], f"{kind} similarity with the second input"
+        raise InputError(
+            "a picture's embedding is a vector: pass the second input (a text) to explain their similarity"
+        )
+
+
+def _first(output: Any) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output
