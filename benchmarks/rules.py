@@ -1,0 +1,146 @@
+"""Which rule, and how many nodes? Integrated gradients of real sentences on the built-in models, measured.
+
+The gradient along the line is sampled once, densely, for each sentence (Chebyshev points, whose interpolant is
+accurate to rounding here); every rule and every setting of the adaptive driver is then tried on it at no cost.
+
+    python benchmarks/rules.py --data ../shared/data [--texts 16] [--model sentiment]
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pathlens.integrate import adaptive
+from pathlens.integrate.drive import Goal
+from pathlens.quadrature import gauss, nested, rule
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
+from pathlens.types import Route
+
+POINTS = 256
+TOLERANCE = 1e-3
+
+
+class Profile:
+    """∂F · δ of every token as a function of t, and its exact integral."""
+
+    def __init__(self, model, text: str) -> None:
+        case = model.case(text, request=Request())
+        start, delta = case.ends.start, case.ends.delta
+        self.t = 0.5 - 0.5 * np.cos(np.pi * np.arange(POINTS + 1) / POINTS)
+        rows = []
+        with model.quiet():
+            for part in np.array_split(self.t, POINTS // 32):
+                points = torch.stack([start + float(t) * delta for t in part]).requires_grad_()
+                (slope,) = torch.autograd.grad(case.score(points, [case] * len(points)).sum(), points)
+                rows.append((slope * delta).sum(-1).double().numpy())
+        self.value = np.concatenate(rows)
+        self.sign = (-1.0) ** np.arange(POINTS + 1)
+        self.sign[[0, -1]] *= 0.5
+        best = gauss(300)
+        self.exact = best.weight @ self(best.t)
+        self.change = abs(self.exact.sum())
+
+    def __call__(self, t: np.ndarray) -> np.ndarray:
+        """Barycentric interpolation, (n, S)."""
+        away = t[:, None] - self.t[None]
+        away[away == 0] = 1e-300
+        share = self.sign / away
+        return share @ self.value / share.sum(1, keepdims=True)
+
+    def integral(self, low: float, high: float) -> np.ndarray:
+        nodes = gauss(200)
+        return (high - low) * nodes.weight @ self(low + (high - low) * nodes.t)
+
+
+def drive(profile: Profile) -> tuple[int, float, float]:
+    """Nodes, true error and gap (both relative) of the adaptive driver on one sentence."""
+    corners = torch.zeros(2, len(profile.exact), 1)
+    corners[1] = 1.0
+    route = Route.through(corners)
+    bound = TOLERANCE * profile.change
+    goal = Goal(bound, lambda value: abs(float(value.sum()) - float(profile.exact.sum())))
+    driver = adaptive.adaptive(route, None, goal)
+    answer = None
+    try:
+        while True:
+            ask = driver.send(answer)
+            if ask.integrand is None:
+                answer = torch.from_numpy(ask.points.weight @ profile(ask.points.t))
+            else:  # the output itself, at the ends of intervals
+                outputs = np.array([profile.integral(0.0, t).sum() for t in ask.points.t])
+                answer = torch.from_numpy(ask.points.weight @ outputs)[:, None]
+    except StopIteration as end:
+        found = end.value
+    error = np.abs(found.value.numpy() - profile.exact).max() / profile.change
+    return found.nodes, error, goal.gap(found.value) / profile.change
+
+
+def line(label: str, nodes: list[int], errors: list[float], gaps: list[float]) -> str:
+    return (
+        f"{label:34s} nodes {np.mean(nodes):5.1f} (worst {max(nodes):3d})   token error median {np.median(errors):.1e} "
+        f"worst {max(errors):.1e}   gap median {np.median(gaps):.1e} worst {max(gaps):.1e}"
+    )
+
+
+def fixed_rules(profiles: list[Profile]) -> list[str]:
+    rows = []
+    for name in ("midpoint", "trapezoid", "gauss"):
+        for n in (9, 17, 25, 33, 50, 65, 100):
+            nodes = rule(name)(n)
+            rows.append(_row(f"{name} {n}", profiles, nodes.t, nodes.weight))
+    for family in nested.FAMILIES:
+        for level in (3, 4, 5):
+            t = np.concatenate([nested.new_nodes(each, family) for each in range(level + 1)])
+            rows.append(_row(f"{family} {len(t)}", profiles, t, nested.weights(level, family)))
+    return rows
+
+
+def _row(label: str, profiles: list[Profile], t: np.ndarray, weight: np.ndarray) -> str:
+    found = [weight @ profile(t) for profile in profiles]
+    errors = [np.abs(f - p.exact).max() / p.change for f, p in zip(found, profiles, strict=True)]
+    gaps = [abs((f - p.exact).sum()) / p.change for f, p in zip(found, profiles, strict=True)]
+    return line(label, [len(t)] * len(profiles), errors, gaps)
+
+
+def drivers(profiles: list[Profile]) -> list[str]:
+    """The adaptive driver under several first cuts of the line, and both families."""
+    rows = []
+    before = adaptive.FAMILY, adaptive.CELLS
+    cuts = [(0, 1), (0, 0.5, 1), (0, 0.25, 0.5, 0.75, 1), (0, 0.2, 0.4, 1), (0, 0.15, 0.4, 1), (0, 0.15, 0.3, 0.5, 1)]
+    try:
+        for family in nested.FAMILIES:
+            for cells in cuts:
+                adaptive.FAMILY, adaptive.CELLS = family, tuple(map(float, cells))
+                adaptive._weights.cache_clear()
+                found = [drive(profile) for profile in profiles]
+                shown = " ".join(f"{high - low:.2g}" for low, high in pairwise(cells))
+                rows.append(line(f"adaptive {family}, cells {shown}", *map(list, zip(*found, strict=True))))
+    finally:
+        adaptive.FAMILY, adaptive.CELLS = before
+        adaptive._weights.cache_clear()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--texts", type=int, default=16)
+    parser.add_argument("--model", default="sentiment")
+    choices = parser.parse_args()
+    with (choices.data / "sst2-sentences" / "dev.tsv").open(encoding="utf-8") as stream:
+        texts = [max(row.rstrip("\n").split("\t"), key=len) for row in stream][1 : choices.texts + 1]
+    model = load(choices.model)
+    profiles = [Profile(model, text) for text in texts]
+    print(f"{len(texts)} SST-2 sentences, {choices.model}, relative to the output's change; tolerance {TOLERANCE:g}")
+    for row in [*fixed_rules(profiles), *drivers(profiles)]:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()
