@@ -22,9 +22,10 @@ from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.finish import Part, estimates, spread
 from pathlens.finish_pair import Measure, Side, one_sided, pair_of, side_of
 from pathlens.integrate.loop import Job, run
-from pathlens.methods import find_method, moving_of, work
+from pathlens.methods import find_method, moving_of
 from pathlens.text.adapter import Case, TextModel
 from pathlens.text.identity import stamp
+from pathlens.work import work
 
 SURE = 0.5  # estimates are kept under tolerance · SURE · ‖e‖: pairs with a cosine of at least this settle
 Limit = Callable[[np.ndarray], float]  # e(text) → how long a vector's error may be

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,18 @@ from pathlens.errors import ConvergenceWarning, InputError, PathlensError
 from pathlens.explanation.record import Result
 from pathlens.finish import Order, Part, finish
 from pathlens.finish_pair import Measure, check_room, pair_limits
+from pathlens.finish_phrases import tree_of, trees_for
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
-from pathlens.methods import RULES, Method, Settings, find_method, moving_of, work
+from pathlens.methods import RULES, Method, Settings, find_method, moving_of
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
-from pathlens.units.groups import Units, units
 from pathlens.text.load import load
+from pathlens.units.groups import Units, units
+from pathlens.units.trees import Tree
+from pathlens.way import path_cache
+from pathlens.word_types import WordPath
+from pathlens.work import work
 
 EVERYONES_OPTIONS = (
     "prompt",
@@ -38,6 +44,7 @@ class _Asked:
 
     jobs: list[Job]
     units: list[Units]
+    tree: Tree | None = None
 
 
 class Explainer:
@@ -83,7 +90,8 @@ class Explainer:
         self.layer = layer
         self.options = options
         self.limits = Limits(internal_batch_size, memory_budget)
-        self.settings = Settings(float(tolerance), n_steps, rule, max_nodes, options)
+        paths = path_cache(options.get("cache"))  # words met in several texts are searched once
+        self.settings = Settings(float(tolerance), n_steps, rule, max_nodes, {**options, "cache": paths})
         self.request = Request(
             target=target,
             score=score,
@@ -106,6 +114,7 @@ class Explainer:
             )
         results = self.run(
             zip(texts, others, strict=True),
+            trees=trees_for(self.options.get("tree"), len(texts)) if many else None,
             total=len(texts),
             show_progress=show_progress,
             batch_size=batch_size,
@@ -122,16 +131,21 @@ class Explainer:
         self,
         pairs: Iterable[tuple[Any, Any]],
         *,
+        trees: Iterable[Any] | None = None,
         total: int | None = None,
         show_progress: bool = False,
         batch_size: int = 64,
     ) -> list[Result | Exception]:
-        """Results in order; a text that cannot be explained gives its error in its place, the others go on."""
+        """Results in order; a text that cannot be explained gives its error in its place, the others go on.
+
+        `trees`: for idg, one per text; otherwise the option `tree` serves every text.
+        """
         results: list[Result | Exception] = []
+        each_tree = repeat(self.options.get("tree")) if trees is None else iter(trees)
         with _progress(total, show_progress) as tick:
-            chunk: list[tuple[Any, Any]] = []
+            chunk: list[tuple[Any, Any, Any]] = []
             for pair in pairs:
-                chunk.append(pair)
+                chunk.append((*pair, next(each_tree, None)))
                 if len(chunk) == batch_size:
                     results += self._chunk(chunk, tick)
                     chunk = []
@@ -139,18 +153,18 @@ class Explainer:
         return results
 
     def _chunk(
-        self, pairs: Sequence[tuple[Any, Any]], tick: Callable[[Any], None]
+        self, wanted: Sequence[tuple[Any, Any, Any]], tick: Callable[[Any], None]
     ) -> list[Result | Exception]:
         started = time.perf_counter()
         with self.model.quiet():
-            asked = [self._asked(text, text_b) for text, text_b in pairs]
+            asked = [self._asked(*each) for each in wanted]
             jobs = [job for one in asked if isinstance(one, tuple) for job in one[1].jobs]
             last = {id(one[1].jobs[-1]) for one in asked if isinstance(one, tuple)}
             run(jobs, self.limits, lambda job: tick(job) if id(job) in last else None)
         seconds = time.perf_counter() - started
-        return [self._result(one, seconds / len(pairs)) for one in asked]
+        return [self._result(one, seconds / len(wanted)) for one in asked]
 
-    def _asked(self, text: Any, text_b: Any) -> tuple[Method, _Asked] | Exception:
+    def _asked(self, text: Any, text_b: Any, tree: Any) -> tuple[Method, _Asked] | Exception:
         try:
             method = self._method(text_b)
             second = method.rule == "log"
@@ -162,12 +176,13 @@ class Explainer:
                 self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
             )
             groups = [self._units(case, unit) for case, unit in zip(cases, wanted, strict=True)]
+            read = tree_of(cases[0], tree, self.unit) if method.finish == "phrases" else None
             limits = self._limits(method, cases)
             jobs = [
                 Job(case, moving_of(case, own)[0], work(case, own, method, self.settings, limit))
                 for case, own, limit in zip(cases, groups, limits, strict=True)
             ]
-            return method, _Asked(jobs, groups)
+            return method, _Asked(jobs, groups, read)
         except PathlensError as error:
             return error
 
@@ -250,7 +265,7 @@ class Explainer:
             Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)
         ]
         try:
-            return finish(Order(method, self.settings, self._meta(method, seconds)), parts)
+            return finish(Order(method, self.settings, self._meta(method, seconds), one.tree), parts)
         except PathlensError as error:
             return error
 
@@ -264,7 +279,9 @@ class Explainer:
             "differences" if method.telescopes and not self.options.get("coordinates") else method.rule
         )
         known = {
-            name: value for name, value in self.options.items() if isinstance(value, str | int | float | bool)
+            name: value
+            for name, value in self.options.items()
+            if isinstance(value, str | int | float | bool) and name not in ("cache", "tree")
         }
         context = {"context": self.options.get("context", "full")} if method.name == "sig" else {}
         return {
@@ -337,10 +354,12 @@ def _warn(results: Sequence[Result]) -> None:
     cert = worst.certificate
     many = f"{len(loose)} of {len(results)} results have" if len(results) > 1 else "the result has"
     largest = max(cert.error_estimate, default=0.0)
+    ways = "another baseline (baseline='pad' or 'mean'), score='logprob', a deeper layer (layer=1), a looser tolerance, or rule='split'"
+    if isinstance(getattr(worst, "path", None), WordPath):  # it lives at the embeddings, and has its own way
+        ways = "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     warnings.warn(
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
-        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, another baseline (baseline='pad' or 'mean'), "
-        "score='logprob', a deeper layer (layer=1), a looser tolerance, or rule='split'.",
+        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {ways}.",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from torch import Tensor
 from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
 from pathlens.finish_interactions import interactions
 from pathlens.finish_pair import Measure, pair_of, side_of
-from pathlens.methods import Finding, Method, Settings
+from pathlens.finish_phrases import phrases
+from pathlens.methods import Method, Settings
 from pathlens.text.adapter import Case
-from pathlens.units.groups import Units
 from pathlens.types import Certificate
+from pathlens.units.groups import Units
+from pathlens.units.trees import Tree
+from pathlens.work import Finding
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,7 @@ class Order:
     method: Method
     settings: Settings
     meta: Mapping[str, Any]
+    tree: Tree | None = None  # the phrases of this text, where the method asks for them
 
 
 def spread(part: Part) -> Tensor:
@@ -122,6 +126,7 @@ def _tokens_of(order: Order, part: Part) -> Explanation:
         special=units.special,
         segments=units.segments,
         coordinates=coordinates,
+        path=part.finding.path,
     )
 
 
@@ -185,6 +190,7 @@ def vectors(order: Order, parts: Sequence[Part]) -> VectorExplanation:
         segments=part.units.segments,
         f_input=part.finding.f_end.numpy(),
         f_baseline=part.finding.f_start.numpy(),
+        path=part.finding.path,
     )
 
 
@@ -192,10 +198,16 @@ def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
     a, b = (side_of(part, spread(part), estimates(part)) for part in parts)
     measure = Measure.of(order.settings.options, order.settings.tolerance)
-    return pair_of(a, b, measure, {**meta_of(order, parts), "baseline": parts[0].case.baseline})
+    result = pair_of(a, b, measure, {**meta_of(order, parts), "baseline": parts[0].case.baseline})
+    return replace(result, path_a=parts[0].finding.path, path_b=parts[1].finding.path)
 
 
 def finish(order: Order, parts: Sequence[Part]) -> Result:
-    return {"tokens": tokens, "vectors": vectors, "pair": pair, "interactions": interactions}[
-        order.method.finish
-    ](order, parts)
+    makers = {
+        "tokens": tokens,
+        "vectors": vectors,
+        "pair": pair,
+        "interactions": interactions,
+        "phrases": phrases,
+    }
+    return makers[order.method.finish](order, parts)

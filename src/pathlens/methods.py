@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.errors import InputError, NumberError
-from pathlens.finish_interactions import chosen_rows, moving_rows
-from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Value
-from pathlens.integrate.adaptive import adaptive
-from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, splitting
-from pathlens.integrate.interactions import interactions
+from pathlens.errors import InputError
+from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian
 from pathlens.path.line import line
-from pathlens.path.staircase import prefix, staircase
+from pathlens.path.staircase import prefix
 from pathlens.path.token_lines import moving_units, token_lines
 from pathlens.text.adapter import Case
-from pathlens.types import Ends, Points, Route, bound
+from pathlens.types import Ends, Route
 from pathlens.units.groups import Units
+from pathlens.way import PATH_OPTIONS, SEARCHES, WORD_OPTIONS, chosen_way, through_words
 
 RULES = ("adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split")
+ALONG_WORDS = RULES[:-1]  # split-step moves units one at a time: a path of its own
 
 
 @dataclass(frozen=True)
@@ -36,20 +33,6 @@ class Settings:
     rule: str | None = None
     ceiling: int = 512
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Finding:
-    """One text's integral, and the outputs at both ends."""
-
-    f_start: Tensor  # () or (out, k)
-    f_end: Tensor
-    integral: Integral
-    moving: Tensor  # (U',) which units the integral's rows belong to
-    bound: float
-    settled: bool
-    gap: float
-    gaps: Tensor | None = None  # per unit, where each has its own sum
 
 
 PathMaker = Callable[[Ends, Tensor, Mapping[str, Any]], Route]
@@ -71,6 +54,11 @@ class Method:
     rule: str = "adaptive"
     options: tuple[str, ...] = ()  # options of its own, besides everyone's
     telescopes: bool = False  # token scores are differences of outputs
+
+    def through_words(self, options: Mapping[str, Any]) -> str | None:
+        """`"dig"` or `"udig"` where the path goes through words, else None."""
+        chosen = options.get("path") if "path" in self.options else self.name
+        return chosen if chosen in SEARCHES else None
 
 
 def _line(ends: Ends, units: Tensor, options: Mapping[str, Any]) -> Route:
@@ -112,6 +100,9 @@ def _curvature(options: Mapping[str, Any]) -> Integrand:
 
 _IG = "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks (ICML 2017)"
 _SIG = "Enguehard: Sequential Integrated Gradients (Findings of ACL 2023)"
+_DIG = "Sanyal, Ren: Discretized Integrated Gradients for Explaining Language Models (EMNLP 2021)"
+_UDIG = "Roy, Kundu: Uniform Discretized Integrated Gradients (2024)"
+_IDG = "Sikdar, Bhattacharya, Heese: Integrated Directional Gradients (ACL 2021)"
 _IJ = "Moeller, Nikolaev, Padó: An Attribution Method for Siamese Encoders (EMNLP 2023)"
 _IH = "Janizek, Sturmfels, Lee: Explaining Explanations: Axiomatic Feature Interactions for Deep Networks (JMLR 2021)"
 
@@ -119,7 +110,15 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
         for method in (
-            Method("ig", "Integrated Gradients", _line, _share, "tokens", _IG, options=("coordinates",)),
+            Method(
+                "ig",
+                "Integrated Gradients",
+                chosen_way,
+                _share,
+                "tokens",
+                _IG,
+                options=("coordinates", *PATH_OPTIONS),
+            ),
             Method(
                 "sig",
                 "Sequential Integrated Gradients",
@@ -131,25 +130,54 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 telescopes=True,
             ),
             Method(
+                "dig",
+                "Discretized Integrated Gradients",
+                through_words("dig"),
+                _share,
+                "tokens",
+                _DIG,
+                rules=ALONG_WORDS,
+                options=("coordinates", *WORD_OPTIONS),
+            ),
+            Method(
+                "udig",
+                "Uniform Discretized Integrated Gradients",
+                through_words("udig"),
+                _share,
+                "tokens",
+                _UDIG,
+                rules=ALONG_WORDS,
+                options=("coordinates", *WORD_OPTIONS),
+            ),
+            Method(
+                "idg",
+                "Integrated Directional Gradients",
+                _line,
+                _share,
+                "phrases",
+                _IDG,
+                options=("tree", "coordinates"),
+            ),
+            Method(
                 "vaig",
                 "Vector-output Integrated Gradients",
-                _line,
+                chosen_way,
                 _product,
                 "vectors",
                 _IJ,
                 vector=True,
-                options=("block", "hold", "mode", "norm"),
+                options=("block", "hold", "mode", "norm", *PATH_OPTIONS),
             ),
             Method(
                 "ij",
                 "Integrated Jacobians",
-                _line,
+                chosen_way,
                 _product,
                 "pair",
                 _IJ,
                 vector=True,
                 sides=2,
-                options=("similarity", "norm", "mode", "coordinates"),
+                options=("similarity", "norm", "mode", "coordinates", *PATH_OPTIONS),
             ),
             Method(
                 "ih",
@@ -184,121 +212,3 @@ def moving_of(case: Case, units: Units) -> tuple[Tensor, Tensor]:
     moving = moving_units(case.ends, members)
     moving = moving.sort().values
     return members[moving], moving
-
-
-def work(
-    case: Case, units: Units, method: Method, settings: Settings, limit: float | None = None
-) -> Generator[Ask, Tensor, Finding]:
-    """Everything one text asks of the model, as a driver for the loop; `limit` replaces the bound of its own change."""
-    ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
-    f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
-    if not (torch.isfinite(f_start).all() and torch.isfinite(f_end).all()):
-        where = "baseline" if torch.isfinite(f_end).all() else "text"
-        raise NumberError(
-            f"the output at the {where} is NaN or infinite; in half precision load the model with dtype=torch.float32, "
-            "otherwise choose another baseline"
-        )
-    members, moving = moving_of(case, units)
-    all_members = torch.as_tensor(units.members, device=case.ends.end.device)
-    if len(moving) == 0:
-        return _nothing(f_start, f_end, units, settings)
-    route = method.path(case.ends, all_members, settings.options)
-    if not route.complete:
-        return (yield from _per_unit(route, members, moving, method, settings, f_start, f_end, len(units)))
-    limit = bound_of(f_start, f_end, settings.tolerance) if limit is None else limit
-    change = f_end - f_start
-    goal = Goal(limit, lambda value: float((_total(value, change) - change).norm()), settings.ceiling)
-    if method.rule == "log":
-        rows = moving_rows(chosen_rows(settings.options, units.names), moving)
-        integral = yield from interactions(route, goal, rows, settings.n_steps)
-        gap = float(integral.extra["gap"])
-    else:
-        integral, moving = yield from _choose(route, all_members, case.ends, moving, method, settings, goal)
-        gap = goal.gap(integral.value)
-    settled = gap <= limit and float(integral.error.max() if len(integral.error) else 0) <= limit
-    return Finding(f_start, f_end, integral, moving, limit, settled, gap)
-
-
-def bound_of(f_start: Tensor, f_end: Tensor, tolerance: float) -> float:
-    """The bound for numbers, or with norms for vectors."""
-    return bound(float(f_end.norm()), float(f_end.norm() - (f_end - f_start).norm()), tolerance)
-
-
-def _total(value: Tensor, change: Tensor) -> Tensor:
-    """Σ over units (and, by coordinate, over coordinates)."""
-    return value.flatten(0, value.ndim - change.ndim - 1).sum(0)
-
-
-def _choose(
-    route: Route, units: Tensor, ends: Ends, moving: Tensor, method: Method, settings: Settings, goal: Goal
-) -> Generator[Ask, Tensor, tuple[Integral, Tensor]]:
-    """The driver for the rule asked for; an integral over all units or over the moving ones, and which."""
-    name = settings.rule or method.rule
-    every = torch.arange(len(units))
-    by_coordinate = bool(settings.options.get("coordinates"))
-    if name == "split":
-        if by_coordinate:
-            raise InputError(
-                "rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'"
-            )
-        make = lambda cells: staircase(ends, units, cells)  # noqa: E731
-        return (yield from splitting(make, len(units), goal, cells=settings.n_steps)), every
-    if method.telescopes and not by_coordinate:
-        return (yield from differences(route, len(units))), every
-    integrand = method.integrand(settings.options)
-    moving = torch.arange(units.shape[1]) if by_coordinate else moving
-    return (yield from _integrate(route, integrand, name, settings, goal)), moving
-
-
-def _integrate(route: Route, integrand: Integrand, name: str, settings: Settings, goal: Goal) -> Drive:
-    if settings.n_steps is not None:
-        rule = "gauss" if name == "adaptive" else name
-        return (yield from fixed(route, integrand, goal, name=rule, n=settings.n_steps))
-    if name == "adaptive":
-        return (yield from adaptive(route, integrand, goal))
-    return (yield from doubling(route, integrand, goal, name=name))
-
-
-def _per_unit(
-    route: Route,
-    members: Tensor,
-    moving: Tensor,
-    method: Method,
-    settings: Settings,
-    f_start: Tensor,
-    f_end: Tensor,
-    count: int,
-) -> Generator[Ask, Tensor, Finding]:
-    """SIG's full reading: every unit has its own line and its own sum, F(x) − F(x̄^U)."""
-    exact = yield from differences(route, count)
-    limit = bound_of(f_start, f_end, settings.tolerance)
-    if not settings.options.get("coordinates"):
-        return Finding(f_start, f_end, exact, torch.arange(count), limit, True, 0.0, torch.zeros(count))
-    belongs = members.double().cpu()
-    wanted = exact.value[moving.cpu()]
-
-    def gaps(value: Tensor) -> Tensor:
-        return (belongs @ value.sum(-1) - wanted).abs()
-
-    legs = len(route.legs)
-    goal = Goal(limit, lambda value: float(gaps(value).max()), settings.ceiling * legs)
-    name = settings.rule or method.rule
-    per_leg = Settings(settings.tolerance, settings.n_steps and settings.n_steps * legs, name, goal.ceiling)
-    integral = yield from _integrate(route, Coordinates(), name, per_leg, goal)
-    found = gaps(integral.value)
-    settled = float(found.max()) <= limit and float(integral.error.max()) <= limit
-    every = torch.zeros(count, dtype=torch.float64)
-    every[moving.cpu()] = found
-    return Finding(
-        f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every
-    )
-
-
-def _nothing(f_start: Tensor, f_end: Tensor, units: Units, settings: Settings) -> Finding:
-    """A text equal to its baseline: nothing moved, nothing changed."""
-    count = units.members.shape[1] if settings.options.get("coordinates") else len(units)
-    value = torch.zeros((count, *f_end.shape), dtype=torch.float64)
-    integral = Integral(value, torch.zeros(count, dtype=torch.float64), 0)
-    limit = bound_of(f_start, f_end, settings.tolerance)
-    gap = float((f_end - f_start).norm())
-    return Finding(f_start, f_end, integral, torch.arange(count), limit, gap <= limit, gap)

@@ -6,7 +6,7 @@ Scores are signed sums over a token's coordinates; nothing is normalised here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,8 @@ class PairExplanation(Result):
     special_a: tuple[bool, ...] = ()
     special_b: tuple[bool, ...] = ()
     coordinates: np.ndarray | None = None  # (S_a, d, S_b, d) before summing, on request
+    path_a: Any = None  # what the paths say about themselves, for paths through words
+    path_b: Any = None
 
     @property
     def matrix(self) -> np.ndarray:
@@ -238,7 +240,13 @@ class PhraseTree(Result):
     offsets: tuple[Span, ...]
     scores: np.ndarray  # (S,) the IG run everything was read from
     special: tuple[bool, ...] = ()
-    tree: str = ""  # where the tree came from
+    tree: str = ""  # where the tree came from: "bracketed", "spans", "dependencies" or "right-branching"
+    family: str = "phrases"  # or "phrases and coordinates", the paper's: what shares the value
+    plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates
+
+    def without_coordinates(self) -> PhraseTree:
+        """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""
+        return replace(self, nodes=self.plain, plain=(), family="phrases") if self.plain else self
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for node in self.nodes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import numpy as np
 from pathlens.errors import MissingError, StoreError
 from pathlens.explanation import record
 from pathlens.types import Certificate
+from pathlens.word_types import WordPath
 
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON
+COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
 KINDS = {
     kind.__name__: kind
     for kind in (
@@ -31,6 +33,11 @@ KINDS = {
 def to_dict(result: record.Result) -> dict[str, Any]:
     """Plain Python values, arrays as nested lists."""
     return {"pathlens": SCHEMA, "kind": type(result).__name__, **_plain_fields(result, {})}
+
+
+def many_to_dict(results: Iterable[record.Result], **more: Any) -> dict[str, Any]:
+    """Several results as one body that `load` gives back as a list; `more` is for readers of the file."""
+    return {"pathlens": SCHEMA, "kind": COLLECTION, **more, "items": [to_dict(each) for each in results]}
 
 
 def save(result: record.Result, path: str | Path) -> Path:
@@ -54,7 +61,7 @@ def save(result: record.Result, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Any:
-    """The result that `save` wrote, or that a page carries (`to_html`)."""
+    """The result that `save` wrote, or that a page carries (`to_html`); of a report or comparison, all of them."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,6 +78,8 @@ def load(path: str | Path) -> Any:
 
 
 def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> Any:
+    if isinstance(body, dict) and body.get("kind") == COLLECTION:
+        return [from_dict(item, folder=folder, source=source) for item in body.get("items", [])]
     if not isinstance(body, dict) or "pathlens" not in body or body.get("kind") not in KINDS:
         raise StoreError(f"{source} is not a saved pathlens result (no field 'pathlens', or an unknown kind)")
     if body["pathlens"] > SCHEMA:
@@ -134,7 +143,9 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return arrays[value["array"]]
     if name == "certificate":
         return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
-    if name == "nodes":
+    if name in ("path", "path_a", "path_b") and isinstance(value, dict):
+        return WordPath.from_dict(value)
+    if name in ("nodes", "plain"):
         return tuple(
             record.Phrase(**{**node, "span": tuple(node["span"]), "children": tuple(node["children"])})
             for node in value

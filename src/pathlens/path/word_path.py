@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from pathlens.path.cache import PathCache
 from pathlens.path.choose import NO_WORD
-from pathlens.path.settings import Settings
 from pathlens.path.token_lines import moving_tokens
 from pathlens.types import Ends, Route
-
-
-@dataclass(frozen=True)
-class TokenPath:
-    """One token's way from its baseline to the text, in that order; empty where it never moves."""
-
-    word: str
-    baseline: str
-    anchors: tuple[int, ...] = ()  # (m,) ids; -1 where the baseline, itself no word, stands in
-    words: tuple[str, ...] = ()  # (m,) the anchors, readable
-    positions: tuple[
-        float, ...
-    ] = ()  # (m,) share of the straight line each point has come: 0 baseline, 1 text
-    error: float | None = None  # word approximation error, when measured
-
-
-@dataclass(frozen=True)
-class WordPath:
-    """The paths of all tokens of a text (`explanation.path`)."""
-
-    settings: Settings
-    tokens: tuple[TokenPath, ...]
-
-    @property
-    def error(self) -> float | None:
-        """The word approximation error, averaged over the tokens that move; None until measured."""
-        errors = [token.error for token in self.tokens if token.error is not None]
-        return float(np.mean(errors)) if errors else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"settings": asdict(self.settings), "tokens": [asdict(token) for token in self.tokens]}
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> WordPath:
-        """What `to_dict` gave, also after JSON has made lists of its tuples."""
-        tokens = tuple(
-            TokenPath(**{name: tuple(v) if isinstance(v, list) else v for name, v in token.items()})
-            for token in values["tokens"]
-        )
-        return WordPath(Settings(**values["settings"]), tokens)
+from pathlens.word_types import Settings, TokenPath, WordPath
 
 
 def describe(

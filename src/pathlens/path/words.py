@@ -40,8 +40,9 @@ def word_route(ends: Ends, settings: Settings, cache: PathCache, find: Finder) -
     points = walk(journeys, anchors, settings, cache.search(ends.vocabulary))
     inner = torch.from_numpy(points[which]).to(corners)  # (moving, m, d), from the text's side
     corners[1:-1, tokens] = inner.flip(1).transpose(0, 1)
+    along = progress(journeys, points)
     token_anchors = {t: anchors[k] for t, k in zip(tokens, which, strict=True)}
-    token_shares = {t: progress(journeys, points)[k] for t, k in zip(tokens, which, strict=True)}
+    token_shares = {t: along[k] for t, k in zip(tokens, which, strict=True)}
     return Route.through(corners, describe(ends, settings, token_anchors, token_shares))
 
 

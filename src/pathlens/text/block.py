@@ -99,17 +99,11 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     common = {"target_name": f"output of {request.block}", "outputs": outputs}
     if request.layer is not None:
         layer = network.check_layer(request.layer)
-        start = network.states(draft.ends.start[None], context, layer)[0]
-        end = network.states(draft.ends.end[None], context, layer)[0]
-        held = draft.ends.held if layer == 0 else torch.zeros_like(draft.ends.held)
-        score = UptoBlockScore(network, block, layer)
-        return replace(
-            draft,
-            ends=Ends(start, end, held, draft.ends.ids, draft.ends.start_ids),
-            score=score,
-            pack=object(),
-            **common,
-        )
+        ends = draft.ends  # at layer 0 with its words, so that a path may go through them
+        if layer > 0:
+            start, end = (network.states(rows[None], context, layer)[0] for rows in (ends.start, ends.end))
+            ends = Ends(start, end, torch.zeros_like(ends.held))
+        return replace(draft, ends=ends, score=UptoBlockScore(network, block, layer), pack=object(), **common)
     baseline = record_call(network, block, draft.ends.start, context, str(request.block))
     moving, notes = _moving(text, baseline, len(draft), request)
     widths = tuple(text.arguments[name].shape[-1] for name in moving)

@@ -119,7 +119,7 @@ class LanguageModel(TextModel):
             baselines.default_name(self.tokenizer, self.decoder),
         )
         draft = Case(
-            ends=Ends(start.rows, end, held, tokens.ids, start.ids),
+            ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
             pack=None,
             texts=tokens.texts,
@@ -152,7 +152,7 @@ class LanguageModel(TextModel):
     def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
         if layer == 0:
-            return replace(draft.ends, vocabulary=_Lazy(lambda: self.vocabulary))
+            return draft.ends
         end = self.network.states(draft.ends.end[None], context, layer)[0]
         free = torch.zeros_like(draft.ends.held)
         if given is not None:
