@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -16,7 +17,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-COMMANDS = ("explain", "methods", "rank", "index")
+COMMANDS = ("explain", "compare", "methods", "rank", "index", "report", "doctor")
+BAD_INPUT = 2
+INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 
 def main() -> None:
@@ -24,13 +27,45 @@ def main() -> None:
     for name in COMMANDS:
         import_module(f"pathlens.cli.{name}")
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except KeyboardInterrupt:
-        sys.exit(130)
+        _leave("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader (head, less) has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except Exception as error:
-        from pathlens.errors import PathlensError
-
-        if not isinstance(error, PathlensError):
+        if os.environ.get("PATHLENS_TRACEBACK"):
             raise
-        typer.echo(f"pathlens: {error}", err=True)
-        sys.exit(2)
+        _leave(*_in_words(error))
+
+
+def _in_words(error: Exception) -> tuple[str, int]:
+    """One line for a person, and the exit code."""
+    from pathlens.errors import PathlensError
+
+    if isinstance(error, PathlensError):
+        return str(error), BAD_INPUT
+    if hasattr(error, "format_message"):  # wrong usage, as typer sees it
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+            typer.echo(context.get_help())
+            return "", BAD_INPUT
+        where = context.command_path if context is not None else "pathlens"
+        return f"{error.format_message().rstrip('.')}; see `{where} --help`", BAD_INPUT
+    if type(error).__name__ == "Abort":
+        return "interrupted", INTERRUPTED
+    if isinstance(error, UnicodeError):
+        return f"the input is not UTF-8 text ({error})", BAD_INPUT
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot read or write {str(error.filename)!r}: {error.strerror}", BAD_INPUT
+    told = str(error).strip().splitlines()
+    return (
+        f"something went wrong inside ({type(error).__name__}: {told[0] if told else 'no message'}); "
+        "PATHLENS_TRACEBACK=1 shows where"
+    ), 1
+
+
+def _leave(line: str, code: int) -> None:
+    if line:
+        typer.echo(f"pathlens: {' '.join(line.split())}", err=True)
+    sys.exit(code)

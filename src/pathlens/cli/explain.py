@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pathlens.cli import app
+from pathlens.cli.common import (
+    Choice,
+    HtmlOut,
+    JsonOut,
+    PngOut,
+    give,
+    number_or_name,
+    parse_options,
+    read_text,
+    warnings_in_a_line,
+)
 
 EXAMPLES = """
 Examples:
@@ -44,24 +51,21 @@ def explain(
         str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")
     ] = None,
     truncation: Annotated[bool, typer.Option(help="Cut a text that is too long.")] = False,
-    option: Annotated[
-        list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")
-    ] = None,
-    json_out: Annotated[str | None, typer.Option("--json", help="Write JSON to a file; - prints it.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a self-contained page.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Write a picture (.png or .svg).")] = None,
+    option: Choice = None,
+    json_out: JsonOut = None,
+    html: HtmlOut = None,
+    png: PngOut = None,
 ) -> None:
     """Explain one text, or a pair of texts."""
     from pathlens.explain import explain as verb
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings_in_a_line():
         result = verb(
             model,
-            sys.stdin.read().strip() if text == "-" else text,
+            read_text(text),
             text_b,
             method=method,
-            target=int(target) if target is not None and target.lstrip("-").isdigit() else target,
+            target=number_or_name(target),
             baseline=baseline,
             layer=layer,
             unit=unit,
@@ -70,39 +74,6 @@ def explain(
             n_steps=n_steps,
             rule=rule,
             truncation=truncation,
-            **parse_options(option or []),
+            **parse_options(option),
         )
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            typer.echo(f"pathlens: {warning.message}", err=True)
     give(result, json_out, html, png)
-
-
-def give(result: Any, json_out: str | None, html: Path | None, png: Path | None) -> None:
-    """Write what was asked for; draw in the terminal when nothing else was."""
-    if json_out == "-":
-        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
-    elif json_out is not None:
-        result.save(json_out)
-    if html is not None:
-        result.to_html(html)
-    if png is not None:
-        result.to_png(png)
-    if json_out is None and html is None and png is None:
-        result.show()
-
-
-def parse_options(pairs: list[str]) -> dict[str, Any]:
-    """NAME=VALUE, values read as JSON where they are JSON."""
-    from pathlens.errors import InputError
-
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise InputError(f"--option takes NAME=VALUE, got {pair!r}")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import typer
+
 from pathlens.cli import app
+from pathlens.cli.common import HtmlOut, JsonOut, PngOut
+
+EXAMPLES = """
+Examples:
+
+  pathlens methods
+
+  pathlens methods --json -
+"""
 
 
-@app.command()
-def methods() -> None:
+@app.command(epilog=EXAMPLES)
+def methods(json_out: JsonOut = None, html: HtmlOut = None, png: PngOut = None) -> None:
     """List the methods: what each one is, its own options, and the paper."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from pathlens.draw import listing
     from pathlens.methods import METHODS
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "method", "own options", "paper"):
-        table.add_column(column, overflow="fold")
-    for method in METHODS.values():
-        table.add_row(method.name, method.title, ", ".join(method.options), method.paper)
-    Console().print(table)
+    rows = tuple((m.name, m.title, ", ".join(m.options), m.paper) for m in METHODS.values())
+    table = listing.Listing("methods", ("name", "method", "own options", "paper"), rows)
+    if json_out is not None:
+        names = ("name", "title", "options", "paper")
+        text = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)
+        if json_out == "-":
+            typer.echo(text)
+        else:
+            Path(json_out).write_text(text, encoding="utf-8")
+    if html is not None:
+        listing.page(table, html)
+    if png is not None:
+        from pathlens.draw import canvas
+
+        canvas.save(listing.figure(table), png)
+    if json_out is None and html is None and png is None:
+        listing.show(table)

@@ -24,7 +24,12 @@ def script(result: Result) -> str:
     fields = (getattr(result, field.name) for field in dataclasses.fields(result))
     if sum(value.nbytes for value in fields if isinstance(value, np.ndarray)) > MOST:
         return ""
-    text = json.dumps(_pack(result.to_dict()), separators=(",", ":"))
+    return data_element(result.to_dict())
+
+
+def data_element(body: dict[str, Any]) -> str:
+    """Plain values as a script element that holds data."""
+    text = json.dumps(_pack(body), separators=(",", ":"))
     # neither </script> nor <!-- can then occur; JSON reads the escapes back
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")

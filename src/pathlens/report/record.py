@@ -1,0 +1,149 @@
+"""Results side by side: what each explains, whether it adds up, its strongest units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathlens.errors import InputError, StoreError
+from pathlens.explanation.record import Result
+from pathlens.explanation.store import load, many_to_dict
+
+SUFFIXES = (".json", ".html")
+TOP = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Many results and where each came from."""
+
+    results: tuple[Result, ...]
+    sources: tuple[str, ...]
+    title: str = "report"
+
+    @staticmethod
+    def of(given: Iterable[Any], *, title: str = "report", tell: Any = None) -> Report:
+        """Results, files that `save` or `to_html` wrote, or folders of such files."""
+        results: list[Result] = []
+        sources: list[str] = []
+        for item in _files(given):
+            if tell is not None:
+                tell(item)
+            found = item if isinstance(item, Result) else load(item)
+            name = "" if isinstance(item, Result) else Path(item).name
+            for result in found if isinstance(found, list) else [found]:
+                results.append(result)
+                sources.append(name)
+        if not results:
+            raise InputError(
+                "nothing to report: give saved explanations (.json or .html), or folders of them"
+            )
+        return Report(tuple(results), tuple(sources), title)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per result."""
+        return [
+            {"number": k, "source": source, **_row(result)}
+            for k, (result, source) in enumerate(zip(self.results, self.sources, strict=True), 1)
+        ]
+
+    def words(self) -> dict[str, tuple[float, int]]:
+        """Unit → (mean score, how often), over all results that have scores; case is folded."""
+        sums: dict[str, list[float]] = {}
+        for result in self.results:
+            for token, score, special in _scored(result):
+                if not special:
+                    sums.setdefault(token.lower().strip(), []).append(score)
+        return {name: (float(np.mean(values)), len(values)) for name, values in sums.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `pl.load` of the saved file gives the results back."""
+        return many_to_dict(self.results, title=self.title, sources=list(self.sources), rows=self.rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON."""
+        try:
+            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        return Path(path)
+
+    def listing(self) -> Any:
+        """The rows as a table to draw."""
+        from pathlens.draw.listing import Listing
+
+        rows = tuple(
+            (str(row["number"]), row["method"], row["target"], row["text"], f"{row['change']:+.4g}",
+             f"{row['gap']:.1g}", row["top"])
+            for row in self.rows()
+        )  # fmt: skip
+        marks = tuple("✓" if result.certificate.converged else "✗" for result in self.results)
+        loose = marks.count("✗")
+        notes = (f"{loose} of {len(marks)} have not settled within their tolerance",) if loose else ()
+        columns = ("", "method", "explains", "text", "change", "gap", "strongest")
+        return Listing(f"{self.title}: {len(self)} explanations", columns, rows, marks, notes=notes)
+
+    def show(self) -> None:
+        """Print the table."""
+        from pathlens.draw import listing
+
+        listing.show(self.listing())
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A page with a filter, sortable columns, and every explanation drawn."""
+        from pathlens.report.page import page
+
+        return page(self, path)
+
+    def to_png(self, path: str | Path, most: int = 24) -> Path:
+        """The units with the largest mean |score|, as bars."""
+        from pathlens.draw import figure
+
+        strongest = sorted(self.words().items(), key=lambda item: -abs(item[1][0]))[:most]
+        if not strongest:
+            raise InputError("no result here has scores of single units, so there are no bars to draw")
+        named = {f"{name} ×{count}" if count > 1 else name: mean for name, (mean, count) in strongest}
+        return figure.write(
+            figure.bars(named, title=f"{self.title}: mean score by unit", xlabel="mean score"), path
+        )
+
+
+def _files(given: Iterable[Any]) -> Sequence[Any]:
+    """Folders opened; a file's arrays beside it (.safetensors) are not results."""
+    found: list[Any] = []
+    for item in given:
+        if isinstance(item, str | Path) and Path(item).is_dir():
+            inside = sorted(file for file in Path(item).iterdir() if file.suffix in SUFFIXES)
+            if not inside:
+                raise InputError(f"the folder {str(item)!r} holds no saved explanation (.json or .html)")
+            found += inside
+        else:
+            found.append(item)
+    return found
+
+
+def _row(result: Result) -> dict[str, Any]:
+    proof, meta = result.certificate, result.meta
+    texts = [str(text) for text in (meta.get("texts") or [meta.get("text", "")]) if text]
+    top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))  # type: ignore[attr-defined]
+    return {
+        "method": result.method, "target": result.target, "model": str(meta.get("model", "")),
+        "baseline": str(meta.get("baseline", "")), "text": " | ".join(texts), "output": proof.f_input,
+        "change": proof.f_input - proof.f_baseline, "gap": proof.gap, "relative_gap": proof.relative_gap,
+        "nodes": proof.nodes, "converged": proof.converged, "top": top,
+    }  # fmt: skip
+
+
+def _scored(result: Any) -> Iterable[tuple[str, float, bool]]:
+    if not hasattr(result, "scores"):
+        return []
+    special = result.special or (False,) * len(result.tokens)
+    return zip(result.tokens, map(float, result.scores), special, strict=True)
