@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=Path("../shared/data"), help="where the public data sets are"
     )
+    parser.add_argument("--heart", type=Path, help="heart_disease.tab of the orange3 package, for `tabular`")
     parser.add_argument("--threads", type=int, default=2)
     choice = parser.parse_args()
     import torch
@@ -30,7 +31,7 @@ def main() -> None:
     torch.set_num_threads(choice.threads)
     for study in STUDIES if choice.study == "all" else (choice.study,):
         module = import_module(f"experiments.hessian_studies.{study}")
-        more = {"data": choice.data} if study in ("sentiment", "tabular") else {}
+        more = {"sentiment": {"data": choice.data}, "tabular": {"heart": choice.heart}}.get(study, {})
         module.run(choice.out, quick=choice.quick, **more)
 
 
