@@ -13,7 +13,9 @@ WORDS = "a red blue green circle square triangle left of right and the above bel
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
     special = ["<pad>", "<unk>", "<start>", "<end>"]
-    core = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*special, *WORDS])}, unk_token="<unk>"))
+    core = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate([*special, *WORDS])}, unk_token="<unk>")
+    )
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     core.post_processor = processors.TemplateProcessing(
         single="<start> $A <end>", special_tokens=[("<start>", 2), ("<end>", 3)]
@@ -25,9 +27,21 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
 
 def small_clip(seed: int = 0, *, image: int = 32, patch: int = 8, width: int = 32) -> CLIPModel:
     torch.manual_seed(seed)
-    common = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2, "num_attention_heads": 4}
+    common = {
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     count = len(WORDS) + 4
-    text = {**common, "vocab_size": count, "max_position_embeddings": 24, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    text = {
+        **common,
+        "vocab_size": count,
+        "max_position_embeddings": 24,
+        "eos_token_id": 3,
+        "bos_token_id": 2,
+        "pad_token_id": 0,
+    }
     vision = {**common, "image_size": image, "patch_size": patch}
     config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=24)
     config._attn_implementation = "sdpa"
