@@ -16,7 +16,7 @@ from pathlens.errors import ConvergenceWarning, InputError, PathlensError
 from pathlens.explanation.record import Result
 from pathlens.finish import Order, Part, finish
 from pathlens.finish_pair import Measure, check_room, pair_limits
-from pathlens.finish_phrases import tree_of, trees_for
+from pathlens.finish_phrases import tree_of, tree_source, trees_for
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.methods import RULES, Method, Settings, find_method, moving_of
@@ -85,6 +85,8 @@ class Explainer:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
+        if "tree" in options:
+            options["tree"] = tree_source(options["tree"])
         self.baseline = baseline
         self.unit = unit
         self.layer = layer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.phrases import idg, phrase_nodes
 from pathlens.explanation.record import PhraseTree
 from pathlens.text.adapter import Case
+from pathlens.units.treebank import Treebank
 from pathlens.units.trees import Tree, read_tree, tree_groups
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
     (text,) = case.texts
     is_parser = callable(tree) and not isinstance(tree, str | Tree)
     return read_tree(tree(text) if is_parser else tree, text)
+
+
+def tree_source(tree: Any) -> Any:
+    """A file's name becomes its trees, read once; a bracketed tree, spans or a parser stay what they are."""
+    is_file = isinstance(tree, Path) or (isinstance(tree, str) and not tree.lstrip().startswith("("))
+    return Treebank(tree) if is_file else tree
 
 
 def trees_for(tree: Any, count: int) -> list[Any] | None:

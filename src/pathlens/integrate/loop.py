@@ -133,7 +133,8 @@ def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tenso
     """(B, U, …) with the batch's largest U (or, by coordinate, S; by pair, U twice) → this text's own."""
     if getattr(ask.integrand, "by_pair", False):
         return values[:, :units, :units]
-    return values[:, : min(values.shape[1], length if _by_coordinate(ask) else units)]
+    own = length if _by_coordinate(ask) else max(units, 1)  # a text at rest still has its output
+    return values[:, : min(values.shape[1], own)]
 
 
 def _by_coordinate(ask: Ask) -> bool:
