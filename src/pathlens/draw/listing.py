@@ -32,8 +32,8 @@ class Listing:
 
     def cell(self, value: Cell, *, line: bool = True) -> str:
         """A cell as text: None is a dot."""
-        if value is None:
-            return "·"
+        if value is None or value == "":
+            return "" if value == "" else "·"
         if isinstance(value, str):
             return view.visible(value) if line else view.printable(value)
         return palette.number(value, palette.decimals(self.limit or abs(value) or 1.0))
@@ -139,10 +139,13 @@ def table(sheet: Any, listing: Listing, size: float = 9) -> None:
         [mark, *(listing.cell(value) for value in row)] for mark, row in zip(marks, listing.rows, strict=True)
     ]
     widths = _widths([["", *listing.columns], *cells], sheet.inner, size)
+    widths[0] = widths[0] if listing.marks else 0.0
     step = size * 1.5 / 72
     heads = [["", *listing.columns]]
     for number, row in enumerate([*heads, *cells]):
-        wrapped = [canvas.wrap(text, width - 0.12, size) for text, width in zip(row, widths, strict=True)]
+        wrapped = [
+            canvas.wrap(text, max(width - 0.12, 0.1), size) for text, width in zip(row, widths, strict=True)
+        ]
         values = (None, *listing.rows[number - 1]) if number else (None,) * len(row)
 
         def draw(axes: Any, wrapped: Any = wrapped, values: Any = values, head: bool = number == 0) -> None:
@@ -151,7 +154,7 @@ def table(sheet: Any, listing: Listing, size: float = 9) -> None:
                 ink = canvas.DIM if head else canvas.INK
                 if isinstance(value, float) and listing.limit:
                     back = palette.color(value, listing.limit)
-                    axes.broken_barh([(x - 0.04, width - 0.08)], (0, step), color=back, lw=0)
+                    axes.broken_barh([(x - 0.04, width - 0.08)], (-0.03, step), color=back, lw=0)
                     ink = palette.text_color(back)
                 for k, line in enumerate(lines):
                     canvas.write(axes, x, k * step, line, size=size, color=ink, va="top")

@@ -32,11 +32,15 @@ def table(found: Comparison) -> tuple[Listing, int]:
         size = np.abs(found.values) / np.maximum(np.abs(found.values).max(0), 1e-30)
         order = sorted(sorted(order, key=lambda i: -size[i].max())[:ROWS])
     rows = tuple((found.units[i], *map(float, found.values[i])) for i in order)
-    sums = tuple(float(v) for v in found.values.sum(0))
     limit = palette.limit(found.values)
     left = len(found.shown) - len(order)
     names = ("", *found.labels)
-    return Listing("", names, (*rows, ("sum of all", *sums)), limit=limit), left
+    digits = palette.decimals(limit)
+    sums = [
+        palette.number(float(total), digits) if result.certificate.kind == "total" else "no common sum"
+        for total, result in zip(found.values.sum(0), found.results, strict=True)
+    ]
+    return Listing("", names, (*rows, ("sum", *sums)), limit=limit), left
 
 
 def agreement(found: Comparison) -> Listing:
@@ -115,10 +119,8 @@ def _plain_table(rows: Listing, extra: str = "") -> Markup:
     for row in rows.rows:
         first = element("th", {"scope": "row", "dir": "auto"}, view.visible(str(row[0])))
         cells = [
-            element("td", {"class": f"number {markup.level(v, rows.limit or 1.0)}".strip() if v is not None else "number"},
-                    rows.cell(v))
-            for v in row[1:]
-        ]  # fmt: skip
+            element("td", {"class": f"number {_level(v, rows.limit)}".strip()}, rows.cell(v)) for v in row[1:]
+        ]
         body.append(element("tr", None, first, *cells))
     inner = element(
         "table",
@@ -127,6 +129,10 @@ def _plain_table(rows: Listing, extra: str = "") -> Markup:
         element("tbody", None, *body),
     )
     return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "table"}, inner)
+
+
+def _level(value: object, limit: float | None) -> str:
+    return markup.level(value, limit or 1.0) if isinstance(value, float) else ""
 
 
 def page(found: Comparison, path: str | Path | None = None) -> str:
@@ -138,7 +144,7 @@ def page(found: Comparison, path: str | Path | None = None) -> str:
 
 def figure(found: Comparison) -> Figure:
     """The table and the agreement as a picture."""
-    sheet = canvas.Sheet(10.0)
+    sheet = canvas.Sheet(max(6.5, min(12.0, 3.0 + 1.4 * len(found.labels))))
     sheet.words(title(found), size=13, color=canvas.INK, weight="bold", after=0.12)
     rows, left = table(found)
     listing.table(sheet, rows, 10)
