@@ -17,7 +17,7 @@ from torch import Tensor
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import Case
-from pathlens.types import Certificate, Span
+from pathlens.types import Certificate, Span, bound
 
 SIMILARITIES = ("cosine", "dot")
 NORMS = ("outside", "inside")
@@ -161,8 +161,8 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
     value = float(a.embedding @ b.embedding) / scale
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
     error = np.concatenate([a.error * reach_a, b.error * reach_b])
-    gap, limit = abs(float(matrix.sum()) - value), measure.limit(value)
-    floor = 1e-5 * max(1.0, abs(value))  # float32 rounding must not fail it
+    gap = abs(float(matrix.sum()) - value)
+    limit = bound(value, value - max(abs(value), LEAST), measure.tolerance)
     worst = max(gap, float(error.max(initial=0.0)), a.gap * reach_a, b.gap * reach_b)
     return Certificate(
         f_input=value,
@@ -171,7 +171,7 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
         gap=gap,
         relative_gap=gap / max(abs(value), LEAST),
         tolerance=measure.tolerance,
-        converged=worst <= max(limit, floor),
+        converged=worst <= limit,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
         error_estimate=tuple(error.tolist()),

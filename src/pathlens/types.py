@@ -124,6 +124,9 @@ class Certificate:
 
     @property
     def bound(self) -> float:
+        """The largest gap that still counts as settled; a pair's is relative to its similarity, at least 0.1."""
+        if self.kind == "matrix":
+            return bound(self.f_input, self.f_input - max(abs(self.f_input), 0.1), self.tolerance)
         return bound(self.f_input, self.f_baseline, self.tolerance)
 
 
