@@ -330,6 +330,7 @@ def test_both_families_of_phrases(tmp_path):
         "coordinates drown them"
     )
     assert both.nodes[0].value == pytest.approx(1)
+    assert "single coordinates" in both.meta["notes"][-1] and not swapped.meta["notes"]
     again = pl.load(both.save(tmp_path / "idg.json"))
     assert again.nodes == both.nodes and again.plain == both.plain and again.family == both.family
 

@@ -11,7 +11,7 @@ import torch
 
 from pathlens.errors import InputError
 from pathlens.explanation.phrases import idg, phrase_nodes
-from pathlens.explanation.record import PhraseTree
+from pathlens.explanation.record import SINGLE, PhraseTree
 from pathlens.text.adapter import Case
 from pathlens.units.treebank import Treebank
 from pathlens.units.trees import Tree, read_tree, tree_groups
@@ -77,6 +77,9 @@ def phrases(order: Order, parts: Sequence[Part]) -> PhraseTree:
     meta = meta_of(order, parts)
     if shown.flat:
         meta["notes"] = [*meta["notes"], FLAT]
+    elif by_coordinate:
+        share = 100 * (1 - float(shown.dividend.sum()))
+        meta["notes"] = [*meta["notes"], f"{SINGLE}, as in the paper, and take {share:.1f} % of the value"]
     return PhraseTree(
         method=order.method.name,
         target=case.target_name,

@@ -231,6 +231,9 @@ class Phrase:
     label: str = ""
 
 
+SINGLE = "single coordinates share the value"  # how a note of the paper's family begins
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PhraseTree(Result):
     """Values of phrases over a tree; `nodes[0]` is the whole text, with value 1."""
@@ -246,7 +249,11 @@ class PhraseTree(Result):
 
     def without_coordinates(self) -> PhraseTree:
         """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""
-        return replace(self, nodes=self.plain, plain=(), family="phrases") if self.plain else self
+        if not self.plain:
+            return self
+        notes = [note for note in self.meta.get("notes", ()) if not note.startswith(SINGLE)]
+        meta = {**self.meta, "notes": notes}
+        return replace(self, nodes=self.plain, plain=(), family="phrases", meta=meta)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for node in self.nodes:
