@@ -1,0 +1,95 @@
+"use strict";
+// The form: what can be chosen, what was chosen, and both as a link. Texts only ever become textContent.
+const form = document.getElementById("ask");
+const pick = (name) => form.elements[name];
+const shown = (node) => (node.dataset.for || form.dataset.view).split(" ").includes(form.dataset.view);
+const NAMES = { explain: "Explain", compare: "Compare", whatif: "Mask every unit", path: "Walk the path", layers: "Explain every layer", rank: "Rank" };
+
+const option = (value, text) => {
+  const node = document.createElement("option");
+  node.value = value;
+  node.textContent = text === undefined ? value : text;
+  return node;
+};
+
+const check = (box, name, value, on) => {
+  const label = document.createElement("label");
+  const input = document.createElement("input");
+  input.type = "checkbox";
+  input.name = name;
+  input.value = value;
+  input.checked = on;
+  label.append(input, ` ${value}`);
+  box.append(label);
+};
+
+const setView = (view) => {
+  form.dataset.view = view;
+  for (const tab of form.querySelectorAll("[role=tab]")) {
+    const on = tab.dataset.view === view;
+    tab.setAttribute("aria-selected", String(on));
+    tab.tabIndex = on ? 0 : -1;
+  }
+  for (const node of form.querySelectorAll("[data-for]")) node.hidden = !shown(node);
+  form.querySelector("[data-name=text]").textContent = view === "rank" ? "Query" : "Text";
+  document.getElementById("go").textContent = NAMES[view];
+};
+
+const fillForm = (facts, methods) => {
+  pick("model").replaceChildren(...facts.models.map((model) => option(model.name, `${model.name} (${model.kind})`)));
+  pick("method").replaceChildren(option("", "default"), ...methods.map((method) => option(method.name, `${method.name}: ${method.title}`)));
+  const boxes = [["methods", methods.filter((m) => m.texts === 1 && !m.vector).map((m) => m.name), ["ig", "sig"]], ["bases", ["mask", "pad", "zero", "mean", "unk"], []]];
+  for (const [id, values, on] of boxes) for (const value of values) check(document.getElementById(id), id, value, on.includes(value));
+  for (const model of facts.models) check(document.getElementById("models"), "models", model.name, false);
+  form.querySelector(".others").classList.toggle("one", facts.models.length < 2);
+  const labels = () => {
+    const model = facts.models.find((each) => each.name === pick("model").value);
+    document.getElementById("labels").replaceChildren(...(model ? model.labels : []).map((name) => option(name)));
+  };
+  pick("model").addEventListener("change", labels);
+  labels();
+};
+
+const ticked = (name) => [...form.querySelectorAll(`input[name=${name}]:checked`)].map((box) => box.value);
+
+// the body of a request: the names of pl.explain, only what was chosen
+const body = () => {
+  const view = form.dataset.view;
+  const found = {};
+  for (const name of ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b"]) {
+    const field = pick(name);
+    const value = field.value.trim();
+    if (!value || (field.closest("[data-for]") && !shown(field.closest("[data-for]")))) continue;
+    found[name] = ["layer", "tolerance"].includes(name) ? Number(value) : name === "target" && /^\d+$/.test(value) ? Number(value) : name.startsWith("text") ? field.value : value;
+  }
+  if (view === "rank") {
+    found.query = found.text;
+    delete found.text;
+    found.documents = pick("documents").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  }
+  if (view === "compare") {
+    for (const [name, id] of [["methods", "methods"], ["baselines", "bases"]]) if (ticked(id).length) found[name] = ticked(id);
+    const others = ticked("models").filter((name) => name !== found.model);
+    if (others.length) found.models = others;
+  }
+  return found;
+};
+
+const FIELDS = ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", "documents"];
+
+const toLink = () => {
+  const said = new URLSearchParams({ view: form.dataset.view });
+  for (const name of FIELDS) if (pick(name).value && !(name === "unit" && pick(name).value === "token")) said.set(name, pick(name).value);
+  if (form.dataset.view === "compare") for (const id of ["methods", "bases", "models"]) said.set(id, ticked(id).join(","));
+  return `#${said}`;
+};
+
+// true when the link says what to do at once
+const fromLink = (hash) => {
+  const said = new URLSearchParams(hash.slice(1));
+  for (const name of FIELDS) if (said.has(name)) pick(name).value = said.get(name);
+  for (const id of ["methods", "bases", "models"])
+    if (said.has(id)) for (const box of form.querySelectorAll(`input[name=${id}]`)) box.checked = said.get(id).split(",").includes(box.value);
+  setView(said.get("view") in NAMES ? said.get("view") : "explain");
+  return said.has("text");
+};

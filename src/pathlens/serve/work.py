@@ -1,0 +1,97 @@
+"""From a body to work for the queue. A model is looked up by the name given at start, never loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pathlens.errors import InputError
+from pathlens.serve.limits import Limits, Meter, Watched
+
+Work = Callable[[Meter], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """The models named at start."""
+
+    models: Mapping[str, Any]
+    limits: Limits
+
+    def take(self, name: str, meter: Meter) -> Watched:
+        """A model, watched by the meter."""
+        if name not in self.models:
+            raise InputError(
+                f"model {name!r} was not named at start; this server has {', '.join(self.models)}"
+            )
+        return Watched(self.models[name], meter, self.limits)
+
+    def explain(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.explain import explain
+
+            return explain(
+                self.take(body.model, meter), body.text, body.text_b, method=body.method, **body.choices()
+            )
+
+        return work
+
+    def compare(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.compare import compare
+
+            others = [self.take(name, meter) for name in body.models or ()]
+            choices = body.choices()
+            if others:
+                choices["unit"] = "word" if choices["unit"] == "token" else choices["unit"]
+            return compare(self.take(body.model, meter), body.text, body.text_b, methods=body.methods or None,
+                           baselines=body.baselines or None, models=others or None, **choices)  # fmt: skip
+
+        return work
+
+    def whatif(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.whatif import whatif
+
+            edits = None if body.edits is None else [(e.unit, e.kind, e.replacement) for e in body.edits]
+            return whatif(self.take(body.model, meter), body.text, edits, text_b=body.text_b,
+                          method=body.method or "ig", **body.choices())  # fmt: skip
+
+        return work
+
+    def path(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.pathview import pathview
+
+            return pathview(self.take(body.model, meter), body.text, body.text_b, methods=body.methods or None,
+                            points=body.points, words=body.words, **body.choices())  # fmt: skip
+
+        return work
+
+    def layers(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.explain import Explainer
+            from pathlens.serve.views import Layers
+
+            model = self.take(body.model, meter)
+            choices = {name: value for name, value in body.choices().items() if name != "layer"}
+            depth = getattr(getattr(model, "network", None), "depth", 0)
+            wanted = body.layers if body.layers is not None else list(range(depth))
+            results = [
+                Explainer(model, method=body.method or "ig", layer=layer, **choices)(body.text, body.text_b)
+                for layer in wanted or [0]
+            ]
+            return Layers(tuple(results))
+
+        return work
+
+    def rank(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.rank import rank
+
+            choices = {k: v for k, v in body.choices().items() if k not in ("target", "score")}
+            return rank(self.take(body.model, meter), body.query, body.documents, top=body.top,
+                        one_sided=body.one_sided, **choices)  # fmt: skip
+
+        return work
