@@ -98,5 +98,8 @@ def train_cnn(texts: list[str], labels: list[int], *, epochs: int, seed: int = 0
 
 def accuracy(model: Cnn, texts: list[str], labels: list[int]) -> float:
     with torch.no_grad():
-        good = [(float(model.net(model.net.embedding(model.ids(t))[None])) > 0) == bool(y) for t, y in zip(texts, labels, strict=True)]
+        good = [
+            (float(model.net(model.net.embedding(model.ids(t))[None])) > 0) == bool(y)
+            for t, y in zip(texts, labels, strict=True)
+        ]
     return sum(good) / len(good)

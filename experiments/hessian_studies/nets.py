@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -21,7 +22,7 @@ class Many(nn.Module):
         draw = torch.Generator().manual_seed(seed)
         self.act = act
         self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
-        for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+        for a, b in itertools.pairwise(sizes):
             start = torch.randn(a, b, generator=draw) * (2 / a) ** 0.5
             self.weight.append(nn.Parameter(start.expand(copies, a, b).clone()))
             self.bias.append(nn.Parameter(torch.zeros(copies, 1, b)))

@@ -39,7 +39,9 @@ def run(out: Path, *, quick: bool = False) -> None:
         relu = trained(nn.ReLU, seed)
         rows += [one("ReLU", relu, seed, beta) for beta in (1, 10, 50)]
     folder.table("xor.csv", rows)
-    lines = ["Γ₁₂ at (1,1), mean over seeds that learnt XOR (every output within 0.1), and the share of them with Γ₁₂ < 0:"]
+    lines = [
+        "Γ₁₂ at (1,1), mean over seeds that learnt XOR (every output within 0.1), and the share of them with Γ₁₂ < 0:"
+    ]
     means = {}
     for kind in dict.fromkeys(row["net"] for row in rows):
         own = [row for row in rows if row["net"] == kind and row["solved"]]
