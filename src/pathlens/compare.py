@@ -125,7 +125,8 @@ def compare(
         methods = ("ig", "sig")
     if len(several) > 1:
         choices.setdefault("unit", "word")
-    ways = list(product(several, methods or (None,), baselines or (choices.pop("baseline", None),)))
+    usual = choices.pop("baseline", None)
+    ways = list(product(several, methods or (None,), baselines or (usual,)))
     if len(ways) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models")
     results = []

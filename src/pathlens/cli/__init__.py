@@ -27,7 +27,7 @@ def main() -> None:
     for name in COMMANDS:
         import_module(f"pathlens.cli.{name}")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(prog_name="pathlens", standalone_mode=False) or 0)
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader (head, less) has gone: nobody is left to tell

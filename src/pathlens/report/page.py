@@ -44,7 +44,7 @@ def _controls(rows: list[dict[str, Any]]) -> Markup:
         values = sorted({row[key] for row in rows})
         if len(values) > 1:
             options = [
-                element("option", {"value": ""}, f"every {key}"),
+                Markup(f'<option value="">every {key}</option>'),
                 *[element("option", None, v) for v in values],
             ]
             picks.append(element("select", {"data-key": key, "aria-label": key}, *options))

@@ -1,0 +1,5 @@
+"""`python -m pathlens.cli`."""
+
+from pathlens.cli import main
+
+main()

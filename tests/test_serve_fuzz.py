@@ -1,0 +1,33 @@
+"""The API fuzzed from its own schema: whatever is sent, the answer is one the schema names, never a crash."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import checks
+
+import pathlens as pl
+from pathlens.serve.app import make_app
+from pathlens.serve.limits import Limits
+
+app = make_app({"toy": pl.ToyModel()}, limits=Limits(waiting=4, units=64))
+schema = schemathesis.openapi.from_asgi("/api/openapi.json", app)
+
+
+@schema.parametrize()
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_request_breaks_the_server(case):
+    case.call_and_validate(
+        checks=[checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "日本語 の 文", "\u202eabc", "\x00 x", "🙂" * 30, "a\nb\r\n c", "]]>&<!--"]
+)
+def test_odd_texts_are_answered(text):
+    from starlette.testclient import TestClient
+
+    answer = TestClient(app).post("/api/explain", json={"model": "toy", "text": text})
+    assert answer.status_code in (200, 422), answer.text
