@@ -24,6 +24,9 @@ INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 def main() -> None:
     """Bad input ends with exit code 2 and one clear line, never a traceback."""
+    if not sys.stderr.isatty():  # nobody is looking: no bars of any library, no chatter while a model loads
+        os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     for name in COMMANDS:
         import_module(f"pathlens.cli.{name}")
     try:
@@ -47,8 +50,8 @@ def _in_words(error: Exception) -> tuple[str, int]:
         return str(error), BAD_INPUT
     if hasattr(error, "format_message"):  # wrong usage, as typer sees it
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
-            typer.echo(context.get_help())
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())  # the help, unless rich has printed it already
             return "", BAD_INPUT
         where = context.command_path if context is not None else "pathlens"
         return f"{error.format_message().rstrip('.')}; see `{where} --help`", BAD_INPUT

@@ -123,6 +123,8 @@ def orders(patient: Patient) -> Found:
         worst = pair.certificate.gap
         said.append(f"IJ with its reference sums to the similarity {pair.similarity:.4f}")
         limit = patient.tolerance * max(abs(pair.similarity), 0.1)
+    elif not _gives_vectors(patient):
+        return left_out("this kind of model gives one number, no vector")
     else:
         vector = patient.explain(method="vaig")
         worst, limit = (
@@ -131,6 +133,13 @@ def orders(patient: Patient) -> Found:
         )
         said.append("VAIG's vectors sum to the change of the whole output")
     return judged(worst, max(limit, 1e-5), "; ".join(said), ADVICE_SUM)
+
+
+def _gives_vectors(patient: Patient) -> bool:
+    """Does the model kind answer a request for its whole output?"""
+    with patient.model.quiet(), torch.no_grad():
+        case = case_of(patient, vector=True)
+        return case.score(case.ends.end[None], [case]).ndim == 3
 
 
 def packing(patient: Patient) -> Found:

@@ -1,0 +1,81 @@
+"""Make the gallery: `python docs/gallery.py` writes docs/gallery/*.png, one picture per view."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import pathlens as pl
+from pathlens.compare import compare
+from pathlens.draw import figure
+from pathlens.explain import Explainer
+from pathlens.pathview import pathview
+from pathlens.whatif import whatif
+
+TEXT = "Not really funny, but moving."
+PAIR = "A man plays a guitar.", "Someone makes music."
+TREE = "(S (X (X Not really funny) ,) (X but moving) .)"
+LARGEST = 200_000  # bytes of a picture
+
+
+def explained(
+    method: str, model: str = "sentiment", texts: tuple[str, ...] = (TEXT,), **choices
+) -> Callable[[Path], object]:
+    return lambda path: pl.explain(model, *texts, method=method, **choices).to_png(path)
+
+
+def layers(path: Path) -> None:
+    results = [Explainer("sentiment", method="ig", layer=layer)(TEXT) for layer in range(6)]
+    figure.write(figure.layers(results), path)
+
+
+def nodes(path: Path) -> None:
+    counts = [4, 8, 16, 32, 64]
+    exact = pl.explain("sentiment", TEXT, n_steps=200, rule="gauss").scores
+    errors = {
+        rule: [abs(pl.explain("sentiment", TEXT, n_steps=n, rule=rule).scores - exact).max() for n in counts]
+        for rule in ("gauss", "midpoint", "left")
+    }
+    figure.write(
+        figure.error_against_nodes(counts, errors, title="IG on one sentence: error against nodes"), path
+    )
+
+
+VIEWS: dict[str, Callable[[Path], object]] = {
+    "ig": explained("ig"),
+    "sig": explained("sig"),
+    "dig": explained("dig"),
+    "udig": explained("udig"),
+    "idg": explained("idg"),
+    "ih": explained("ih", texts=("Not really funny.",)),
+    "vaig": explained("vaig", model="minilm", texts=(PAIR[0],)),
+    "ij": explained("ij", model="minilm", texts=PAIR),
+    "compare": lambda path: compare("sentiment", TEXT, methods=["ig", "sig", "udig"]).to_png(path),
+    "whatif": lambda path: whatif("sentiment", TEXT).to_png(path),
+    "path": lambda path: pathview("sentiment", TEXT).to_png(path),
+    "layers": layers,
+    "nodes": nodes,
+    "japanese": lambda path: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。").to_png(path),
+}
+
+
+def main(names: list[str]) -> None:
+    """All views, or those named."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    folder = Path(__file__).parent / "gallery"
+    folder.mkdir(exist_ok=True)
+    for name in names or VIEWS:
+        file = folder / f"{name}.png"
+        VIEWS[name](file)
+        size = file.stat().st_size
+        assert size < LARGEST, f"{file.name} has {size} bytes"
+        sys.stdout.write(f"{file.name} {size // 1000} kB\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
