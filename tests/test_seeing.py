@@ -1,0 +1,160 @@
+"""Compare, what-if and the path viewer against numbers known beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pathlens as pl
+from pathlens.agreement import kendall, ranks, spearman
+from pathlens.compare import compare, side_by_side
+from pathlens.doctor import examine
+from pathlens.errors import InputError, StoreError
+from pathlens.pathview import pathview
+from pathlens.report import Report
+from pathlens.text.load import load
+from pathlens.whatif import whatif
+from tests.models import classifier
+
+TEXT = "the movie was not really funny"
+HOSTILE = "<img src=x onerror=alert(1)> 日本語 [bold]x[/bold]"
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load(classifier("bert"))
+
+
+def test_agreement_of_known_lists():
+    one, two = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
+    assert spearman(one, two) == pytest.approx(0.8) and kendall(one, two) == pytest.approx(2 / 3)
+    assert spearman(one, -one) == -1 and kendall(one, -one) == -1
+    assert np.isnan(spearman(one, np.ones(4))) and np.isnan(kendall(one, np.ones(4)))
+    assert ranks(np.array([5.0, 1, 5])).tolist() == [1.5, 0, 1.5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=12))
+def test_kendall_equals_the_count_of_pairs(pairs):
+    one, two = np.array(pairs, dtype=float).T
+    same = other = left = right = 0
+    for i in range(len(one)):
+        for j in range(i):
+            a, b = np.sign(one[i] - one[j]), np.sign(two[i] - two[j])
+            same, other = same + (a * b > 0), other + (a * b < 0)
+            left, right = left + (a != 0), right + (b != 0)
+    if left and right:
+        assert kendall(one, two) == pytest.approx((same - other) / np.sqrt(left * right))
+    else:
+        assert np.isnan(kendall(one, two))
+
+
+def test_compare_columns_are_the_methods_own_scores(tiny, tmp_path):
+    found = compare(tiny, TEXT, methods=["ig", "sig"], baselines=["mask", "pad"])
+    assert found.labels == ("ig · mask", "ig · pad", "sig · mask", "sig · pad")
+    alone = pl.explain(tiny, TEXT, method="ig", baseline="pad")
+    assert np.allclose(found.values[:, 1], alone.scores)
+    for unit, up, down, high, low in found.disagreements():
+        assert high > 0 > low and up != down and unit in found.units
+    found.save(tmp_path / "c.json")
+    found.to_html(tmp_path / "c.html")
+    for name in ("c.json", "c.html"):
+        again = pl.load(tmp_path / name)
+        assert [r.method for r in again] == ["ig", "ig", "sig", "sig"]
+        assert np.array_equal(again[1].scores, found.results[1].scores)
+
+
+def test_two_models_are_compared_by_word(tiny):
+    found = compare(tiny, TEXT, models=[load(classifier("distilbert"))])
+    assert len(found.labels) == 2 and found.results[0].meta["unit"] == "word"
+
+
+def test_what_cannot_be_compared_is_said():
+    toy = pl.ToyModel()
+    with pytest.raises(InputError, match="at least two"):
+        compare(toy, "a b", methods=["ig"])
+    with pytest.raises(InputError, match="same text"):
+        side_by_side([pl.explain(toy, "a b"), pl.explain(toy, "a b c")])
+
+
+def test_masking_is_predicted_exactly_by_sig(tiny):
+    found = whatif(tiny, TEXT, method="sig")
+    assert len(found.edits) == 6
+    for edit in found.edits:
+        assert edit.predicted == pytest.approx(edit.actual, abs=1e-5)
+    assert found.agreement == pytest.approx(1.0)
+
+
+def test_the_target_stays_fixed_through_edits(tiny):
+    found = whatif(
+        tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")]
+    )
+    before = pl.explain(tiny, TEXT).certificate.f_input
+    assert found.f_before == pytest.approx(before, abs=1e-5)
+    after = pl.explain(
+        tiny, "the movie was very really funny", target=_predicted(tiny, TEXT)
+    ).certificate.f_input
+    assert found.edits[1].actual == pytest.approx(after - before, abs=1e-5)
+    assert found.edits[0].text == "the movie was really funny" and found.edits[2].note
+
+
+def _predicted(model, text):
+    from pathlens.text.adapter import Request
+
+    return model.case(text, request=Request()).target
+
+
+def test_edits_that_make_no_sense_are_refused(tiny):
+    for edits, word in (([("nobody", "mask")], "nobody"), ([(1, "eat")], "eat"), ([(0, "mask")], "not part"),
+                        ([(99, "mask")], "99"), ([(1, "replace", " ")], "words")):  # fmt: skip
+        with pytest.raises(InputError, match=word):
+            whatif(tiny, TEXT, edits)
+
+
+def test_the_path_starts_at_the_baseline_and_shares_end_at_the_scores(tiny):
+    found = pathview(tiny, TEXT, methods=["ig", "udig"], points=65, neighbours=10, steps=4)
+    line, words = found.tracks
+    proof = pl.explain(tiny, TEXT).certificate
+    for track in (line, words):
+        assert track.output[0] == pytest.approx(proof.f_baseline, abs=1e-5)
+        assert track.output[-1] == pytest.approx(proof.f_input, abs=1e-5)
+        assert track.share[-1].sum() == pytest.approx(proof.f_input - proof.f_baseline, abs=2e-3)
+    assert (
+        line.nearest[-1][1][0][0] == "the" and line.nearest[0][1][0][0] == "[MASK]" and line.far[-1, 1] < 1e-3
+    )
+    assert words.anchors[-1][1] == "the" and not line.anchors
+    assert np.allclose(line.share[-1], pl.explain(tiny, TEXT).scores, atol=2e-3)
+
+
+def test_every_view_takes_hostile_text(tmp_path, capsys):
+    toy = pl.ToyModel()
+    views = [compare(toy, HOSTILE, methods=["ig", "sig"]), whatif(toy, HOSTILE), pathview(toy, HOSTILE),
+             Report.of([pl.explain(toy, HOSTILE)], title=HOSTILE)]  # fmt: skip
+    for view in views:
+        page = view.to_html()
+        assert "<img" not in page.replace("<img class", "") and "日本語" in page
+        view.show()
+        assert view.to_png(tmp_path / "a.png").stat().st_size > 1000
+        with pytest.raises(StoreError):
+            view.save(tmp_path / "missing" / "a.json")
+    said = "".join(capsys.readouterr().out.split())
+    assert "onerror=alert(1)>日本語[bold]x[/bold]" in said, "markup in a text stays those characters"
+
+
+def test_the_doctor_finds_a_model_that_looks_at_padding():
+    """A score that counts rows breaks packing, and the doctor says so without stopping."""
+    from dataclasses import replace
+
+    class Counts(pl.ToyModel):
+        def case(self, text, text_b=None, *, request):
+            case = super().case(text, text_b, request=request)
+            inner = case.score
+            score = lambda points, cases: inner(points, cases) * points.shape[1]  # noqa: E731
+            return replace(case, score=score, pack="counts")
+
+    found = examine(Counts(), "a b c d e f g h i j k l m n")
+    states = {check.law: check.state for check in found.checks}
+    assert states["6 batch = single"] == "fails" and states["1 rules"] == "holds" and not found.healthy
+    assert next(check.advice for check in found.checks if check.law == "6 batch = single")
