@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check clean
 
 # A stamp remembers what was installed: a second run installs nothing.
 .venv/demo.stamp: pyproject.toml constraints.txt

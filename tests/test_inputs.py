@@ -277,3 +277,152 @@ def test_memory_budget_bounds_the_batch():
     sizes.clear()
     tight = pl.explain(net, x, memory_budget=8_000)
     assert max(sizes) < largest and tight.scores == pytest.approx(free.scores, abs=1e-6)
+
+
+# What a reviewer found
+
+
+def test_threads_share_a_model_without_hurting_it():
+    from concurrent.futures import ThreadPoolExecutor
+
+    model, tokenizer = copy.deepcopy(bert()[0]), models.tokenizer()
+    model.train()
+    before = snapshot(model)
+    expected = pl.explain((model, tokenizer), TEXTS[0], layer=2).scores
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: pl.explain((model, tokenizer), TEXTS[0], layer=2).scores, range(12)))
+    assert all((scores == expected).all() for scores in found)
+    assert snapshot(model) == before
+
+
+class Root(nn.Module):
+    """NaN where x0 < x1, infinite slope where they are equal."""
+
+    def forward(self, x):
+        return torch.sqrt(x[:, 0] - x[:, 1])
+
+
+@pytest.mark.parametrize("choice", [{"method": "sig"}, {}, {"rule": "split"}, {"method": "vaig"}], ids=str)
+def test_nan_on_the_way_is_an_error_that_says_where(choice):
+    with pytest.raises(NumberError, match=r"NaN or infinite.*baseline"):
+        pl.explain(Root(), torch.tensor([1.0, 1.0]), **choice)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_callers_grad_mode_does_not_matter(mode):
+    for choice in ({}, {"method": "vaig"}, {"layer": 1}):
+        outside = pl.explain(bert(), TEXTS[1], **choice)
+        with mode():
+            inside = pl.explain(bert(), TEXTS[1], **choice)
+        assert inside.to_dict().get("scores") == outside.to_dict().get("scores")
+
+
+def test_sig_has_no_split_and_says_what_it_computed():
+    with pytest.raises(pl.InputError, match="split"):
+        pl.explain(bert(), TEXTS[0], method="sig", context="prefix", rule="split")
+    assert pl.explain(bert(), TEXTS[0], method="sig", n_steps=7).meta["rule"] == "differences"
+
+
+def test_tabular_rows_come_one_by_one():
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    rows = torch.randn(3, 4)
+    with pytest.raises(pl.InputError, match="list"):
+        pl.explain(net, rows)
+    assert len(pl.explain(net, list(rows))) == 3
+    with pytest.raises(pl.InputError, match="row of shape"):
+        pl.explain(net, torch.randn(5))
+    with pytest.raises(pl.InputError, match="odds"):
+        pl.explain(net, rows[0], score="odds")
+
+
+@pytest.mark.parametrize("text", ["[CLS]", "[SEP] [SEP]", "[PAD]"])
+def test_typed_special_tokens_are_no_text(text):
+    with pytest.raises(pl.InputError, match="besides special"):
+        pl.explain(bert(), text)
+
+
+def test_the_ceiling_is_held():
+    net = nn.Sequential(nn.Linear(4, 30), nn.ReLU(), nn.Linear(30, 1))
+    for rule in ("midpoint", "gauss", "split", "adaptive", "left"):
+        with pytest.warns(pl.ConvergenceWarning):
+            result = pl.explain(net, torch.full((4,), 3.0), rule=rule, max_nodes=60, tolerance=1e-9)
+        assert result.certificate.nodes <= 60, rule
+
+
+def test_subclasses_and_generators():
+    import transformers as hf
+
+    class Mine(hf.BertForSequenceClassification):
+        pass
+
+    model = Mine(models.config("bert", num_labels=2)).eval()
+    assert pl.explain((model, models.tokenizer()), TEXTS[1]).certificate.converged
+    generator = hf.GPT2LMHeadModel(models.config("gpt2"))
+    with pytest.raises(pl.ModelError, match="generat"):
+        pl.explain((generator, models.tokenizer(True)), TEXTS[0])
+
+
+def test_a_generators_folder_is_not_taken_for_an_encoder(tmp_path):
+    import transformers as hf
+
+    hf.GPT2LMHeadModel(models.config("gpt2")).save_pretrained(tmp_path)
+    models.tokenizer(True).save_pretrained(tmp_path)
+    with pytest.raises(pl.ModelError, match="generat"):
+        pl.explain(str(tmp_path), TEXTS[0])
+
+
+def test_pooling_is_a_choice_of_explain():
+    model, tokenizer = models.encoder("bert")
+    cls = pl.explain((model, tokenizer), TEXTS[0], method="vaig", pooling="cls")
+    with torch.no_grad():
+        states = model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0]
+    assert cls.f_input[0] == pytest.approx(states[0].numpy(), abs=1e-5)
+    with pytest.raises(pl.InputError, match="pooling"):
+        pl.explain("minilm", "text", method="vaig", pooling="cls")
+
+
+def test_a_block_with_one_vector_per_text():
+    result = pl.explain(bert(), TEXTS[0], method="vaig", block="bert.pooler", layer=0)
+    assert result.vectors.shape == (1, 12, 32) and len(result.to_dataframe()) == 12
+    assert result.certificate.converged
+
+
+def test_whole_outputs_are_never_padded():
+    """A vector or a caller's function over all tokens sees the text's own tokens, whatever shares its batch."""
+    questions, passages = ["what was it ?", "what is it ?"], ["the movie was good", "it was bad"]
+    together = pl.explain(models.answerer(), questions, passages, method="vaig")
+    alone = pl.explain(models.answerer(), questions[1], passages[1], method="vaig")
+    assert together[1].vectors == pytest.approx(alone.vectors, abs=1e-6)
+    mean = lambda output: output[:, :, 1].mean(1)  # noqa: E731
+    texts = ["the movie was not really funny , but moving", "the movie was not really funny , but"]
+    both = pl.explain(models.tagger(), texts, target=mean)
+    assert both[1].certificate.f_input == pytest.approx(
+        pl.explain(models.tagger(), texts[1], target=mean).certificate.f_input
+    )
+
+
+def test_certificates_agree_with_their_own_bound():
+    results = [
+        *pl.explain(models.encoder(), TEXTS, method="vaig"),
+        *pl.explain(bert(), TEXTS, baseline=["mask", "pad", "zero"]),
+        *pl.explain(models.encoder(), TEXTS, TEXTS[::-1]),
+    ]
+    for result in results:
+        cert = result.certificate
+        assert cert.bound > 0 and cert.converged == (max(cert.gap, *cert.error_estimate) <= cert.bound)
+
+
+def test_one_broken_text_does_not_spoil_its_batch():
+    class Picky(nn.Module):
+        def forward(self, x):
+            if (x[:, 0] > 5).any():
+                raise ValueError("too large for me")
+            return x.sum(1)
+
+    rows = [torch.tensor([1.0, 2.0]), torch.tensor([9.0, 1.0]), torch.tensor([3.0, 1.0])]
+    first, bad, last = pl.Explainer(Picky()).run([(row, None) for row in rows])
+    assert (
+        isinstance(bad, ValueError)
+        and first.scores.sum() == pytest.approx(3)
+        and last.scores.sum() == pytest.approx(4)
+    )

@@ -68,9 +68,9 @@ def test_sig_completes_for_each_token_alone(choice):
 def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
     for choice in EVERY:
         result = pl.explain(models.classifier("bert"), "[MASK] [MASK]", **choice)
-        assert (
-            not result.scores.any() and result.certificate.converged and result.certificate.relative_gap == 0
-        )
+        assert result.scores.shape == (4,) and not result.scores.any()
+        assert result.certificate.converged and result.certificate.relative_gap == 0
+        assert result.certificate.f_input == result.certificate.f_baseline != 0
     assert not pl.explain(models.encoder(), "[MASK]", method="vaig").vectors.any()
 
 
@@ -165,7 +165,7 @@ def test_minilm_alone_in_a_batch_and_padded(minilm):
 @pytest.mark.parametrize("n", [5, 12])
 def test_ig_is_the_papers_sum(n):
     model = load(models.classifier("roberta"))
-    result = pl.explain(model, TEXTS[0], target=1, n_steps=n)
+    result = pl.explain(model, TEXTS[0], target=1, n_steps=n, rule="gauss")
     case, score = ends_and_score(model, TEXTS[0], target=1)
     nodes = gauss(n)
     twin = twins.integrated_gradients(score, case.ends.start, case.ends.end, nodes.t, nodes.weight)

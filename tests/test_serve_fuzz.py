@@ -15,12 +15,21 @@ app = make_app({"toy": pl.ToyModel()}, limits=Limits(waiting=4, units=64))
 schema = schemathesis.openapi.from_asgi("/api/openapi.json", app)
 
 
+CHECKS = [checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
 @schema.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, **QUIET)
 def test_no_request_breaks_the_server(case):
-    case.call_and_validate(
-        checks=[checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
-    )
+    case.call_and_validate(checks=CHECKS)
+
+
+@pytest.mark.slow
+@schema.parametrize()
+@settings(max_examples=80, **QUIET)
+def test_many_requests_do_not_break_the_server(case):
+    case.call_and_validate(checks=CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pathlens.errors import ConvergenceWarning, InputError, PathlensError
@@ -36,6 +37,9 @@ EVERYONES_OPTIONS = (
     "features",
     "softplus",
 )  # of model kinds, not of methods
+
+
+LOADING = ("pooling", "dtype", "device_map")  # passed on when the model is loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +76,16 @@ class Explainer:
         max_nodes: int = 512,
         **options: Any,
     ) -> None:
-        self.model: TextModel = load(model)
+        self.model: TextModel = load(model, **{n: options.pop(n) for n in LOADING if n in options})
         self.method = None if method is None else find_method(method)
         if not (isinstance(tolerance, int | float) and tolerance > 0):
             raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
-        for name, value in (
-            ("n_steps", n_steps),
-            ("internal_batch_size", internal_batch_size),
-            ("max_nodes", max_nodes),
-        ):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        _whole_numbers(
+            n_steps=n_steps,
+            internal_batch_size=internal_batch_size,
+            max_nodes=max_nodes,
+            memory_budget=memory_budget,
+        )
         if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
         if "tree" in options:
@@ -107,6 +110,7 @@ class Explainer:
         self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64
     ) -> Any:
         """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
+        _whole_numbers(batch_size=batch_size)
         many = isinstance(text, list)
         texts = text if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
@@ -158,7 +162,10 @@ class Explainer:
         self, wanted: Sequence[tuple[Any, Any, Any]], tick: Callable[[Any], None]
     ) -> list[Result | Exception]:
         started = time.perf_counter()
-        with self.model.quiet():
+        with (
+            torch.inference_mode(False),
+            self.model.quiet(),
+        ):  # a caller's inference mode would forbid every gradient
             asked = [self._asked(*each) for each in wanted]
             jobs = [job for one in asked if isinstance(one, tuple) for job in one[1].jobs]
             last = {id(one[1].jobs[-1]) for one in asked if isinstance(one, tuple)}
@@ -185,7 +192,9 @@ class Explainer:
                 for case, own, limit in zip(cases, groups, limits, strict=True)
             ]
             return method, _Asked(jobs, groups, read)
-        except PathlensError as error:
+        except (
+            Exception
+        ) as error:  # one bad text must not end the others; the caller decides what to do with it
             return error
 
     def _method(self, text_b: Any) -> Method:
@@ -272,14 +281,12 @@ class Explainer:
             return error
 
     def _meta(self, method: Method, seconds: float) -> dict[str, Any]:
-        import torch
         import transformers
 
         from pathlens import __version__
 
-        rule = self.settings.rule or (
-            "differences" if method.telescopes and not self.options.get("coordinates") else method.rule
-        )
+        exact = method.telescopes and not self.options.get("coordinates")
+        rule = "differences" if exact else self.settings.rule or method.rule
         known = {
             name: value
             for name, value in self.options.items()
@@ -289,10 +296,11 @@ class Explainer:
         return {
             "model": self.model.name,
             "kind": self.model.kind,
+            **({"dtype": self.model.dtype_name} if self.model.dtype_name else {}),
             "layer": self.layer or 0,
             "unit": self.unit if isinstance(self.unit, str) else "spans",
             "rule": rule
-            if self.settings.n_steps is None
+            if self.settings.n_steps is None or exact
             else f"{'gauss' if rule == 'adaptive' else rule}, {self.settings.n_steps}",
             **known,
             **context,
@@ -329,9 +337,17 @@ def explain(
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).
-    truncation, internal_batch_size, memory_budget, max_nodes, and the method's own options by name.
+    truncation, internal_batch_size, memory_budget (bytes), max_nodes, and the method's own options by name;
+        pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id.
     """
     return Explainer(model, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
+
+
+def _whole_numbers(**values: Any) -> None:
+    for name, value in values.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            unit = " (bytes)" if name == "memory_budget" else ""
+            raise InputError(f"{name} must be a whole number{unit} of at least 1, got {value!r}")
 
 
 def _names(hold: Any) -> tuple[str, ...]:
@@ -361,10 +377,17 @@ def _warn(results: Sequence[Result]) -> None:
         ways = "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     warnings.warn(
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
-        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {ways}.",
+        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {ways}.{_precision(worst)}",
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def _precision(result: Result) -> str:
+    dtype = result.meta.get("dtype", "")
+    if dtype not in ("float16", "bfloat16"):
+        return ""
+    return f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
 
 
 class _progress:

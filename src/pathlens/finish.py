@@ -16,7 +16,7 @@ from pathlens.finish_pair import Measure, pair_of, side_of
 from pathlens.finish_phrases import phrases
 from pathlens.methods import Method, Settings
 from pathlens.text.adapter import Case
-from pathlens.types import Certificate
+from pathlens.types import Certificate, bound
 from pathlens.units.groups import Units
 from pathlens.units.trees import Tree
 from pathlens.work import Finding
@@ -84,6 +84,7 @@ def certificate(part: Part, settings: Settings, scores: Tensor) -> Certificate:
         error_estimate=estimates(part),
         kind="per token" if per_unit else "vector" if vector else "total",
         rows=tuple(finding.gaps.tolist()) if per_unit else (),
+        bound=finding.bound,
     )
 
 
@@ -142,6 +143,8 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
         else max(c.gap for c in certs)
     )
     change = abs(f_input - f_baseline)
+    limit = bound(f_input, f_baseline, certs[0].tolerance)
+    error = np.mean([c.error_estimate for c in certs], axis=0)
     joined = Certificate(
         f_input=f_input,
         f_baseline=f_baseline,
@@ -149,11 +152,12 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
         gap=gap,
         relative_gap=gap / change if change > 0 else 0.0,
         tolerance=certs[0].tolerance,
-        converged=all(c.converged for c in certs),
+        converged=max(gap, float(error.max(initial=0.0))) <= limit,
         nodes=sum(c.nodes for c in certs),
         passes=sum(c.passes for c in certs),
-        error_estimate=tuple(np.mean([c.error_estimate for c in certs], axis=0).tolist()),
+        error_estimate=tuple(error.tolist()),
         kind=certs[0].kind,
+        bound=limit,
     )
     first = results[0]
     coordinates = None if first.coordinates is None else np.mean([r.coordinates for r in results], axis=0)

@@ -152,9 +152,7 @@ def _certificate(
     gap = abs(total - change) if rows is None else float(gaps.max(initial=0.0))
     errors = np.stack([_row_errors(part, rows) for part in parts]).mean(0)
     limit = bound(f_input, f_baseline, order.settings.tolerance)
-    settled = (
-        all(f.settled for f in findings) if len(parts) > 1 else max(gap, errors.max(initial=0.0)) <= limit
-    )
+    settled = max(gap, errors.max(initial=0.0)) <= limit
     return Certificate(
         f_input=f_input,
         f_baseline=f_baseline,
@@ -168,6 +166,7 @@ def _certificate(
         error_estimate=tuple(errors.tolist()),
         kind="total" if rows is None else "per token",
         rows=tuple(gaps.tolist()),
+        bound=limit,
     )
 
 

@@ -176,6 +176,7 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
         passes=a.passes + b.passes,
         error_estimate=tuple(error.tolist()),
         kind="matrix",
+        bound=limit,
     )
 
 
@@ -201,6 +202,7 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
         nodes=side.nodes,
         passes=side.passes,
         error_estimate=tuple(error.tolist()),
+        bound=max(measure.limit(value), 1e-5 * max(1.0, abs(value))),
     )
     kept = {
         "texts": [side.text],

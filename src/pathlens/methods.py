@@ -127,6 +127,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 "tokens",
                 _SIG,
                 options=("context", "coordinates"),
+                rules=tuple(rule for rule in RULES if rule != "split"),  # that is a path of its own
                 telescopes=True,
             ),
             Method(

@@ -187,6 +187,7 @@ def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, 
         passes=a.passes + b.passes,
         error_estimate=(*a.error_estimate, *b.error_estimate),
         kind="matrix",
+        bound=2 * a.tolerance * size,
     )
 
 

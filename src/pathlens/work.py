@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError
 from pathlens.finish_interactions import chosen_rows, moving_rows
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
@@ -23,6 +23,8 @@ from pathlens.text.adapter import Case
 from pathlens.types import Ends, Points, Route, bound
 from pathlens.units.groups import Units
 from pathlens.way import nodes_per_leg
+
+LARGE = 1_000_000  # numbers in a result (units × output); past that, fewer sums are kept at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +48,13 @@ def work(
     """Everything one text asks of the model, as a driver for the loop; `limit` replaces the bound of its own change."""
     ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
     f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
-    if not (torch.isfinite(f_start).all() and torch.isfinite(f_end).all()):
-        where = "baseline" if torch.isfinite(f_end).all() else "text"
-        raise NumberError(
-            f"the output at the {where} is NaN or infinite; in half precision load the model with dtype=torch.float32, "
-            "otherwise choose another baseline"
-        )
     members, moving = moving_of(case, units)
     all_members = torch.as_tensor(units.members, device=case.ends.end.device)
     words = method.through_words(settings.options)
     if words is not None:
         _check_words(words, case, settings)
     if len(moving) == 0:
-        rest = _nothing(f_start, f_end, units, settings)
+        rest = _nothing(f_start, f_end, units, settings, case.ends.end.shape)
         return (
             replace(rest, path=method.path(case.ends, all_members, settings.options).detail)
             if words
@@ -75,7 +71,9 @@ def work(
         integral = yield from interactions(route, goal, rows, settings.n_steps)
         gap = float(integral.extra["gap"])
     else:
-        integral, moving = yield from _choose(route, all_members, case.ends, moving, method, settings, goal)
+        integral, moving = yield from _choose(
+            route, all_members, case.ends, moving, method, settings, goal, change.numel()
+        )
         gap = goal.gap(integral.value)
     settled = gap <= limit and float(integral.error.max() if len(integral.error) else 0) <= limit
     return Finding(f_start, f_end, integral, moving, limit, settled, gap, path=route.detail)
@@ -106,7 +104,14 @@ def _total(value: Tensor, change: Tensor) -> Tensor:
 
 
 def _choose(
-    route: Route, units: Tensor, ends: Ends, moving: Tensor, method: Method, settings: Settings, goal: Goal
+    route: Route,
+    units: Tensor,
+    ends: Ends,
+    moving: Tensor,
+    method: Method,
+    settings: Settings,
+    goal: Goal,
+    output: int,
 ) -> Generator[Ask, Tensor, tuple[Integral, Tensor]]:
     """The driver for the rule asked for; an integral over all units or over the moving ones, and which."""
     name = settings.rule or method.rule
@@ -123,14 +128,19 @@ def _choose(
         return (yield from differences(route, len(units))), every
     integrand = method.integrand(settings.options)
     moving = torch.arange(units.shape[1]) if by_coordinate else moving
-    return (yield from _integrate(route, integrand, name, settings, goal)), moving
+    large = output * len(moving) > LARGE
+    return (yield from _integrate(route, integrand, name, settings, goal, large=large)), moving
 
 
-def _integrate(route: Route, integrand: Integrand, name: str, settings: Settings, goal: Goal) -> Drive:
+def _integrate(
+    route: Route, integrand: Integrand, name: str, settings: Settings, goal: Goal, *, large: bool = False
+) -> Drive:
     if settings.n_steps is not None:
         rule = "gauss" if name == "adaptive" else name
         return (yield from fixed(route, integrand, goal, name=rule, n=settings.n_steps))
     if name == "adaptive":
+        if large:  # the nested family keeps many sums of the size of the result; doubling keeps two
+            return (yield from doubling(route, integrand, goal, name="gauss"))
         return (yield from adaptive(route, integrand, goal))
     if name == "left" and (count := nodes_per_leg(route)) is not None:  # the sum of the DIG and UDIG papers
         return (yield from fixed(route, integrand, goal, name=name, n=count, per_leg=True))
@@ -172,10 +182,13 @@ def _per_unit(
     )
 
 
-def _nothing(f_start: Tensor, f_end: Tensor, units: Units, settings: Settings) -> Finding:
+def _nothing(
+    f_start: Tensor, f_end: Tensor, units: Units, settings: Settings, shape: tuple[int, ...]
+) -> Finding:
     """A text equal to its baseline: nothing moved, nothing changed."""
-    count = units.members.shape[1] if settings.options.get("coordinates") else len(units)
-    value = torch.zeros((count, *f_end.shape), dtype=torch.float64)
+    by_coordinate = bool(settings.options.get("coordinates")) and f_end.ndim == 0
+    count = shape[0] if by_coordinate else len(units)
+    value = torch.zeros(shape if by_coordinate else (count, *f_end.shape), dtype=torch.float64)
     integral = Integral(value, torch.zeros(count, dtype=torch.float64), 0)
     limit = bound_of(f_start, f_end, settings.tolerance)
     gap = float((f_end - f_start).norm())

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
-from pathlens.integrate.drive import Ask, Drive, Goal, Integral, covering, size
+from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, covering, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
@@ -33,7 +33,6 @@ HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheap
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
 STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
 SMOOTH_HALF = 0.3  # a half with less than this share of the whole's error has no kink: there, go up
-LEAST_RATE = 0.1  # never trust a step up to have won more than one digit beyond what was seen
 
 
 @dataclass(eq=False)
@@ -116,13 +115,13 @@ def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
         spent += yield from _evaluate(route, integrand, work)
+        yield from _know_changes(route, [each for each in intervals if each.change is None], outputs)
         value = torch.stack([each.value for each in intervals]).sum(0)
         gap = goal.gap(value)
         error = torch.stack([each.error for each in intervals]).sum(0)
         history.append((spent, gap, float(error.max())))
         if max(gap, float(error.max())) <= goal.bound:
             break
-        yield from _know_changes(route, [each for each in intervals if each.change is None], outputs)
         intervals, work = _refine(intervals, goal.bound, ceiling - spent)
         if not work:
             break

@@ -26,6 +26,7 @@ class Ask:
     integrand: Integrand
 
 
+LEAST_RATE = 0.1  # never trust a finer rule to have won more than one digit beyond what was seen
 CHUNK = 4096  # corners of a staircase asked for at once
 Drive = Generator[Ask, Tensor, "Integral"]
 
@@ -63,12 +64,20 @@ def covering(error: Tensor, gap: float) -> Tensor:
     return error * (gap / total) if total > 0 else torch.full_like(error, gap / len(error))
 
 
-def place(route: Route, nodes: list[Nodes], extra: list[np.ndarray] | None = None) -> Points:
+def _coarser(nodes: Nodes, weight: np.ndarray, name: str) -> np.ndarray:
+    """A still coarser rule, on the nodes that the coarse one uses."""
+    used = np.flatnonzero(weight)
+    result = np.zeros(len(nodes))
+    if len(used):
+        result[used] = coarse(Nodes(nodes.t[used], weight[used]), name)
+    return result
+
+
+def place(route: Route, nodes: list[Nodes], *extra: list[np.ndarray]) -> Points:
     """One rule per leg → points on the whole route; each leg's weights as they are (a leg's step is its own)."""
     leg = np.repeat(np.arange(len(nodes)), [len(n) for n in nodes])
     rows = [np.concatenate([n.weight for n in nodes])]
-    if extra is not None:
-        rows.append(np.concatenate(extra))
+    rows += [np.concatenate(each) for each in extra]
     return Points(route, leg, np.concatenate([n.t for n in nodes]), np.stack(rows))
 
 
@@ -82,9 +91,15 @@ def fixed(
     legs = len(route.legs)
     counts = np.full(legs, n) if per_leg else allocate(n, route.length.numpy())
     nodes = [rule(name)(int(count)) for count in counts]
-    sums = yield Ask(place(route, nodes, [coarse(each, name) for each in nodes]), integrand)
+    rough = [coarse(each, name) for each in nodes]
+    rougher = [_coarser(each, weight, name) for each, weight in zip(nodes, rough, strict=True)]
+    points = place(route, nodes, rough, rougher)
+    sums = yield Ask(points, integrand)
     gap = goal.gap(sums[0])
-    error = covering(size(sums[0] - sums[1]), gap)
+    last, before = size(sums[0] - sums[1]), size(sums[1] - sums[2])
+    rate = (last / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
+    known = all(weight.any() for weight in rougher)  # with too few nodes there is no rate to speak of
+    error = covering(last * rate if known else last, gap)
     total = int(counts.sum())
     return Integral(sums[0], error, total, ((total, gap, float(error.max())),))
 
@@ -100,7 +115,7 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
         gap = goal.gap(value)
         error = covering(size(value if before is None else value - before), gap)
         history.append((int(counts.sum()), gap, float(error.max())))
-        if max(gap, float(error.max())) <= goal.bound or 2 * n > max(goal.ceiling, legs):
+        if max(gap, float(error.max())) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
             return Integral(value, error, spent, tuple(history))
         n, before = 2 * n, value
 
@@ -112,7 +127,7 @@ def differences(route: Route, units: int) -> Drive:
 
 
 def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
-    """Split-step: finer and finer staircases (or just `cells`, after half as many for the estimate).
+    """Split-step: finer and finer staircases (or just `cells`, after half as many for the estimate). Nodes: cells.
 
     The sum is exact at every fineness, so only the shares can be off: the estimate is what the last halving moved.
     """
@@ -120,12 +135,12 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
     while True:
         route = make(m)
         value = yield from _shares(route, units)
-        spent += route.corners
+        spent += m
         gap = goal.gap(value)
         error = size(value if before is None else value - before)
         history.append((spent, gap, float(error.max())))
         small = before is not None and max(float(error.max()), gap) <= goal.bound
-        finished = m == cells if cells is not None else small or 2 * m > goal.ceiling // 2
+        finished = m == cells if cells is not None else small or spent + 2 * m > goal.ceiling
         if finished:
             return Integral(value, error, spent, tuple(history))
         m, before = (cells if cells is not None else 2 * m), value

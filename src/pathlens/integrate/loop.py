@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pathlens.integrand import Batch
+from pathlens.errors import NumberError
+from pathlens.integrand import Batch, Value
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.memory import Limits, Planner, out_of_memory
 from pathlens.text.adapter import Case
@@ -32,6 +33,11 @@ class Job:
     ask: Ask | None = field(default=None, repr=False)
     sums: Tensor | None = field(default=None, repr=False)
     missing: int = 0
+    output: int = 1  # numbers in one output, once seen
+
+    def value_bytes(self) -> int:
+        """What one row's value takes: for every unit, a change of the whole output."""
+        return 4 * self.output * max(1, len(self.members))
 
     def advance(self, sums: Tensor | None) -> None:
         """Give the driver its sums; take its next question, or its result."""
@@ -46,7 +52,9 @@ class Job:
         weight = torch.from_numpy(self.ask.points.weight[:, rows.start : rows.stop])
         flat = values.double().flatten(1).cpu()
         part = (weight @ flat).reshape(len(weight), *values.shape[1:])
-        self.sums = part if self.sums is None else self.sums + part
+        self.sums = part if self.sums is None else self.sums.add_(part)
+        if isinstance(self.ask.integrand, Value):
+            self.output = values[0].numel()
         self.missing -= len(rows)
         return self.missing == 0
 
@@ -97,29 +105,76 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
     """Answer one question of every job in the group, in as few batches as the budget allows."""
     queue = [Piece(job, range(len(job.ask.points))) for job in group]
     while queue:
-        pieces, queue = planner.next_batch(queue)
+        pieces, rest = [queue[0]], queue[1:]
         try:
+            pieces, rest = planner.next_batch(queue)
             values = _evaluate(pieces, planner.room(pieces))
+            _share_out(pieces, values, tick)
+            queue = rest
         except Exception as error:
-            if not out_of_memory(error) or not planner.halve(sum(len(piece.rows) for piece in pieces)):
-                for job in {id(piece.job): piece.job for piece in pieces}.values():
-                    job.ask, job.error = None, error
-                    queue = [piece for piece in queue if piece.job is not job]
-                    if tick is not None:
-                        tick(job)
-                continue
-            queue = pieces + queue
+            owners = list({id(piece.job): piece.job for piece in pieces}.values())
+            if out_of_memory(error) and planner.halve(sum(len(piece.rows) for piece in pieces)):
+                queue = pieces + rest
+            elif len(owners) > 1:  # find the one that fails: each text alone
+                for job in owners:
+                    _answer_rest(job, [piece for piece in queue if piece.job is job], planner, tick)
+                queue = [piece for piece in rest if all(piece.job is not job for job in owners)]
+            else:
+                _fail(owners[0], error, tick)
+                queue = [piece for piece in rest if piece.job is not owners[0]]
+
+
+def _answer_rest(job: Job, pieces: list[Piece], planner: Planner, tick: Callable[[Job], None] | None) -> None:
+    """What is left of one text's question, in batches of its own."""
+    while pieces and job.ask is not None:
+        batch, rest = [pieces[0]], pieces[1:]
+        try:
+            batch, rest = planner.next_batch(pieces)
+            _share_out(batch, _evaluate(batch, planner.room(batch)), tick)
+            pieces = rest
+        except Exception as error:
+            if out_of_memory(error) and planner.halve(sum(len(piece.rows) for piece in batch)):
+                pieces = batch + rest
+            else:
+                _fail(job, error, tick)
+
+
+def _fail(job: Job, error: Exception, tick: Callable[[Job], None] | None) -> None:
+    job.ask, job.error = None, error
+    if tick is not None:
+        tick(job)
+
+
+def _share_out(pieces: list[Piece], values: Tensor, tick: Callable[[Job], None] | None) -> None:
+    """Every piece's rows into its own text's sums; a text whose answer is complete goes on."""
+    at = 0
+    for piece in pieces:
+        job, count = piece.job, len(piece.rows)
+        own = _without_padding(values[at : at + count], job.ask, len(job.members), len(job.case))
+        at += count
+        if not torch.isfinite(own).all():
+            _fail(job, _not_a_number(job, piece.rows, own), tick)
             continue
-        at = 0
-        for piece in pieces:
-            job, count = piece.job, len(piece.rows)
-            units, length = len(job.members), len(job.case)
-            own = values[at : at + count]
-            at += count
-            own = _without_padding(own, job.ask, units, length)
-            job.passes += count * _passes(job.ask.integrand, units, own)
-            if job.add(piece.rows, own):
-                _advance(job, job.sums, tick)
+        job.passes += count * _passes(job.ask.integrand, len(job.members), own)
+        if job.add(piece.rows, own):
+            _advance(job, job.sums, tick)
+
+
+def _not_a_number(job: Job, rows: range, values: Tensor) -> NumberError:
+    """Where on the path the model gave NaN or infinity, and what helps."""
+    bad = next(i for i in range(len(rows)) if not torch.isfinite(values[i]).all())
+    t = float(job.ask.points.t[rows.start + bad])
+    what = "output" if isinstance(job.ask.integrand, Value) else "derivative"
+    where = {0.0: "the baseline", 1.0: "the text"}.get(t, f"a point of the path (t = {t:.3f})")
+    if len(job.ask.points.route.legs) > 1:
+        where = "a point of the path"
+    dtype = str(job.case.ends.end.dtype).removeprefix("torch.")
+    cure = (
+        f"{dtype} overflows here: load the model with dtype=torch.float32"
+        if dtype in ("float16", "bfloat16")
+        else "choose another baseline, so that the path stays where the model is defined"
+    )
+    return NumberError(f"the model's {what} at {where} is NaN or infinite; {cure}")
 
 
 def _passes(integrand: Any, units: int, values: Tensor) -> int:

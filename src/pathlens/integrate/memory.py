@@ -11,6 +11,7 @@ import torch
 
 DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
+VALUE_COPIES = 4  # a row's value as it is made, laid out anew, and in float64 for its sum
 WASTE = 1.25  # a batch may hold at most this much padding
 SMALLEST_SHARE = 1 / 64  # of the budget, for a single row that does not fit; then memory is really gone
 
@@ -80,7 +81,8 @@ class Planner:
             return max(1, self.limits.rows)
         case, integrand = piece.job.case, piece.job.ask.integrand
         alive = integrand.rows_alive(len(piece.job.members))
-        by_budget = self.limits.bytes(case.ends.end.device) / (alive * self._probe(case))
+        values = VALUE_COPIES * piece.job.value_bytes()
+        by_budget = self.limits.bytes(case.ends.end.device) / (alive * self._probe(case) + values)
         rows = by_budget
         if case.ends.end.device.type == "cpu":
             rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, alive))

@@ -78,6 +78,11 @@ class TextModel(ABC):
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """Prepare one text (or pair)."""
 
+    @property
+    def dtype_name(self) -> str:
+        """The precision the model runs in, where it has one: "float32", "bfloat16", …"""
+        return ""
+
     def quiet(self) -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -222,13 +222,11 @@ def _expand(value: Any, had: int, rows: int) -> Any:
 
 
 def _first_tensor(output: Any) -> Tensor:
-    if isinstance(output, Tensor):
-        return output
-    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
-        return output[0]
-    found = getattr(output, "last_hidden_state", None)
-    if isinstance(found, Tensor):
-        return found
+    """A block's output as (B, out, k); one vector per text is one output position."""
+    found = output[0] if isinstance(output, tuple | list) and output else output
+    found = getattr(output, "last_hidden_state", found)
+    if isinstance(found, Tensor) and found.ndim >= 2:
+        return found[:, None] if found.ndim == 2 else found
     raise InputError(
         f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block"
     )

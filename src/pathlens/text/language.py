@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -50,6 +51,7 @@ class LanguageModel(TextModel):
     """A Hugging Face model and its tokenizer. Subclasses say what the output is and which target is meant."""
 
     decoder = False
+    token_axis = False  # has the output one entry per token? Then whole outputs are not padded to another text's length
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         if tokenizer is None:
@@ -76,6 +78,10 @@ class LanguageModel(TextModel):
     @abstractmethod
     def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
         """The target of one text, fixed before the path begins; `output` is that of the text itself, one row."""
+
+    @property
+    def dtype_name(self) -> str:
+        return str(self.network.dtype).removeprefix("torch.")
 
     def quiet(self) -> AbstractContextManager[None]:
         return self.network.quiet()
@@ -136,7 +142,8 @@ class LanguageModel(TextModel):
         output = self._output_of(draft)
         target = self._target(tokens, output, request)
         score = Score(self, layer, target.read)
-        length = len(tokens) if request.vector and len(target.outputs) == len(tokens) else None
+        whole = request.vector or callable(request.target)
+        length = len(tokens) if self.token_axis and whole else None
         draft = replace(
             draft,
             score=score,
@@ -237,6 +244,7 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     """An index or a label's name → the index; None → the predicted one."""
     if wanted is None:
         return predicted
+    wanted = whole_number(wanted)
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise InputError(
             f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}"
@@ -251,6 +259,13 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
             f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}"
         )
     return wanted % len(labels)
+
+
+def whole_number(value: Any) -> Any:
+    """numpy's and torch's whole numbers as Python's; anything else as it is."""
+    return (
+        value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
+    )
 
 
 def _list(labels: dict[int, str]) -> str:

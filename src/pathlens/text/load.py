@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from pathlens.errors import ModelError
+from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, load_built_in
 from pathlens.text.classifier import Classifier
@@ -21,6 +21,7 @@ KINDS = {  # suffix of a Hugging Face class -> model kind
     "ForTokenClassification": Tagger,
     "ForQuestionAnswering": Answerer,
 }
+GENERATORS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 AUTO = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
@@ -35,16 +36,24 @@ def load(model: Any, **options: Any) -> TextModel:
     folder, to `from_pretrained` (`dtype`, `device_map`, …).
     """
     if isinstance(model, TextModel):
+        _nothing_left(options, "a model that is loaded already")
         return model
     if isinstance(model, str | Path):
         return _by_name(model, options)
+    for late in ("dtype", "device_map"):
+        if late in options:
+            raise InputError(
+                f"{late} is for a folder or hub id; this model is loaded already: set it when you load it"
+            )
     if isinstance(model, tuple | list) and len(model) == 2:
         return _hugging_face(model[0], model[1], options)
     named = {base.__name__ for base in type(model).__mro__}
     if "SentenceTransformer" in named:
-        return SentenceTransformerEncoder(model, **options)
+        _nothing_left(options, "a SentenceTransformer, which brings its own pooling")
+        return SentenceTransformerEncoder(model)
     if "CrossEncoder" in named:
-        return Classifier(model.model, model.tokenizer, **options)
+        _nothing_left(options, "a CrossEncoder")
+        return Classifier(model.model, model.tokenizer)
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
         return _hugging_face(model.model, model.tokenizer, options)
     if isinstance(model, nn.Module):
@@ -57,27 +66,42 @@ def load(model: Any, **options: Any) -> TextModel:
     )
 
 
+def _nothing_left(options: dict[str, Any], what: str) -> None:
+    if options:
+        raise InputError(f"{', '.join(options)}: not for {what}")
+
+
 def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextModel:
     if not isinstance(module, nn.Module):
         raise ModelError(
             f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}"
         )
-    name = type(module).__name__
-    for suffix, kind in KINDS.items():
-        if name.endswith(suffix):
-            return kind(module, tokenizer, **options)
-    if "For" in name and not name.endswith("ForMaskedLM"):
-        raise ModelError(
-            f"{name} is not a kind pathlens knows; it takes models for {', '.join(s.removeprefix('For') for s in KINDS)}, "
-            "and bare encoders (mean, cls or last pooling)"
-        )
-    return SentenceEncoder(
-        module.base_model if name.endswith("ForMaskedLM") else module, tokenizer, **options
-    )
+    names = [base.__name__ for base in type(module).__mro__]  # a user's subclass is still of its kind
+    for name in names:
+        for suffix, kind in KINDS.items():
+            if name.endswith(suffix):
+                return kind(module, tokenizer, **options)
+    _refuse_unknown(names)
+    masked = any(name.endswith("ForMaskedLM") for name in names)
+    return SentenceEncoder(module.base_model if masked else module, tokenizer, **options)
+
+
+def _refuse_unknown(names: list[str]) -> None:
+    """A head that is no kind of ours must not be taken for a bare encoder."""
+    for name in names:
+        if name.endswith(GENERATORS):
+            raise ModelError(
+                f"{name} generates text, and generators cannot be explained yet; its body alone can, as a sentence encoder: "
+                "pass (model.base_model, tokenizer) with pooling='last'"
+            )
+        if "For" in name and not name.endswith("ForMaskedLM"):
+            known = ", ".join(suffix.removeprefix("For") for suffix in KINDS)
+            raise ModelError(f"{name} is not a kind pathlens knows; it takes {known}, and bare encoders")
 
 
 def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
+        _nothing_left(options, f"the built-in model {model!r}")
         return load_built_in(model)
     folder = Path(model)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
@@ -95,6 +119,8 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         config = transformers.AutoConfig.from_pretrained(model)
         name = (config.architectures or [""])[0]
         suffix = next((s for s in AUTO if name.endswith(s)), None)
+        if suffix is None:
+            _refuse_unknown([name])
         loader = getattr(transformers, AUTO[suffix] if suffix else "AutoModel")
         module = loader.from_pretrained(model, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,6 @@ class Network:
     def __init__(self, module: nn.Module, whole: nn.Module | None = None) -> None:
         self.module = module
         self.whole = whole or module  # what must be in evaluation mode: the body may be only a part
-        self.lock = threading.RLock()
         self.blocks, self.depth = find_blocks(module)
         self.accepts = frozenset(inspect.signature(module.forward).parameters)
         self._tuple_output: bool | None = None
@@ -79,7 +79,7 @@ class Network:
     @contextmanager
     def quiet(self) -> Iterator[None]:
         """Evaluation mode inside, every module's own mode restored afterwards; one user at a time."""
-        with self.lock, evaluation_mode(self.whole):
+        with evaluation_mode(self.whole):
             yield
 
     def call(self, embeds: Tensor, context: Mapping[str, Tensor]) -> Any:
@@ -187,15 +187,27 @@ def replaced_forwards(
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Dropout off inside; every module's own mode is restored, also after an error."""
-    before = [(part, part.training) for part in module.modules()]
-    try:
-        for part, _ in before:
-            part.training = False
-        yield
-    finally:
-        for part, training in before:
-            part.training = training
+    """Dropout off inside; every module's own mode is restored, also after an error. One user of a model at a time."""
+    with _lock_of(module):
+        before = [(part, part.training) for part in module.modules()]
+        try:
+            for part, _ in before:
+                part.training = False
+            yield
+        finally:
+            for part, training in before:
+                part.training = training
+
+
+_LOCKS: WeakKeyDictionary[nn.Module, Any] = (
+    WeakKeyDictionary()
+)  # a model may be wrapped many times: one lock each
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock_of(module: nn.Module) -> Any:
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(module, threading.RLock())
 
 
 def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:

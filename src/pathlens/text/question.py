@@ -59,6 +59,7 @@ class Answerer(LanguageModel):
     """
 
     kind = "question answering"
+    token_axis = True
 
     def output(self, raw: Any, cases: Sequence[Case]) -> tuple[Tensor, Tensor]:
         return raw.start_logits, raw.end_logits

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, NumberError
 from pathlens.text.adapter import Case, Request, TextModel, index_of
-from pathlens.text.language import OwnFunction, form
+from pathlens.text.language import SCORES, OwnFunction, form, whole_number
 from pathlens.text.network import check_weights, evaluation_mode
 from pathlens.types import Ends
 
@@ -64,8 +64,9 @@ class Tabular(TextModel):
             )
         end = x.reshape(-1, 1)
         start, name = self._baseline(request.baseline, x)
-        with torch.no_grad():
-            output = self.output(x[None])
+        output = self._output_of(x)
+        if request.score is not None and request.score not in SCORES:
+            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         if not torch.isfinite(output).all():
             check_weights(self.module)
             raise NumberError(
@@ -88,6 +89,23 @@ class Tabular(TextModel):
             outputs=("outputs",) if request.vector else (),
             baseline=name,
         )
+
+    def _output_of(self, x: Tensor) -> Tensor:
+        """The module's outputs for one row, (1, C)."""
+        try:
+            with torch.no_grad():
+                output = self.output(x[None])
+        except RuntimeError as error:
+            raise InputError(
+                f"the module does not take a row of shape {tuple(x.shape)} ({str(error).splitlines()[0]}); give one row "
+                "without the batch, or a list of rows"
+            ) from error
+        if output.ndim != 2 or len(output) != 1:
+            raise InputError(
+                f"one row of shape {tuple(x.shape)} gave an output of shape {tuple(output.shape)}; one number or one row of "
+                "numbers was expected. For many rows pass a list: explain(module, list(rows))"
+            )
+        return output
 
     def _tensor(self, row: Any) -> Tensor:
         if not isinstance(row, Tensor):
@@ -118,7 +136,7 @@ class Tabular(TextModel):
 
     def _target(self, output: Tensor, request: Request) -> tuple[int, str]:
         count = output.shape[1]
-        wanted = request.target if request.target is not None else int(output[0].argmax())
+        wanted = whole_number(request.target) if request.target is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
             raise InputError(
                 f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}"

@@ -39,6 +39,7 @@ class Tagger(LanguageModel):
     """`AutoModelForTokenClassification`. Target: (token index, label); default: the surest tag that is not O."""
 
     kind = "token classification"
+    token_axis = True
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         return raw.logits

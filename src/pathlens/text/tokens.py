@@ -57,12 +57,14 @@ def tokenise(
         notes = (f"the text was cut from {length} to {limit} tokens",)
         meta = {"truncated": True, "tokens_before": length}
     ids = tuple(encoded["input_ids"])
-    segments = _segments(encoded, len(ids))
-    if all(segment < 0 for segment in segments):
+    segments = _segments(tokenizer, encoded)
+    keep = {getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk")}
+    empty = set(getattr(tokenizer, "all_special_ids", ())) - keep
+    if all(segment < 0 or token in empty for segment, token in zip(segments, ids, strict=True)):
         raise InputError(
             f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words"
         )
-    offsets = _offsets(tokenizer, encoded, texts, segments)
+    offsets = _offsets(encoded, texts, segments)
     names = tuple(
         texts[segment][start:end]
         if segment >= 0 and end > start
@@ -105,22 +107,17 @@ def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int
         ) from error
 
 
-def _segments(encoded: Any, length: int) -> tuple[int, ...]:
-    if getattr(encoded, "is_fast", False):
-        return tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
-    mask = encoded.get("special_tokens_mask")
-    return tuple(-1 if mask and mask[i] else 0 for i in range(length))
-
-
-def _offsets(
-    tokenizer: Any, encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]
-) -> tuple[Span, ...]:
-    """Characters of each token, leading space left out; (0, 0) for special tokens."""
-    if "offset_mapping" not in encoded:
+def _segments(tokenizer: Any, encoded: Any) -> tuple[int, ...]:
+    if not getattr(encoded, "is_fast", False):
         raise ModelError(
             f"{type(tokenizer).__name__} gives no character offsets; pathlens needs them to show words. Load the fast "
             "version: AutoTokenizer.from_pretrained(..., use_fast=True)"
         )
+    return tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
+
+
+def _offsets(encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) -> tuple[Span, ...]:
+    """Characters of each token, leading space left out; (0, 0) for special tokens."""
     result = []
     for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True):
         if segment < 0:
@@ -185,7 +182,15 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
                 f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}, and they "
                 f"disagree on {', '.join(clash)}; {advice}"
             )
+        if size < rows / 4:
+            raise ModelError(
+                f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}; {advice}"
+            )
         return (
             f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",
+        )
+    if clash:
+        return (
+            f"the tokenizer and the model's config disagree on {', '.join(clash)}: check that they belong together",
         )
     return ()

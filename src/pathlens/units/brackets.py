@@ -9,8 +9,8 @@ from types import MappingProxyType
 import regex
 
 from pathlens.errors import InputError, StoreError
-from pathlens.units.pieces import point_at
 from pathlens.types import Span
+from pathlens.units.pieces import point_at
 
 _PART = regex.compile(r"[()]|[^\s()]+")
 _ESCAPES = MappingProxyType(

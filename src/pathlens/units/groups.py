@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError
-from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
 from pathlens.types import Span
+from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
 

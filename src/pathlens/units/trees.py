@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError
+from pathlens.types import Span
 from pathlens.units.brackets import Constituents, align
 from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
-from pathlens.types import Span
 
 
 @dataclass(frozen=True)
