@@ -137,11 +137,18 @@ def write(out: Path, table: list[list[dict[str, float]]], chains: list[dict[str,
 
 def pictures(out: Path, means: dict[str, list[tuple[float, float, float]]], layers: list[int]) -> None:
     for name, chosen in {
-        "correlation": ["weights_vs_attention", "norm_weighted_vs_attention", "weights_vs_block", "norm_weighted_vs_block"],
+        "correlation": [
+            "weights_vs_attention",
+            "norm_weighted_vs_attention",
+            "weights_vs_block",
+            "norm_weighted_vs_block",
+        ],
         "own_share": ["own_share_block", "own_share_attention", "own_share_weights"],
     }.items():
         lines = {label.replace("_", " "): [m[0] for m in means[label]] for label in chosen}
-        drawn = plots.curve(layers, lines, xlabel="layer", ylabel=name.replace("_", " "), title="attention blocks of minilm")
+        drawn = plots.curve(
+            layers, lines, xlabel="layer", ylabel=name.replace("_", " "), title="attention blocks of minilm"
+        )
         figure.write(drawn, out / f"{name}.png")
 
 

@@ -51,20 +51,32 @@ def paths(patient: Patient) -> Found:
     with patient.model.quiet():
         ends = case_of(patient).ends
     units = torch.eye(len(ends.end), dtype=torch.bool)
-    worst, names = 0.0, []
-    for name, route in (
-        ("line", line(ends)),
-        ("prefix", prefix(ends, units)),
-        ("staircase", staircase(ends, units, 2)),
-    ):
+    routes = {"line": line(ends), "prefix": prefix(ends, units), "staircase": staircase(ends, units, 2)}
+    routes |= _word_routes(patient, ends, units)
+    worst = 0.0
+    for route in routes.values():
         first, last = (route.corner(int(i)) for i in (route.legs[0, 0], route.legs[-1, 1]))
-        held = max((float((route.corner(i) - ends.end)[ends.held].abs().max()) if ends.held.any() else 0.0)
-                   for i in range(route.corners))  # fmt: skip
-        worst = max(
-            worst, float((first - ends.start).abs().max()), float((last - ends.end).abs().max()), held
-        )
-        names.append(name)
-    return judged(worst, 1e-6, f"{', '.join(names)} join baseline and text, held tokens rest", "report this")
+        worst = max(worst, float((first - ends.start).abs().max()), float((last - ends.end).abs().max()))
+        if ends.held.any():
+            corners = [route.corner(i)[ends.held] for i in range(route.corners)]
+            worst = max(worst, *(float((corner - ends.end[ends.held]).abs().max()) for corner in corners))
+    return judged(worst, 1e-6, f"{', '.join(routes)} join baseline and text, held tokens rest", "report this")
+
+
+def _word_routes(patient: Patient, ends: Any, units: torch.Tensor) -> dict[str, Any]:
+    """DIG's and UDIG's routes, short ones, where there is a vocabulary to walk through."""
+    from pathlens.explain import Explainer
+    from pathlens.methods import METHODS
+
+    if ends.vocabulary is None:
+        return {}
+    few = {"steps": 4, "neighbours": min(20, len(ends.vocabulary.table))}
+    made = {}
+    for name in ("dig", "udig"):
+        if name in METHODS:
+            options = Explainer(patient.model, method=name, **few).settings.options
+            made[name] = METHODS[name].path(ends, units, options)
+    return made
 
 
 def completeness(patient: Patient) -> Found:
