@@ -15,7 +15,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import draw_samples as samples
 import numpy as np
 import pytest
 from rich.console import Console
@@ -24,6 +23,7 @@ from pathlens.draw import arcs, canvas, embed, figure, html, markup, palette, pi
 from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
 from pathlens.explanation.store import from_dict
+from tests import draw_samples as samples
 
 EVERY = samples.everything()
 each = pytest.mark.parametrize("name", EVERY)
