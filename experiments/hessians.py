@@ -24,6 +24,7 @@ def main() -> None:
         "--data", type=Path, default=Path("../shared/data"), help="where the public data sets are"
     )
     parser.add_argument("--heart", type=Path, help="heart_disease.tab of the orange3 package, for `tabular`")
+    parser.add_argument("--resume", action="store_true", help="`retrain`: keep the sets already in rows.csv")
     parser.add_argument("--threads", type=int, default=2)
     choice = parser.parse_args()
     import torch
@@ -31,7 +32,11 @@ def main() -> None:
     torch.set_num_threads(choice.threads)
     for study in STUDIES if choice.study == "all" else (choice.study,):
         module = import_module(f"experiments.hessian_studies.{study}")
-        more = {"sentiment": {"data": choice.data}, "tabular": {"heart": choice.heart}}.get(study, {})
+        more = {
+            "retrain": {"resume": choice.resume},
+            "sentiment": {"data": choice.data},
+            "tabular": {"heart": choice.heart},
+        }.get(study, {})
         module.run(choice.out, quick=choice.quick, **more)
 
 

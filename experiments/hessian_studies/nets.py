@@ -112,16 +112,18 @@ def table_interactions(
     return total
 
 
-def _at(f: Callable[[Tensor], Tensor], x: Tensor, base: Tensor, u: float) -> Tensor:
+def _at(f: Callable[[Tensor], Tensor], x: Tensor, base: Tensor, u: float | Tensor) -> Tensor:
+    """M(u) of every row, (N, F, F); `u` is one place for all or one for each row."""
     count, width = x.shape
+    u = torch.as_tensor(u, dtype=torch.float64).expand(count)
     members = torch.eye(width).expand(count, width, width)
-    place = torch.lerp(base, x, u)[..., None]
+    place = torch.lerp(base, x, u.to(x)[:, None])[..., None]
     batch = Batch(
         lambda p: f(p[..., 0]),
         place,
         (x - base)[..., None],
         members,
-        torch.full((count,), u, dtype=torch.float64),
+        u,
     )
     return Hessian()(batch)
 

@@ -8,6 +8,7 @@ was removed: higher is better.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,25 +30,42 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 SIZES = (10, 64, 64, 64, 1)
 MODES = ("noise", "redraw")
 TOP = (5, 10, 15, 20)
+HEADER = ["function", "seed", "mode", "ranking", "k", "error", "fit"]
 
 
-def run(out: Path, *, quick: bool = False) -> None:
+def run(out: Path, *, quick: bool = False, resume: bool = False) -> None:
+    """`resume` keeps the sets that rows.csv already holds in whole and runs the missing ones."""
     seeds, rows, functions = (
         (range(1), 1000, list(FUNCTIONS)[:2]) if quick else (range(5), 5000, list(FUNCTIONS))
     )
     folder = Folder(out, "retrain")
     raw = folder.path("rows.csv")
+    kept, done = whole_sets(raw) if resume and raw.exists() else ([], set())
     with raw.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["function", "seed", "mode", "ranking", "k", "error", "fit"])
+        writer.writerow(HEADER)
+        writer.writerows(kept)
+        stream.flush()
         for seed in seeds:
             for name in functions:
                 for mode in MODES:
+                    if (name, str(seed), mode) in done:
+                        continue
                     for row in one_set(name, seed, mode, rows):
                         writer.writerow([name, seed, mode, *row])
                     stream.flush()
                     print(f"retrain: {name}, seed {seed}, {mode} done", flush=True)
     report(folder)
+
+
+def whole_sets(raw: Path) -> tuple[list[list[str]], set[tuple[str, ...]]]:
+    """Rows of the sets whose every ranking and k is there, and the names of these sets."""
+    with raw.open(newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    counts = Counter(tuple(row[:3]) for row in rows if len(row) == len(HEADER))
+    most = max(counts.values(), default=0)
+    done = {key for key, count in counts.items() if count == most}
+    return [row for row in rows if len(row) == len(HEADER) and tuple(row[:3]) in done], done
 
 
 def one_set(name: str, seed: int, mode: str, count: int) -> list[list[object]]:
