@@ -115,6 +115,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         share, series, title="UDIG: how far from adding up", xlabel="% of sentences", ylabel="|Δ%|"
     )
     drawn.axes[0].set_yscale("log")
+    drawn.axes[0].yaxis.set_major_formatter("{x:g}")  # labels are drawn as they are written, powers too
     figure.write(drawn, path)
 
 
