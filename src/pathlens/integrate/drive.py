@@ -52,8 +52,14 @@ class Integral:
 
 
 def size(value: Tensor) -> Tensor:
-    """|value| of each unit: the length of its vector, or the absolute number."""
-    return value.abs() if value.ndim == 1 else value.flatten(1).norm(dim=1)
+    """|value| of each unit: the absolute number, or the length of its vector.
+
+    By coordinate (S, d), a token's score is the sum of its row, which can be off by more than the row's length.
+    """
+    if value.ndim == 1:
+        return value.abs()
+    length = value.flatten(1).norm(dim=1)
+    return torch.maximum(length, value.sum(1).abs()) if value.ndim == 2 else length
 
 
 def covering(error: Tensor, gap: float) -> Tensor:
