@@ -1,31 +1,49 @@
 """The analyses of "An Attribution Method for Siamese Encoders" on MiniLM and on models tuned to be exact.
 
-    python experiments/siamese.py --data ../shared/data --models out/exact --out out/siamese [--quick]
+    python experiments/siamese.py --data ../shared/data --models out/exact --out out/siamese --minutes 60
 
 Needs the adapters of experiments/train_exact_encoder.py and spaCy's small English model. Writes CSV tables, PNG
 pictures and findings.txt: error against nodes per layer, share of the top 5 %, parts of speech, negation, and the
 exact models beside the off-the-shelf one.
+
+Work is kept in <out>/kept, a chunk of pairs at a time, and a further run goes on where the last one stopped; every
+table says how many pairs it rests on. Nodes are fixed per layer (NODES, Gauss) and the error this leaves is in the
+table beside each figure. `--longest` leaves out pairs with a text of more tokens ([CLS] and [SEP] counted).
 """
 
 import argparse
 import csv
+import pickle
 import random
+import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
+from torch.func import jvp
 from train_exact_encoder import load_exact, read_stsb
 
 import pathlens as pl
-from pathlens.analysis.pairs import agreement, error_by_nodes, relation_table, relations, top_share
+from pathlens.analysis.pairs import agreement, relation_table, relations, top_share
+from pathlens.integrand.batch import any_derivative
+from pathlens.quadrature import rule
+from pathlens.text.adapter import Request
 
 NEGATION = [
     ("The coffee is bad.", "This is not a good coffee."),
     ("The building is hardly pretty.", "This is a beautiful house."),
 ]
 GROUPS = ["NN–NN", "VB–VB", "JJ–JJ", "NN–VB", "JJ–NN", "RB–VB", "IN–NN", "DT–NN"]
+NODES = {6: 1, 5: 4, 4: 8, 3: 16, 2: 16, 1: 16, 0: 16}  # the last layer is linear up to the pooling
+WANTED = [  # (layer, pairs), in the order of the work: some of every layer, then all of them
+    *((6, 100), (5, 100), (4, 25), (3, 10), (2, 5), (1, 5), (0, 5)),
+    *((layer, n) for n in (25, 100, 300) for layer in (6, 5, 4, 3, 2, 1, 0)),
+]
+CHUNK = 25
+RULES = {"gauss": (4, 8, 16, 32), "midpoint": (4, 8, 16), "right": (4, 8, 16, 32)}
 
 
 def write(out, name, rows):
@@ -42,147 +60,316 @@ def tagger():
     return lambda text: [(token.idx, token.idx + len(token), token.tag_) for token in nlp(text)]
 
 
-def explain_many(model, pairs, layer, **choices):
-    explainer = pl.Explainer(model, layer=layer, **choices)
-    return explainer([a for a, *_ in pairs], [b for _, b, *_ in pairs])
+class Kept:
+    """Explained pairs by (model, layer), written after every chunk."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name, layer):
+        return self.folder / f"{name.replace(' ', '-')}-{layer}.pickle"
+
+    def read(self, name, layer):
+        path = self.path(name, layer)
+        return pickle.loads(path.read_bytes()) if path.exists() else []
+
+    def more(self, name, model, layer, pairs, until):
+        """Go on to len(pairs), or until the time is over."""
+        found = self.read(name, layer)
+        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer])
+        while len(found) < len(pairs) and time.time() < until:
+            some = pairs[len(found) : len(found) + CHUNK]
+            found += explain([a for a, *_ in some], [b for _, b, *_ in some])
+            part = self.path(name, layer).with_suffix(".part")
+            part.write_bytes(pickle.dumps(found))
+            part.replace(self.path(name, layer))
+            print(f"  {name}, layer {layer}: {len(found)} pairs", flush=True)
 
 
-def errors(model, pairs, args):
-    """Error against node count, layer and rule."""
-    layers = (0, 3, 5) if args.quick else range(6)
-    nodes = (4, 8, 16) if args.quick else (4, 8, 16, 32, 64)
-    some = [(a, b) for a, b, _ in pairs[: 3 if args.quick else args.error_pairs]]
-    make = lambda **choices: pl.Explainer(model, unit="sentence", **choices)  # noqa: E731  (the sum needs no tokens)
-    rows = error_by_nodes(make, some, layers, nodes, ("right", "midpoint", "gauss"))
+def shifted_from(shelf, results):
+    """The untuned shift's matrices: the same vectors over other lengths, so nothing is integrated again."""
+    shift, request, lengths = pl.Shifted(shelf), Request(vector=True), {}
+    out = []
+    with torch.no_grad():
+        for result in results:
+            for text in result.meta["texts"]:
+                if text not in lengths:
+                    lengths[text] = [float(m.embed(text, request).norm()) for m in (shelf, shift)]
+            (a, a_shift), (b, b_shift) = (lengths[text] for text in result.meta["texts"])
+            matrix = result.full_matrix * (a * b / (a_shift * b_shift))
+            matrix[0], matrix[:, 0] = 0.0, 0.0
+            out.append(replace(result, full_matrix=matrix, similarity=float(matrix.sum())))
+    return out
+
+
+def slopes(case, t):
+    """d e(r + tδ) / dt (N, k): all tokens at once, since only the sum of their vectors is needed."""
+    start, delta = case.ends.start, case.ends.delta
+    points = start + torch.tensor(t, dtype=start.dtype)[:, None, None] * delta
+    with torch.no_grad(), any_derivative():
+        score = lambda x: case.score(x, [case] * len(t))[:, 0]  # noqa: E731
+        return jvp(score, (points,), (delta.expand_as(points).contiguous(),))[1].double().numpy()
+
+
+def pair_errors(model, a, b, layer):
+    """|full_matrix.sum() − cosine| of one pair for every rule and node count."""
+    sides = []
+    for text in (a, b):
+        case = model.case(text, request=Request(vector=True, layer=layer))
+        with torch.no_grad():
+            ends = [
+                case.score(x[None], [case])[0, 0].double().numpy() for x in (case.ends.start, case.ends.end)
+            ]
+        sets = {(name, n): rule(name)(n) for name, counts in RULES.items() for n in counts}
+        places = sorted({round(float(t), 12) for nodes in sets.values() for t in nodes.t})
+        slope = dict(zip(places, slopes(case, places), strict=True))
+        sums = {
+            key: ends[0]
+            + sum(w * slope[round(float(t), 12)] for t, w in zip(nodes.t, nodes.weight, strict=True))
+            for key, nodes in sets.items()
+        }
+        sides.append((ends[1], sums))
+    (e_a, sums_a), (e_b, sums_b) = sides
+    scale = np.linalg.norm(e_a) * np.linalg.norm(e_b)
+    return {key: abs(float(sums_a[key] @ sums_b[key] - e_a @ e_b)) / scale for key in sums_a}
+
+
+def errors(model, pairs, args, until):
+    """Error against node count, layer and rule; pairs already measured are kept."""
+    path = args.out / "kept" / "errors.pickle"
+    found = pickle.loads(path.read_bytes()) if path.exists() else []
+    while len(found) < min(args.error_pairs, len(pairs)) and time.time() < until:
+        a, b, _ = pairs[len(found)]
+        found.append({layer: pair_errors(model, a, b, layer) for layer in range(6)})
+        path.write_bytes(pickle.dumps(found))
+        print(f"  errors: {len(found)} pairs", flush=True)
+    if not found:
+        return []
+    rows = []
+    for layer in range(6):
+        for name, n in found[0][layer]:
+            gaps = [one[layer][name, n] for one in found]
+            row = {"layer": layer, "rule": name, "nodes": n, "pairs": len(gaps)}
+            rows.append({**row, "median_error": float(np.median(gaps)), "worst_error": max(gaps)})
     write(args.out, "error_by_nodes", rows)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4))
-    for layer in layers:
-        for rule, style in (("gauss", "-"), ("right", ":")):
-            own = [row for row in rows if row["layer"] == layer and row["rule"] == rule]
-            axis.loglog(
-                [r["nodes"] for r in own],
-                [r["median_error"] for r in own],
-                style,
-                label=f"layer {layer}, {rule}",
-            )
-    axis.set(xlabel="nodes", ylabel="|sum − similarity|, median")
-    axis.legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(args.out / "error_by_nodes.png", dpi=150)
-    plt.close(figure)
     return rows
 
 
-def parts_of_speech(results, gold, tag, args):
+def draw_errors(rows, path):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
+    for axis, name in zip(axes, RULES, strict=True):
+        for layer in range(6):
+            own = [row for row in rows if row["layer"] == layer and row["rule"] == name]
+            x, y = [r["nodes"] for r in own], [r["median_error"] for r in own]
+            axis.loglog(x, y, "o-", markersize=3, color=plt.cm.viridis(layer / 5.5), label=f"layer {layer}")
+        axis.set(title=name, xlabel="nodes")
+        axis.set_xticks([4, 8, 16, 32], ["4", "8", "16", "32"])
+        axis.minorticks_off()
+    axes[0].set_ylabel(f"|sum − similarity|, median of {rows[0]['pairs']}")
+    axes[0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_shares(shares, path):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4))
+    titles = {
+        "of_prediction": "top 5 % / prediction",
+        "of_positive": "top 5 % / positive mass",
+        "negative": "share negative",
+    }
+    for axis, (name, title) in zip(axes, titles.items(), strict=True):
+        for model in dict.fromkeys(row["model"] for row in shares):
+            own = sorted((row for row in shares if row["model"] == model), key=lambda row: row["layer"])
+            x, y = [row["layer"] for row in own], np.array([row[name] for row in own])
+            low, high = (np.array([row[f"{name}_{end}"] for row in own]) for end in ("low", "high"))
+            axis.errorbar(
+                x,
+                y,
+                [np.maximum(y - low, 0), np.maximum(high - y, 0)],
+                fmt="o-",
+                markersize=3,
+                capsize=2,
+                label=model,
+            )
+        axis.set(title=title, xlabel="layer")
+        axis.set_ylim(bottom=0)
+    axes[1].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_relations(rows, steps, title, path):
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
+    some = rows[:10][::-1]
+    left.barh([r["relation"] for r in some], [r["share"] for r in some], label="top 5 %")
+    left.plot([r["base"] for r in some], range(len(some)), "k|", markersize=12, label="all pairs")
+    left.set(xlabel="share", title=title)
+    left.legend(fontsize=7)
+    right.plot([s["relations"] for s in steps], [s["spearman"] for s in steps], "o-")
+    right.set(ylabel="Spearman with gold", title="only these relations summed")
+    right.tick_params(axis="x", rotation=60, labelsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def parts_of_speech(results, gold, tag, args, layer):
     """Lift of relations in the top 5 %, and Spearman with gold when only some relations are summed."""
     rows = relations(results, tag)
-    write(args.out, "relations", rows)
+    write(args.out, f"relations_layer{layer}", rows)
     tables = [relation_table(result, tag) for result in results]
     kept, steps = set(), []
     for name in [*GROUPS, "everything"]:
         kept.add(name)
         sums = [
-            scores.sum()
+            result.matrix.sum()
             if name == "everything"
             else sum(s for s, n in zip(scores, names, strict=True) if n in kept)
-            for names, scores in tables
+            for result, (names, scores) in zip(results, tables, strict=True)
         ]
         steps.append(
             {
                 "relations": name if name == "everything" else f"+ {name}",
                 "spearman": spearmanr(sums, gold).statistic,
+                "pairs": len(results),
             }
         )
-    write(args.out, "relations_spearman", steps)
+    write(args.out, f"relations_spearman_layer{layer}", steps)
+    title = f"exact model, layer {layer}, {len(results)} pairs"
+    draw_relations(rows, steps, title, args.out / f"relations_layer{layer}.png")
     return rows, steps
 
 
-def picture(result, path):
-    result.to_png(path)
+def share_row(name, layer, results):
+    own = {"model": name, "layer": layer, "pairs": len(results), "nodes": NODES[layer], **top_share(results)}
+    own["matrix_sum"] = float(np.median([r.matrix.sum() for r in results]))
+    own["reference_cell"] = float(np.median([r.full_matrix[0, 0] for r in results]))
+    own["similarity"] = float(np.median([r.similarity for r in results]))
+    gaps = [r.certificate.gap for r in results]
+    return own | {"median_gap": float(np.median(gaps)), "worst_gap": max(gaps)}
 
 
-def main():
+def negation(model, args, say):
+    for number, (a, b) in enumerate(NEGATION, 1):
+        path = args.out / "kept" / f"negation-{number}.pickle"
+        if not path.exists():
+            path.write_bytes(pickle.dumps(pl.explain(model, a, b, layer=4, unit="word", n_steps=16)))
+        result = pickle.loads(path.read_bytes())
+        say(
+            f"negation, layer 4, 16 nodes (gap {result.certificate.gap:.0e}): {a} / {b}: {result.similarity:.2f}; "
+            + ", ".join(f"{x}–{y} {s:+.2f}" for x, y, s in result.top(6))
+        )
+        result.to_dataframe().to_csv(args.out / f"negation_{number}.csv", index=False)
+        result.to_png(args.out / f"negation_{number}.png")
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--models", type=Path, default=Path("out/exact"))
     parser.add_argument("--out", type=Path, default=Path("out/siamese"))
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--error-pairs", type=int, default=50)
-    parser.add_argument("--layers", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5, 6])
-    parser.add_argument(
-        "--tolerance", type=float, default=1e-2, help="of the matrices that are counted, not of the errors"
-    )
-    parser.add_argument("--quick", action="store_true", help="few pairs, layers 4 and 5")
+    parser.add_argument("--longest", type=int, default=10, help="tokens of the longer text")
+    parser.add_argument("--minutes", type=float, default=600.0, help="stop working and write what there is")
     parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    begun = time.time()
+    until = begun + 60 * args.minutes
     warnings.simplefilter("ignore")
+    import matplotlib
+
+    matplotlib.use("Agg")
     torch.set_num_threads(args.threads)
-    args.out.mkdir(parents=True, exist_ok=True)
+    kept = Kept(args.out / "kept")
+    shelf = pl.Explainer("minilm").model
     pairs = read_stsb(args.data, "test")
     random.Random(0).shuffle(pairs)
-    pairs = pairs[: 12 if args.quick else args.pairs]
-    layers = [4, 5] if args.quick else args.layers
+    sizes = [max(map(len, shelf.tokenizer([a, b])["input_ids"])) for a, b, _ in pairs]
+    pairs = [pair for pair, size in zip(pairs, sizes, strict=True) if size <= args.longest][: args.pairs]
     gold = [score for *_, score in pairs]
+    models = {
+        "shifted-cosine": load_exact(args.models / "shifted-cosine.safetensors"),
+        "off the shelf": shelf,
+    }
+    models["plain-cosine"] = load_exact(args.models / "plain-cosine.safetensors")
     lines = []
 
     def say(line):
         print(line, flush=True)
         lines.append(line)
 
-    shelf = pl.Explainer("minilm").model
-    models = {"off the shelf": shelf, "untuned shift": pl.Shifted(shelf)}
-    for name in ("shifted-cosine", "plain-cosine"):
-        models[name] = load_exact(args.models / f"{name}.safetensors")
-    found, shares = {}, []
-    for name, model in models.items():
-        for layer in layers:
-            results = explain_many(model, pairs, layer, tolerance=args.tolerance)
-            found[name, layer] = results
-            own = {"model": name, "layer": layer, "pairs": len(results), **top_share(results)}
-            own["core_sum"] = float(np.median([r.matrix.sum() for r in results]))
-            own["similarity"] = float(np.median([r.similarity for r in results]))
-            own["worst_gap"] = max(r.certificate.gap for r in results)
-            shares.append(own)
-            say(
-                f"{name}, layer {layer}: top 5 % carry {own['of_prediction']:.2f} of the prediction "
-                f"[{own['of_prediction_low']:.2f}, {own['of_prediction_high']:.2f}], {own['of_positive']:.2f} of the positive "
-                f"mass; {own['negative']:.0%} negative; matrix sums to {own['core_sum']:.2f}, similarity {own['similarity']:.2f}"
-            )
-    write(args.out, "top_share", shares)
-    agree = [
-        {"layer": layer, "pearson": agreement(found["shifted-cosine", layer], found["plain-cosine", layer])}
-        for layer in layers
+    say(
+        f"{len(pairs)} STS-B test pairs of at most {args.longest} tokens a text, seed 0; counts beside each figure"
+    )
+    negation(models["shifted-cosine"], args, say)
+    for number, (layer, count) in enumerate(WANTED):
+        for name, model in models.items():
+            kept.more(name, model, layer, pairs[:count], until)
+        if number == 2:  # deep layers first, then some errors, then the costly layers
+            errors(shelf, pairs[:3], args, until)
+    table = errors(shelf, pairs, args, until)
+    found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
+    shares = [share_row(name, layer, results) for (name, layer), results in found.items() if results]
+    shares += [
+        share_row("untuned shift", layer, shifted_from(shelf, found["off the shelf", layer]))
+        for layer in NODES
+        if found["off the shelf", layer]
     ]
-    write(args.out, "exact_against_plain", agree)
-    say(
-        "exact against plainly tuned, median Pearson by layer: "
-        + ", ".join(f"{r['layer']}: {r['pearson']:.2f}" for r in agree)
-    )
-    layer = layers[-2]
-    rows, steps = parts_of_speech(found["shifted-cosine", layer], gold, tagger(), args)
-    say(
-        f"relations in the top 5 %, exact model, layer {layer}: "
-        + ", ".join(f"{r['relation']} {r['share']:.0%} (lift {r['lift']:.1f})" for r in rows[:6])
-    )
-    say("Spearman with gold: " + ", ".join(f"{s['relations']} {s['spearman']:.3f}" for s in steps))
-    for number, (a, b) in enumerate(NEGATION, 1):
-        result = pl.explain(models["shifted-cosine"], a, b, layer=4, unit="word")
+    write(args.out, "top_share", shares)
+    draw_shares(shares, args.out / "top_share.png")
+    for own in shares:
         say(
-            f"{a} / {b}: {result.similarity:.2f}; "
-            + ", ".join(f"{x}–{y} {s:+.2f}" for x, y, s in result.top(6))
+            f"{own['model']}, layer {own['layer']}, {own['pairs']} pairs: top 5 % carry {own['of_prediction']:.2f} of the "
+            f"prediction [{own['of_prediction_low']:.2f}, {own['of_prediction_high']:.2f}], {own['of_positive']:.2f} of the "
+            f"positive mass [{own['of_positive_low']:.2f}, {own['of_positive_high']:.2f}]; {own['negative']:.0%} negative; "
+            f"matrix sums to {own['matrix_sum']:.2f}, similarity {own['similarity']:.2f}; {own['nodes']} nodes, gap median "
+            f"{own['median_gap']:.0e}, worst {own['worst_gap']:.0e}"
         )
-        result.to_dataframe().to_csv(args.out / f"negation_{number}.csv", index=False)
-        picture(result, args.out / f"negation_{number}.png")
-    table = errors(shelf, pairs, args)
+    agree = []
+    for layer in sorted(NODES):
+        for other in ("plain-cosine", "off the shelf"):
+            both = list(zip(found["shifted-cosine", layer], found[other, layer], strict=False))
+            if both:
+                row = {"layer": layer, "against": other, "pairs": len(both)}
+                agree.append({**row, "pearson": agreement(*zip(*both, strict=True))})
+    if agree:
+        write(args.out, "exact_against_others", agree)
+        for other in ("plain-cosine", "off the shelf"):
+            own = [
+                f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other
+            ]
+            say(f"exact model against {other}, median Pearson by layer: " + ", ".join(own))
+    tag = tagger()
+    for layer in (4, 5):
+        results = found["shifted-cosine", layer]
+        if results:
+            rows, steps = parts_of_speech(results, gold[: len(results)], tag, args, layer)
+            say(
+                f"relations in the top 5 %, exact model, layer {layer}, {len(results)} pairs: "
+                + ", ".join(f"{r['relation']} {r['share']:.0%} (lift {r['lift']:.1f})" for r in rows[:6])
+            )
+            say("Spearman with gold: " + ", ".join(f"{s['relations']} {s['spearman']:.3f}" for s in steps))
+    if table:
+        draw_errors(table, args.out / "error_by_nodes.png")
     for layer in sorted({row["layer"] for row in table}):
         own = [r for r in table if r["layer"] == layer and r["nodes"] == 16]
         say(
-            f"layer {layer}, 16 nodes, median error: "
+            f"off the shelf, layer {layer}, 16 nodes, median error over {own[0]['pairs']} pairs: "
             + ", ".join(f"{r['rule']} {r['median_error']:.1e}" for r in own)
         )
     (args.out / "findings.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

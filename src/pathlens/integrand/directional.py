@@ -39,13 +39,20 @@ class Directional:
             return self._reverse(batch) if reverse else self._forward(batch)
 
     def _forward(self, batch: Batch) -> Tensor:
-        """One Jacobian–vector product per unit; the point itself is evaluated once for all of them."""
+        """One Jacobian–vector product per unit that moves; the point itself is evaluated once for all of them."""
         members = batch.members.to(batch.direction.dtype).transpose(0, 1)  # (U, B, S)
+        moving = (batch.direction != 0).any(-1).to(members.dtype)  # (B, S): not [CLS] and [SEP]
+        moved = ((members * moving) != 0).flatten(1).any(1)  # (U,)
+        if not moved.any():
+            moved[:1] = True
 
         def along(member: Tensor) -> Tensor:
             return jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1]
 
-        return vmap(along, chunk_size=self._at_once(batch))(members).transpose(0, 1)
+        found = vmap(along, chunk_size=self._at_once(batch))(members[moved])
+        result = found.new_zeros(len(members), *found.shape[1:])
+        result[moved] = found
+        return result.transpose(0, 1)
 
     def _at_once(self, batch: Batch) -> int:
         """Products taken together; each further group evaluates the point itself once more."""
