@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import warnings
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pathlens as pl
+from pathlens.text.load import load
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [
@@ -16,8 +18,10 @@ PAGES = [
     DOCS / "which-method.md",
     DOCS / "extending.md",
     *sorted((DOCS / "methods").glob("*.md")),
+    DOCS / "blocks.md",
+    DOCS.parent / "README.md",
 ]
-HEAVY = {"dig", "ij", "vaig", "tutorial"}  # pages whose blocks take longer
+HEAVY = {"dig", "ij", "vaig", "tutorial", "blocks", "README"}  # pages whose blocks take longer
 
 
 def blocks(page: Path) -> list[str]:
@@ -34,10 +38,23 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
     found = blocks(page)
     assert found, f"{page.name} has no Python block"
     names: dict[str, object] = {}
+    if page.stem == "README":  # "your own model"
+        sentiment = load("sentiment")
+        names = {
+            "model": sentiment.module,
+            "tokenizer": sentiment.tokenizer,
+            "text": "Not really funny, but moving.",
+        }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, code in enumerate(found, 1):
-            exec(compile(code, f"{page.name}, block {number}", "exec"), names)
+            if code.startswith(">>>"):
+                test = doctest.DocTestParser().get_doctest(code, names, page.name, page.name, 0)
+                assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0, (
+                    capsys.readouterr().out
+                )
+            else:
+                exec(compile(code, f"{page.name}, block {number}", "exec"), names)
 
 
 def test_every_method_has_a_page_with_all_it_promises():
