@@ -6,27 +6,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pathlens.agreement import kendall, spearman
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
+from pathlens.seen import Seen
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
 SAID = 6  # disagreements put into words
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Seen):
     """Columns of values over the same units; `spearman` and `kendall` are (columns, columns)."""
+
+    drawer: ClassVar[str] = "side_by_side"
 
     labels: tuple[str, ...]
     results: tuple[Result, ...]
@@ -70,32 +71,6 @@ class Comparison:
             spearman=_plain(self.spearman), kendall=_plain(self.kendall), notes=list(self.notes),
             varied=self.varied, disagreements=[list(row) for row in self.disagreements()],
         )  # fmt: skip
-
-    def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
-
-    def show(self, **options: Any) -> None:
-        """Draw in the terminal."""
-        from pathlens.draw import side_by_side
-
-        side_by_side.show(self, **options)
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page."""
-        from pathlens.draw import side_by_side
-
-        return side_by_side.page(self, path)
-
-    def to_png(self, path: str | Path) -> Path:
-        """A picture."""
-        from pathlens.draw import side_by_side
-
-        return side_by_side.save(self, path)
 
 
 def compare(

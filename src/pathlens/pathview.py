@@ -8,16 +8,15 @@ The straight line passes through points that are no words; DIG and UDIG walk fro
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
+from pathlens.seen import Seen
 
 PATHS = ("ig", "dig", "udig")
 MOST_POINTS = 129
@@ -52,8 +51,10 @@ def _fields(track: Track) -> list[tuple[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class PathView:
+class PathView(Seen):
     """Several paths between the same ends."""
+
+    drawer: ClassVar[str] = "paths"
 
     tokens: tuple[str, ...]
     held: tuple[bool, ...]
@@ -70,32 +71,6 @@ class PathView:
         tracks = [track.to_dict() for track in self.tracks]
         names = ("tokens", "held", "target", "f_input", "f_baseline", "text", "baseline", "notes")
         return {**{name: getattr(self, name) for name in names}, "tracks": tracks}
-
-    def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
-
-    def show(self, **options: Any) -> None:
-        """Draw in the terminal."""
-        from pathlens.draw import paths
-
-        paths.show(self, **options)
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page with a slider along the path."""
-        from pathlens.draw import paths
-
-        return paths.page(self, path)
-
-    def to_png(self, path: str | Path) -> Path:
-        """Output and gradient along each path, as a picture."""
-        from pathlens.draw import paths
-
-        return paths.save(self, path)
 
 
 def pathview(

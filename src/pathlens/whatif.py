@@ -11,17 +11,16 @@ for a linear model (and, masking, for SIG); how far it is off says how much the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
+from pathlens.seen import Seen
 
 KINDS = ("mask", "delete", "replace")
 
@@ -41,8 +40,10 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
-class WhatIf:
+class WhatIf(Seen):
     """Edits, one at a time, each against the same text."""
+
+    drawer: ClassVar[str] = "edits"
 
     explanation: Explanation
     f_before: float
@@ -54,32 +55,6 @@ class WhatIf:
         rho = None if np.isnan(self.agreement) else self.agreement
         return {"explanation": self.explanation.to_dict(), "f_before": self.f_before, "agreement": rho,
                 "edits": [asdict(edit) for edit in self.edits]}  # fmt: skip
-
-    def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
-
-    def show(self, **options: Any) -> None:
-        """Draw in the terminal."""
-        from pathlens.draw import edits
-
-        edits.show(self, **options)
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page."""
-        from pathlens.draw import edits
-
-        return edits.page(self, path)
-
-    def to_png(self, path: str | Path) -> Path:
-        """A picture."""
-        from pathlens.draw import edits
-
-        return edits.save(self, path)
 
 
 def whatif(

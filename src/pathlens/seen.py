@@ -1,0 +1,44 @@
+"""What a study of several runs shares with a result: saved as JSON, drawn in the terminal, as a page, as a picture."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pathlens.errors import StoreError
+
+
+class Seen:
+    """`drawer` names the module of the drawing room that knows how (with `show`, `page` and `save`)."""
+
+    drawer: ClassVar[str]
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON."""
+        try:
+            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        return Path(path)
+
+    def show(self, **options: Any) -> None:
+        """Draw in the terminal."""
+        self._draw().show(self, **options)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A self-contained page."""
+        return self._draw().page(self, path)
+
+    def to_png(self, path: str | Path) -> Path:
+        """A picture."""
+        return self._draw().save(self, path)
+
+    def _draw(self) -> Any:
+        return import_module(f"pathlens.draw.{self.drawer}")
