@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.errors import ConvergenceWarning, InputError, PathlensError
+from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.record import Result
 from pathlens.finish import Order, Part, finish
 from pathlens.finish_pair import Measure, check_room, pair_limits
@@ -21,13 +20,14 @@ from pathlens.finish_phrases import tree_of, tree_source, trees_for
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.methods import RULES, Method, Settings, find_method, moving_of
+from pathlens.progress import Progress
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.load import load
 from pathlens.units.groups import Units, units
 from pathlens.units.trees import Tree
+from pathlens.unsettled import warn_unsettled
 from pathlens.way import path_cache
-from pathlens.word_types import WordPath
 from pathlens.work import work
 
 EVERYONES_OPTIONS = (
@@ -130,7 +130,7 @@ class Explainer:
                 if many and isinstance(result, PathlensError):
                     raise type(result)(f"text {number}: {result}") from result
                 raise result
-        _warn(results)
+        warn_unsettled(results)
         return results if many else results[0]
 
     def run(
@@ -148,7 +148,7 @@ class Explainer:
         """
         results: list[Result | Exception] = []
         each_tree = repeat(self.options.get("tree")) if trees is None else iter(trees)
-        with _progress(total, show_progress) as tick:
+        with Progress(total, show_progress) as tick:
             chunk: list[tuple[Any, Any, Any]] = []
             for pair in pairs:
                 chunk.append((*pair, next(each_tree, None)))
@@ -362,48 +362,3 @@ def _is_sample(baseline: Any, model: TextModel) -> bool:
 def _own_units(case: Case) -> Units:
     count = len(case)
     return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(count, dtype=bool))
-
-
-def _warn(results: Sequence[Result]) -> None:
-    loose = [result for result in results if not result.certificate.converged]
-    if not loose:
-        return
-    worst = max(loose, key=lambda result: result.certificate.relative_gap)
-    cert = worst.certificate
-    many = f"{len(loose)} of {len(results)} results have" if len(results) > 1 else "the result has"
-    largest = max(cert.error_estimate, default=0.0)
-    ways = "another baseline (baseline='pad' or 'mean'), score='logprob', a deeper layer (layer=1), a looser tolerance, or rule='split'"
-    if isinstance(getattr(worst, "path", None), WordPath):  # it lives at the embeddings, and has its own way
-        ways = "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
-    warnings.warn(
-        f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
-        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {ways}.{_precision(worst)}",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
-
-
-def _precision(result: Result) -> str:
-    dtype = result.meta.get("dtype", "")
-    if dtype not in ("float16", "bfloat16"):
-        return ""
-    return f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
-
-
-class _progress:
-    """A bar over texts, or nothing."""
-
-    def __init__(self, total: int | None, show: bool) -> None:
-        self.total, self.show = total, show
-
-    def __enter__(self) -> Callable[[Any], None]:
-        if not self.show:
-            return lambda job: None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, unit="text")
-        return lambda job: self.bar.update(1)
-
-    def __exit__(self, *_: object) -> None:
-        if self.show:
-            self.bar.close()
