@@ -23,6 +23,7 @@ from pathlens.finish import Part, estimates, spread
 from pathlens.finish_pair import Measure, Side, one_sided, pair_of, side_of
 from pathlens.integrate.loop import Job, run
 from pathlens.methods import find_method, moving_of
+from pathlens.progress import Progress
 from pathlens.text.adapter import Case, TextModel
 from pathlens.text.identity import stamp
 from pathlens.work import work
@@ -161,15 +162,13 @@ def integrate(
     batch_size: int = 64,
 ) -> list[Side]:
     """Vectors of every text; equal texts are integrated once. A text that fails ends the call with its number."""
-    from pathlens.explain import _progress
-
     first: dict[Any, int] = {}
     keys = [text if isinstance(text, str) else id(text) for text in texts]
     for number, key in enumerate(keys):
         first.setdefault(key, number)
     wanted = sorted(first.values())
     done: dict[Any, Side] = {}
-    with _progress(len(wanted), show_progress) as tick:
+    with Progress(len(wanted), show_progress) as tick:
         for start in range(0, len(wanted), batch_size):
             some = wanted[start : start + batch_size]
             found = _batch(explainer, model, [texts[n] for n in some], [limits[n] for n in some], tick)
