@@ -17,7 +17,6 @@ import pickle
 import random
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +67,7 @@ class Kept:
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, name, layer):
-        return self.folder / f"{name.replace(' ', '-')}-{layer}.pickle"
+        return self.folder / f"{name.replace(' ', '-')}-{layer}-pad.pickle"
 
     def read(self, name, layer):
         path = self.path(name, layer)
@@ -77,7 +76,7 @@ class Kept:
     def more(self, name, model, layer, pairs, until):
         """Go on to len(pairs), or until the time is over."""
         found = self.read(name, layer)
-        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer])
+        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer], baseline="pad")
         while len(found) < len(pairs) and time.time() < until:
             some = pairs[len(found) : len(found) + CHUNK]
             found += explain([a for a, *_ in some], [b for _, b, *_ in some])
@@ -85,22 +84,6 @@ class Kept:
             part.write_bytes(pickle.dumps(found))
             part.replace(self.path(name, layer))
             print(f"  {name}, layer {layer}: {len(found)} pairs", flush=True)
-
-
-def shifted_from(shelf, results):
-    """The untuned shift's matrices: the same vectors over other lengths, so nothing is integrated again."""
-    shift, request, lengths = pl.Shifted(shelf), Request(vector=True), {}
-    out = []
-    with torch.no_grad():
-        for result in results:
-            for text in result.meta["texts"]:
-                if text not in lengths:
-                    lengths[text] = [float(m.embed(text, request).norm()) for m in (shelf, shift)]
-            (a, a_shift), (b, b_shift) = (lengths[text] for text in result.meta["texts"])
-            matrix = result.full_matrix * (a * b / (a_shift * b_shift))
-            matrix[0], matrix[:, 0] = 0.0, 0.0
-            out.append(replace(result, full_matrix=matrix, similarity=float(matrix.sum())))
-    return out
 
 
 def slopes(case, t):
@@ -325,11 +308,6 @@ def main():
     table = errors(shelf, pairs, args, until)
     found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
     shares = [share_row(name, layer, results) for (name, layer), results in found.items() if results]
-    shares += [
-        share_row("untuned shift", layer, shifted_from(shelf, found["off the shelf", layer]))
-        for layer in NODES
-        if found["off the shelf", layer]
-    ]
     write(args.out, "top_share", shares)
     draw_shares(shares, args.out / "top_share.png")
     for own in shares:
