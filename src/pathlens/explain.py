@@ -24,21 +24,17 @@ from pathlens.progress import Progress
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.load import load
+from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.units.groups import Units, units
 from pathlens.units.trees import Tree
 from pathlens.unsettled import warn_unsettled
 from pathlens.way import path_cache
 from pathlens.work import work
 
-EVERYONES_OPTIONS = (
-    "prompt",
-    "prompt_name",
-    "similarity",
-    "features",
-    "softplus",
-)  # of model kinds, not of methods
+EVERYONES_OPTIONS = ("softplus",)  # besides those of the method and of the model kind
 
 
+LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
 LOADING = ("pooling", "dtype", "device_map")  # passed on when the model is loaded
 
 
@@ -88,6 +84,12 @@ class Explainer:
         )
         if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
+        if max_nodes < LEAST_NODES:
+            raise InputError(
+                f"max_nodes must be at least {LEAST_NODES}, got {max_nodes}; for fewer nodes use n_steps"
+            )
+        if self.model.similarity is not None:
+            options.setdefault("similarity", self.model.similarity)
         if "tree" in options:
             options["tree"] = tree_source(options["tree"])
         self.baseline = baseline
@@ -163,6 +165,7 @@ class Explainer:
     ) -> list[Result | Exception]:
         started = time.perf_counter()
         with (
+            ONE_AT_A_TIME,
             torch.inference_mode(False),
             self.model.quiet(),
         ):  # a caller's inference mode would forbid every gradient
@@ -215,7 +218,11 @@ class Explainer:
             )
         if method.sides == 2 and text_b is None:
             raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
-        unknown = [name for name in self.options if name not in (*method.options, *EVERYONES_OPTIONS)]
+        unknown = [
+            name
+            for name in self.options
+            if name not in (*method.options, *self.model.options, *EVERYONES_OPTIONS)
+        ]
         if unknown:
             raise InputError(
                 f"{', '.join(unknown)}: not an option of {method.name}; it takes "
@@ -225,7 +232,7 @@ class Explainer:
 
     def _cases(self, method: Method, text: Any, text_b: Any) -> list[Case]:
         request = replace(self.request, vector=method.vector, block=self.options.get("block"))
-        many = isinstance(self.baseline, list) or _is_sample(self.baseline, self.model)
+        many = isinstance(self.baseline, list) or _is_sample(self.baseline, self.model, text)
         choices = list(self.baseline) if many else [self.baseline]
         if not choices:
             raise InputError("the list of baselines is empty; give at least one")
@@ -354,9 +361,13 @@ def _names(hold: Any) -> tuple[str, ...]:
     return (hold,) if isinstance(hold, str) else tuple(hold or ())
 
 
-def _is_sample(baseline: Any, model: TextModel) -> bool:
-    """A table's background sample (N, F) is a list of baselines."""
-    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == 2
+def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
+    """A table's background sample, with one dimension more than a row, is a list of baselines."""
+    return (
+        model.kind == "tabular"
+        and isinstance(baseline, Tensor | np.ndarray)
+        and baseline.ndim == np.ndim(row) + 1
+    )
 
 
 def _own_units(case: Case) -> Units:

@@ -157,6 +157,7 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
         passes=sum(c.passes for c in certs),
         error_estimate=tuple(error.tolist()),
         kind=certs[0].kind,
+        rows=tuple(np.max([c.rows for c in certs], axis=0).tolist()),
         bound=limit,
     )
     first = results[0]

@@ -22,7 +22,14 @@ def words(result: Any) -> Any:
     texts = list(result.meta.get("texts", []))
     if isinstance(result, record.PairExplanation):
         return _pair(result, texts, units)
-    groups = units("word", result.tokens, result.offsets, result.segments, texts)
+    if not texts:
+        raise InputError("this result has features, not words of a text")
+    sources = getattr(result, "sources", ())
+    groups = (
+        _by_source(result, texts, units)
+        if sources
+        else units("word", result.tokens, result.offsets, result.segments, texts)
+    )
     sums = groups.members.astype(float)
     common: dict[str, Any] = {
         "tokens": groups.names,
@@ -50,7 +57,25 @@ def words(result: Any) -> Any:
             standard_error=None,
             **common,
         )
+    if sources:
+        common["sources"] = tuple(sources[int(np.argmax(row))] for row in groups.members)
     return replace(result, vectors=np.einsum("us,osd->oud", sums, result.vectors), **common)
+
+
+def _by_source(result: Any, texts: list[str], units: Any) -> Any:
+    """A block with several inputs has every token once per input: words are made within each."""
+    names = list(dict.fromkeys(result.sources))
+    length = len(result.tokens) // len(names)
+    one = units("word", result.tokens[:length], result.offsets[:length], result.segments[:length], texts)
+    times = len(names)
+    return replace(
+        one,
+        names=one.names * times,
+        offsets=one.offsets * times,
+        segments=one.segments * times,
+        special=one.special * times,
+        members=np.kron(np.eye(times, dtype=bool), one.members),
+    )
 
 
 def _pair(result: Any, texts: list[str], units: Any) -> Any:

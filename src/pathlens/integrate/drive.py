@@ -148,7 +148,7 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
         small = before is not None and max(float(error.max()), gap) <= goal.bound
         finished = m == cells if cells is not None else small or spent + 2 * m > goal.ceiling
         if finished:
-            return Integral(value, error, spent, tuple(history))
+            return Integral(value, error, spent if cells is None else cells, tuple(history))
         m, before = (cells if cells is not None else 2 * m), value
 
 

@@ -21,7 +21,9 @@ class Limits:
     """`rows` fixes the batch (a user's `internal_batch_size`); otherwise the budget decides."""
 
     rows: int | None = None
-    budget: int | None = None  # bytes a batch may take; None: 2 GiB, or half of what is free if that is less
+    budget: int | None = (
+        None  # bytes a batch may take (the result's own sums come on top); None: 2 GiB, or half of what is free if that is less
+    )
 
     def bytes(self, device: torch.device) -> int:
         if self.budget is not None:

@@ -73,6 +73,8 @@ class TextModel(ABC):
     kind: str = "model"
     name: str = "model"
     default_method: str = "ig"
+    options: tuple[str, ...] = ()  # options of this kind, besides the method's
+    similarity: str | None = None  # how this model compares two texts, when not by the cosine
 
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:

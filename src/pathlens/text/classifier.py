@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class Classifier(LanguageModel):
     """`AutoModelForSequenceClassification` and kin.
 
     A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
-    alone and the head is applied to the last token here. The logits are the same.
+    alone and the head is applied here to the token it would have found. The logits are the same.
     """
 
     kind = "sequence classification"
@@ -53,8 +53,18 @@ class Classifier(LanguageModel):
         if not self.decoder:
             return raw.logits
         hidden = raw.last_hidden_state
-        last = torch.tensor([len(case) - 1 for case in cases], device=hidden.device)
+        last = torch.tensor([case.meta.get("read_at", len(case) - 1) for case in cases], device=hidden.device)
         return self.module.score(hidden[torch.arange(len(cases), device=hidden.device), last])
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        """A decoder reads its answer at the last token that is not padding, also where the text ends in that token."""
+        tokens = super().tokenise(text, text_b, request)
+        pad = getattr(self.module.config, "pad_token_id", None)
+        read_at = max((i for i, token in enumerate(tokens.ids) if token != pad), default=len(tokens) - 1)
+        if not self.decoder or read_at == len(tokens) - 1:
+            return tokens
+        note = f"the model reads its answer at token {read_at}: what follows is its padding token"
+        return replace(tokens, notes=(*tokens.notes, note), meta={**tokens.meta, "read_at": read_at})
 
     def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
         if output.ndim != 2:

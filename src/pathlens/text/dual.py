@@ -27,6 +27,7 @@ class DualEncoder(TextModel):
     """
 
     kind = "dual encoder"
+    options = ("similarity", "prompt", "prompt_name")
     default_method = "ij"
 
     def __init__(self, a: TextModel, b: TextModel, *, name: str | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from pathlens.errors import InputError, ModelError
+from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, load_built_in
 from pathlens.text.classifier import Classifier
@@ -59,6 +59,7 @@ def load(model: Any, **options: Any) -> TextModel:
     if isinstance(model, nn.Module):
         if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{type(model).__name__} needs its tokenizer: pass (model, tokenizer)")
+        _nothing_left({name: options[name] for name in options if name == "pooling"}, "a plain module")
         return Tabular(model, **options)
     raise ModelError(
         f"a {type(model).__name__} cannot be explained; pass a built-in name ({', '.join(BUILT_IN)}), a folder or hub id, "
@@ -80,7 +81,8 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
     for name in names:
         for suffix, kind in KINDS.items():
             if name.endswith(suffix):
-                return kind(module, tokenizer, **options)
+                _nothing_left(options, f"{name}, which has a head of its own")
+                return kind(module, tokenizer)
     _refuse_unknown(names)
     masked = any(name.endswith("ForMaskedLM") for name in names)
     return SentenceEncoder(module.base_model if masked else module, tokenizer, **options)
@@ -109,13 +111,12 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
             f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it"
         )
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
-    if _is_sentence_transformer(model):
-        if "dtype" in options:
-            options["model_kwargs"] = {"dtype": options.pop("dtype")}
-        return open_sentence_transformer(str(model), name=str(model), **options)
     import transformers
 
     try:
+        if _is_sentence_transformer(model):
+            _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
+            return open_sentence_transformer(str(model), name=str(model), model_kwargs=options)
         config = transformers.AutoConfig.from_pretrained(model)
         name = (config.architectures or [""])[0]
         suffix = next((s for s in AUTO if name.endswith(s)), None)
@@ -124,7 +125,9 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         loader = getattr(transformers, AUTO[suffix] if suffix else "AutoModel")
         module = loader.from_pretrained(model, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError) as error:
+    except PathlensError:
+        raise
+    except (OSError, ValueError, TypeError, AttributeError, AssertionError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"{str(model)!r} could not be loaded ({first}); give a built-in name ({', '.join(BUILT_IN)}), an existing "

@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
+
+# Models share parts (a pipeline's model and its body), and the choice of attention kernels is the whole process's: two
+# explanations at once would undo each other's changes. Torch uses the cores all the same.
+ONE_AT_A_TIME = threading.RLock()
 
 
 class Network:
@@ -187,8 +190,8 @@ def replaced_forwards(
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Dropout off inside; every module's own mode is restored, also after an error. One user of a model at a time."""
-    with _lock_of(module):
+    """Dropout off inside; every module's own mode is restored, also after an error. One explanation at a time."""
+    with ONE_AT_A_TIME:
         before = [(part, part.training) for part in module.modules()]
         try:
             for part, _ in before:
@@ -197,17 +200,6 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
         finally:
             for part, training in before:
                 part.training = training
-
-
-_LOCKS: WeakKeyDictionary[nn.Module, Any] = (
-    WeakKeyDictionary()
-)  # a model may be wrapped many times: one lock each
-_LOCKS_LOCK = threading.Lock()
-
-
-def _lock_of(module: nn.Module) -> Any:
-    with _LOCKS_LOCK:
-        return _LOCKS.setdefault(module, threading.RLock())
 
 
 def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:

@@ -72,7 +72,7 @@ class Answerer(LanguageModel):
     def target(self, tokens: Tokens, output: tuple[Tensor, Tensor], request: Request) -> Target:
         if request.vector:
             return Target("start and end logits", ReadBoth(), outputs=("start", "end"))
-        which = request.target or "span"
+        which = "span" if request.target is None else request.target
         if which not in ("start", "end", "span"):
             raise InputError(f'target of question answering is "start", "end" or "span", got {which!r}')
         start, end = best_span(output[0][0], output[1][0], tokens.segments)

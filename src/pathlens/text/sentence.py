@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, MissingError, NumberError
+from pathlens.errors import InputError, MissingError, ModelError, NumberError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import LanguageModel, Target
 from pathlens.text.tokens import Tokens
@@ -50,6 +50,7 @@ class SentenceEncoder(LanguageModel):
 
     kind = "sentence encoder"
     default_method = "ij"
+    options = ("similarity",)
     normalised = False  # does the model itself end in a Normalize?
 
     def __init__(
@@ -117,9 +118,17 @@ class SentenceTransformerEncoder(SentenceEncoder):
     A prompt (`prompt=`, `prompt_name=` or the model's default) is part of the input and held in place.
     """
 
+    options = ("similarity", "prompt", "prompt_name")
+
     def __init__(self, model: Any, *, name: str | None = None) -> None:
         self.sentence_transformer = model
         parts = list(model)
+        if not hasattr(parts[0], "auto_model"):
+            raise ModelError(
+                f"a SentenceTransformer that begins with {type(parts[0]).__name__} has no transformer to explain"
+            )
+        own = getattr(model, "similarity_fn_name", None)
+        self.similarity = own if own in SIMILARITIES and own != "cosine" else None
         self.normalised = type(parts[-1]).__name__ == "Normalize"
         self.after = parts[1:-1] if self.normalised else parts[1:]
         super().__init__(parts[0].auto_model, model.tokenizer, name=name)
@@ -136,7 +145,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
             features["prompt_length"] = length
         for module in self.after:
             features = module(features)
-        return features["sentence_embedding"]
+        return features["sentence_embedding"][..., : self.sentence_transformer.truncate_dim]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         case = super().case(text, text_b, request=request)
@@ -144,10 +153,12 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def prompt(self, request: Request) -> str:
         model = self.sentence_transformer
-        if "prompt" in request.options:
-            return request.options["prompt"] or ""
+        if request.options.get("prompt") is not None:
+            if not isinstance(request.options["prompt"], str):
+                raise InputError(f"prompt must be a text, got {request.options['prompt']!r}")
+            return request.options["prompt"]
         name = request.options.get("prompt_name", model.default_prompt_name)
-        if name is not None and name not in model.prompts:
+        if name is not None and (not isinstance(name, str) or name not in model.prompts):
             raise InputError(
                 f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}"
             )

@@ -47,6 +47,7 @@ class Shifted(TextModel):
     """
 
     kind = "sentence encoder"
+    options = ("similarity", "prompt", "prompt_name")
     default_method = "ij"
     normalised = False
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text.adapter import Case, Request, TextModel, index_of
 from pathlens.text.language import SCORES, OwnFunction, form, whole_number
 from pathlens.text.network import check_weights, evaluation_mode
@@ -40,6 +40,7 @@ class Tabular(TextModel):
     """Rows of features into a module: `explain(module, x)` with x of shape (F,), or any shape without the batch."""
 
     kind = "tabular"
+    options = ("features",)
 
     def __init__(
         self, module: nn.Module, *, features: Sequence[str] | None = None, name: str | None = None
@@ -58,6 +59,8 @@ class Tabular(TextModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         x = self._tensor(text)
+        if text_b is not None:
+            raise InputError("a plain module takes one row; a second one was given as text_b")
         if request.layer not in (None, 0) or request.block is not None:
             raise InputError(
                 "layer and block need a text model with named blocks; a plain module is explained at its input"
@@ -118,7 +121,14 @@ class Tabular(TextModel):
         if row.numel() == 0:
             raise InputError("the row has no features")
         first = next(self.module.parameters(), None)
-        return row.detach().to(first if first is not None else torch.get_default_dtype())
+        if first is not None and first.is_inference():
+            raise ModelError(
+                "the module was made under torch.inference_mode(), so it has no gradients; make it outside"
+            )
+        row = row.detach().clone().to(first if first is not None else torch.get_default_dtype())
+        if not torch.isfinite(row).all():
+            raise InputError("the row holds NaN or infinity; give finite features")
+        return row
 
     def _baseline(self, choice: Any, x: Tensor) -> tuple[Tensor, str]:
         if choice is None or (isinstance(choice, str) and choice == "zero"):
@@ -127,7 +137,12 @@ class Tabular(TextModel):
             raise InputError(
                 f'baseline={choice!r}: a tabular model takes "zero", a tensor, or a list of tensors'
             )
-        start = torch.as_tensor(choice).to(x)
+        try:
+            start = torch.as_tensor(choice).detach().clone().to(x)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f'the baseline must be "zero" or a tensor, got {type(choice).__name__}'
+            ) from error
         if start.shape != x.shape:
             raise InputError(
                 f"the baseline has shape {tuple(start.shape)}, the row {tuple(x.shape)}; they must be equal"
