@@ -415,3 +415,44 @@ def test_jacobians_along_words_on_a_real_encoder(minilm):
 @pytest.mark.slow
 def test_dig_on_a_real_model(sentiment):
     assert pl.explain(sentiment, "Not really funny.", method="dig").certificate.converged
+
+
+def test_a_tree_of_another_text_is_refused():
+    from pathlens.units.trees import read_tree
+
+    with pytest.raises(pl.InputError, match="another text"):
+        read_tree(read_tree(None, "one text"), "another one")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        (0, 9, [5]),
+        {"span": (0, 9), "children": [None]},
+        {"span": 9},
+        {"span": (0, 9), "children": 3},
+        [(0.5, 3)],
+    ],
+    ids=str,
+)
+def test_a_malformed_tree_is_explained(tree):
+    from pathlens.units.trees import read_tree
+
+    with pytest.raises(pl.InputError, match="tree"):
+        read_tree(tree, "good film")
+
+
+def test_a_nested_tree_as_json_writes_it():
+    from pathlens.units.trees import read_tree
+
+    assert (
+        read_tree([0, 9, [[0, 4], [5, 9]]], "good film").nodes
+        == read_tree((0, 9, [(0, 4), (5, 9)]), "good film").nodes
+    )
+    assert read_tree({"span": [0, 9], "children": None}, "good film").nodes
+
+
+def test_a_cache_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(pl.InputError, match="folder"):
+        pl.Explainer(pl.ToyModel(), method="udig", cache=str(tmp_path / "file"))

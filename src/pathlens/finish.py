@@ -161,12 +161,18 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
         bound=limit,
     )
     first = results[0]
+    meta = meta_of(order, parts)
+    if first.path is not None:
+        meta["notes"] = [
+            *meta["notes"],
+            "each baseline has a path of its own; none of them is kept in the mean",
+        ]
     coordinates = None if first.coordinates is None else np.mean([r.coordinates for r in results], axis=0)
     return Explanation(
         method=first.method,
         target=first.target,
         certificate=joined,
-        meta=meta_of(order, parts),
+        meta=meta,
         tokens=first.tokens,
         offsets=first.offsets,
         scores=mean,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -85,6 +86,8 @@ def path_cache(cache: Any) -> PathCache:
     """A cache as it is; a folder gives one on disk; None one in memory."""
     if isinstance(cache, PathCache):
         return cache
+    if isinstance(cache, str) and (not cache or Path(cache).is_file()):
+        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}")
     try:
         return PathCache(cache)
     except TypeError:

@@ -70,5 +70,8 @@ def _in_words(error: Exception) -> tuple[str, int]:
 
 def _leave(line: str, code: int) -> None:
     if line:
-        typer.echo(f"pathlens: {' '.join(line.split())}", err=True)
+        first, *place = line.splitlines()
+        typer.echo(f"pathlens: {' '.join(first.split())}", err=True)
+        for shown in place:  # a text with a caret below it: its spaces matter
+            typer.echo(shown, err=True)
     sys.exit(code)

@@ -91,6 +91,8 @@ class PathCache:
         tokens, anchors = arrays.get("tokens"), arrays.get("anchors")
         if tokens is None or anchors is None or anchors.shape != (len(tokens), steps):
             return {}
+        if not np.issubdtype(anchors.dtype, np.integer) or (anchors < -1).any():
+            return {}
         return {str(token): path for token, path in zip(tokens, anchors, strict=True)}
 
 

@@ -12,6 +12,7 @@ from threading import Lock
 
 import numpy as np
 
+from pathlens.errors import StoreError
 from pathlens.path.neighbours import NeighbourSearch
 
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
@@ -104,8 +105,13 @@ class NeighbourGraph:
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     """Write beside the place, then rename: a reader meets the old file or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    except OSError as error:
+        raise StoreError(
+            f"the cache folder {str(path.parent)!r} cannot be written: {error.strerror or error}"
+        ) from error
     try:
         with os.fdopen(handle, "wb") as file:
             np.savez(file, **arrays)
@@ -120,5 +126,5 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        return None
+    except (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile):
+        return None  # NotImplementedError, of a damaged header, is a RuntimeError

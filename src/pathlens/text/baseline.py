@@ -121,6 +121,12 @@ def _text(
             raise InputError(
                 f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"
             )
+        if len(text.split()) == 1 and len(new) > 1:
+            pieces = " ".join(map(str, tokenizer.convert_ids_to_tokens(new)))
+            raise InputError(
+                f"the baseline word {text!r} is not one word of the model's vocabulary (it becomes {pieces}); choose another "
+                "word, or give a text of several words"
+            )
         if len(new) < len(places):
             if fill is None:
                 raise InputError(

@@ -6,6 +6,7 @@ its words are nodes. Which tokens a node holds is decided by characters.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,13 +57,15 @@ def read_tree(tree: Any, text: str) -> Tree:
     if tree is None:
         return right_branching(text)
     if isinstance(tree, Tree):
+        if tree.text != text:
+            raise InputError(f"the tree is of another text\n{point_at(tree.text, 0, len(tree.text))}")
         return tree
     if isinstance(tree, str):
         constituents, words = align(tree, text)
         return _build(text, constituents, words, "bracketed")
     if _is_spacy(tree):
         return _from_dependencies(tree, text)
-    if isinstance(tree, Mapping) or (isinstance(tree, tuple) and len(tree) == 3 and _is_list(tree[2])):
+    if isinstance(tree, Mapping) or _is_nested(tree):
         constituents = list(_flatten(tree, text))
         _check_whole(constituents[0][1], text)
         return _from_spans(text, constituents)
@@ -100,6 +103,11 @@ def _from_spans(text: str, constituents: Constituents) -> Tree:
     return _build(text, constituents, words, "spans")
 
 
+def _is_nested(tree: Any) -> bool:
+    """(start, end, [children]), also as a list, which is how JSON writes it."""
+    return _is_list(tree) and len(tree) == 3 and not _is_list(tree[0]) and _is_list(tree[2])
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -110,11 +118,15 @@ def _flatten(tree: Any, text: str) -> Iterable[tuple[str, Span]]:
     while waiting:
         item, parent = waiting.pop()
         if isinstance(item, Mapping):
-            label, span, children = str(item.get("label", "")), item.get("span"), item.get("children", ())
+            label, span, children = str(item.get("label") or ""), item.get("span"), item.get("children") or ()
         else:
-            nested = len(item) == 3 and _is_list(item[2])
+            nested = _is_nested(item)
             label, span, children = "", item[:2] if nested else item, item[2] if nested else ()
-        label, span = _constituent((*tuple(span or ()), label) if label else tuple(span or ()), text)
+        if not _is_list(span) or not _is_list(children):
+            raise InputError(
+                f"a nested tree is (start, end, [children]) or {{'span': (start, end), 'children': [...]}}, got {item!r}"
+            )
+        label, span = _constituent((*span, label) if label else tuple(span), text)
         if parent is not None and not (parent[0] <= span[0] and span[1] <= parent[1]):
             raise InputError(f"span {span} is not inside its parent {parent}\n{point_at(text, *span)}")
         yield label, span
@@ -124,7 +136,7 @@ def _flatten(tree: Any, text: str) -> Iterable[tuple[str, Span]]:
 def _constituent(item: Any, text: str) -> tuple[str, Span]:
     """(label, span) of a flat item, checked and without whitespace at its edges."""
     try:
-        start, end = int(item[0]), int(item[1])
+        start, end = operator.index(item[0]), operator.index(item[1])
         label = str(item[2]) if len(item) > 2 else ""
     except (TypeError, ValueError, IndexError, KeyError):
         raise InputError(f"a span of a tree is (start, end) or (start, end, label), got {item!r}") from None
