@@ -58,7 +58,7 @@ class Method:
     def through_words(self, options: Mapping[str, Any]) -> str | None:
         """`"dig"` or `"udig"` where the path goes through words, else None."""
         chosen = options.get("path") if "path" in self.options else self.name
-        return chosen if chosen in SEARCHES else None
+        return chosen if isinstance(chosen, str) and chosen in SEARCHES else None
 
 
 def _line(ends: Ends, units: Tensor, options: Mapping[str, Any]) -> Route:

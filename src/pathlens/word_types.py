@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -14,6 +15,9 @@ from pathlens.errors import InputError
 STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
 )
+
+
+MOST_FACTOR = 10  # 1024 nodes on every leg; the authors use 1 and 2
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,14 @@ class Settings:
         if self.strategy not in STRATEGIES[self.method]:
             known = ", ".join(map(repr, STRATEGIES[self.method]))
             raise InputError(f"{self.method} has no strategy {self.strategy!r}; use one of {known}")
-        for name, least in (("steps", 1), ("neighbours", 1), ("factor", 0)):
+        for name, least, most in (("steps", 1, 10_000), ("neighbours", 1, None), ("factor", 0, MOST_FACTOR)):
             value = getattr(self, name)
+            if hasattr(value, "__index__") and not isinstance(value, bool):
+                object.__setattr__(self, name, value := operator.index(value))
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(f"{self.method} needs {name} ≥ {least}, a whole number; got {value!r}")
+            if most is not None and value > most:
+                raise InputError(f"{self.method} needs {name} ≤ {most}; got {value!r}")
 
     @property
     def key(self) -> str:
