@@ -139,6 +139,19 @@ def test_a_model_that_is_none(model, words):
         pl.explain(model, "text")
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("sentimnt", "'sentiment'"), ("MiniLM", "'minilm'"), ("./none", "no folder")]
+)
+def test_a_slip_is_answered_without_asking_a_hub(name, words, monkeypatch):
+    import transformers
+
+    asked = []
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda *a, **k: asked.append(a))
+    with pytest.raises(pl.ModelError, match=words):
+        pl.explain(name, "text")
+    assert not asked
+
+
 def test_an_empty_folder_is_no_model(tmp_path):
     with pytest.raises(pl.ModelError, match=r"config\.json"):
         pl.explain(tmp_path, "text")

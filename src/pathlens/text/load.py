@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         _nothing_left(options, f"the built-in model {model!r}")
         return load_built_in(model)
     folder = Path(model)
+    _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
         raise ModelError(
             f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it"
@@ -134,6 +136,19 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
             "folder, or a hub id that can be reached"
         ) from error
     return _hugging_face(module.eval(), tokenizer, pooling)
+
+
+def _refuse_slip(name: str, folder: Path) -> None:
+    """A slip of the pen is answered at once, not after a hub has been asked again and again."""
+    if folder.exists():
+        return
+    if name.startswith((".", "/", "~")):
+        raise ModelError(f"there is no folder {name!r}; give an existing folder, or a hub id like owner/name")
+    close = difflib.get_close_matches(name.lower(), BUILT_IN, n=1, cutoff=0.75)
+    if close:
+        raise ModelError(
+            f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
+        )
 
 
 def _is_sentence_transformer(model: str | Path) -> bool:
