@@ -13,6 +13,7 @@ from pathlens.errors import InputError
 def words(result: Any) -> Any:
     """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
     from pathlens.explanation import record
+    from pathlens.explanation.continuation import Continuation
     from pathlens.units.groups import units
 
     if result.method == "sig" and result.meta.get("context", "full") == "full":
@@ -43,6 +44,8 @@ def words(result: Any) -> Any:
         common["certificate"] = replace(
             result.certificate, error_estimate=tuple((sums @ np.array(errors)).tolist())
         )
+    if isinstance(result, Continuation):
+        return result.summed(sums, **common)
     if isinstance(result, record.Explanation):
         return replace(result, scores=sums @ result.scores, standard_error=None, **common)
     if isinstance(result, record.Interactions):

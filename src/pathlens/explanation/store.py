@@ -12,6 +12,7 @@ import numpy as np
 
 from pathlens.errors import MissingError, StoreError
 from pathlens.explanation import record
+from pathlens.explanation.continuation import Continuation
 from pathlens.types import Certificate
 from pathlens.word_types import WordPath
 
@@ -26,6 +27,7 @@ KINDS = {
         record.PairExplanation,
         record.Interactions,
         record.PhraseTree,
+        Continuation,
     )
 }
 
@@ -142,7 +144,9 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, dict) and "array" in value and name in ARRAYS:
         return arrays[value["array"]]
     if name == "certificate":
-        return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+        return _certificate(value)
+    if name == "certificates":
+        return tuple(map(_certificate, value))
     if name in ("path", "path_a", "path_b") and isinstance(value, dict):
         return WordPath.from_dict(value)
     if name in ("nodes", "plain"):
@@ -152,9 +156,13 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         )
     if name in ARRAYS:
         return None if value is None else np.array(value, dtype=float)
-    if name.startswith("offsets"):
+    if "offsets" in name:
         return tuple((start, end) for start, end in value)
     return tuple(value) if isinstance(value, list) else value
+
+
+def _certificate(value: Mapping[str, Any]) -> Certificate:
+    return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
 
 
 def to_dataframe(result: record.Result, rows: list[dict[str, Any]]) -> Any:
