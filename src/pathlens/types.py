@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:  # a saved result is drawn, and a page served, without waiting for torch
+    from torch import Tensor
 
 Span = tuple[int, int]
 
@@ -64,6 +65,8 @@ class Route:
     @staticmethod
     def through(corners: Tensor, detail: Any = None) -> Route:
         """The polyline through `corners` (C, S, d); every unit may move on every leg."""
+        import torch
+
         count = corners.shape[0]
         step = (corners[1:] - corners[:-1]).double().flatten(1).norm(dim=1)
         total = step.sum()
