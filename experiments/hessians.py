@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-STUDIES = ("xor", "softplus", "retrain", "runtime", "sentiment", "drugs", "tabular")
+STUDIES = ("xor", "softplus", "retrain", "runtime", "sentiment", "negation", "drugs", "tabular")
 
 
 def main() -> None:
@@ -24,7 +24,12 @@ def main() -> None:
         "--data", type=Path, default=Path("../shared/data"), help="where the public data sets are"
     )
     parser.add_argument("--heart", type=Path, help="heart_disease.tab of the orange3 package, for `tabular`")
-    parser.add_argument("--resume", action="store_true", help="`retrain`: keep the sets already in rows.csv")
+    parser.add_argument(
+        "--resume", action="store_true", help="`retrain`, `negation`: keep the rows already written"
+    )
+    parser.add_argument(
+        "--templates", type=int, help="`negation`: only so many of the 380 pairs of adjectives"
+    )
     parser.add_argument("--threads", type=int, default=2)
     choice = parser.parse_args()
     import torch
@@ -35,6 +40,7 @@ def main() -> None:
         more = {
             "retrain": {"resume": choice.resume},
             "sentiment": {"data": choice.data},
+            "negation": {"data": choice.data, "resume": choice.resume, "templates": choice.templates},
             "tabular": {"heart": choice.heart},
         }.get(study, {})
         module.run(choice.out, quick=choice.quick, **more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,30 @@ class Folder:
     def say(self, text: str) -> None:
         self.path("findings.txt").write_text(text + "\n", encoding="utf-8")
         print(f"\n== {self.name}\n{text}\n", flush=True)
+
+
+class Rows:
+    """A table that is written row by row, so that a long run can be stopped and resumed; every value a string."""
+
+    def __init__(self, file: Path, columns: Sequence[str], *, resume: bool) -> None:
+        self.file, self.columns = file, list(columns)
+        self._rows: list[dict[str, Any]] = []
+        if resume and file.exists():
+            with file.open(newline="") as stream:
+                self._rows = list(csv.DictReader(stream))
+        with file.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=self.columns)
+            writer.writeheader()
+            writer.writerows(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def extend(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        new = [{name: str(row[name]) for name in self.columns} for row in rows]
+        with self.file.open("a", newline="") as stream:
+            csv.DictWriter(stream, fieldnames=self.columns).writerows(new)
+        self._rows += new
 
 
 def interval(values: np.ndarray, *, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
