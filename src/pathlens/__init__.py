@@ -23,6 +23,7 @@ _DOOR = {
     "compare": "pathlens.compare",
     "whatif": "pathlens.whatif",
     "pathview": "pathlens.pathview",
+    "chat": "pathlens.text.chat",
     "load": "pathlens.explanation.store",
     "methods": "pathlens.methods",
     "ToyModel": "pathlens.text.toy",

@@ -1,0 +1,160 @@
+"""Chats: every turn and passage is found exactly, the template's tokens are the tokenizer's own, sums still add up."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+import pathlens as pl
+from pathlens.errors import InputError
+from pathlens.text.chat import as_chat, chat, chat_tokens
+from pathlens.units.named import named_units
+from tests.models import tokenizer
+
+PLAIN = (
+    "{% for m in messages %}<{{ m.role }}> {{ m.content }} </{{ m.role }}>\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant> {% endif %}"
+)
+STRIPS = PLAIN.replace("{{ m.content }}", "{{ m.content | trim }}")
+MERGES = (  # the system's words go into the first user turn, after it
+    "{% for m in messages %}{% if m.role != 'system' %}[{{ m.role }}]\n{{ m.content }}\n"
+    "{% if loop.index0 == 1 and messages[0].role == 'system' %}({{ messages[0].content }})\n{% endif %}{% endif %}"
+    "{% endfor %}"
+)
+TEMPLATES = {"plain": PLAIN, "strips": STRIPS, "merges": MERGES}
+TURNS = [
+    {"role": "system", "content": "  the plot was good . "},
+    {"role": "user", "content": "the movie was good .\nthe movie was good .\nwho was it ?"},
+    {"role": "assistant", "content": "a man ."},
+    {"role": "user", "content": "\n who was it ? "},
+]
+
+
+def templated(template: str = PLAIN):
+    made = deepcopy(tokenizer(decoder=True))
+    made.chat_template = template
+    return made
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_turn_is_found_even_the_same_words_twice(name):
+    made = templated(TEMPLATES[name])
+    prompt = chat(TURNS).prompt(made)
+    assert prompt.text == made.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
+    found = {name: prompt.text[slice(*span)] for name, span in prompt.turns.items()}
+    assert found == {
+        "system": TURNS[0]["content"].strip(),
+        "user": TURNS[1]["content"],
+        "assistant": "a man .",
+        "user 2": "who was it ?",
+    }
+    assert prompt.turns["user 2"][0] > prompt.turns["assistant"][1]
+
+
+def test_the_tokens_are_those_of_the_tokenizers_own_template():
+    made = templated()
+    tokens = chat_tokens(made, chat(TURNS, template="shown"), limit=None)
+    own = made.apply_chat_template(TURNS, tokenize=True, add_generation_prompt=True, return_dict=True)
+    assert list(tokens.ids) == list(own["input_ids"])
+    assert all(segment == 0 for segment in tokens.segments)
+    held = chat_tokens(made, chat(TURNS), limit=None)
+    assert held.ids == tokens.ids
+    words = [t for t, segment in zip(held.tokens, held.segments, strict=True) if segment == 0]
+    assert words == " ".join(message["content"] for message in TURNS).split()
+
+
+def test_passages_stand_where_the_caller_says_even_twice_the_same():
+    passages = ["the movie was good .", "a man plays guitar .", "the movie was good ."]
+    prompt = chat(system="the plot .", user="who was it ?", passages=passages).prompt(templated(STRIPS))
+    spans = prompt.passages
+    assert list(spans) == ["system", "passage 1", "passage 2", "passage 3", "question"]
+    for k, text in enumerate(passages, 1):
+        assert prompt.text[slice(*spans[f"passage {k}"])] == text
+    assert spans["passage 1"] < spans["passage 2"] < spans["passage 3"]
+    assert prompt.text[slice(*spans["question"])].strip() == "who was it ?"
+
+
+def test_passages_are_found_in_the_callers_own_messages():
+    given = chat(TURNS, passages={"first": "the movie was good .", "again": "the movie was good ."})
+    prompt = given.prompt(templated(STRIPS))
+    first, again = prompt.passages["first"], prompt.passages["again"]
+    assert prompt.text[slice(*first)] == prompt.text[slice(*again)] == "the movie was good ."
+    assert first[1] < again[0]
+    assert list(prompt.passages) == ["system", "first", "again", "user", "assistant", "user 2"]
+    assert prompt.text[slice(*prompt.passages["user"])].strip() == "who was it ?"
+    with pytest.raises(InputError, match="a second time"):
+        chat(TURNS[:1], passages=["the plot", "the plot"])
+    with pytest.raises(InputError, match="overlap"):
+        chat(TURNS, passages=["the movie was", "movie was good"])
+
+
+@pytest.mark.parametrize("template", ["held", "shown"])
+@pytest.mark.parametrize("unit", ["turn", "passage"])
+def test_units_cover_every_token_once(unit, template):
+    made = templated()
+    given = chat(
+        system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template
+    )
+    tokens = chat_tokens(made, given, limit=None)
+    found = named_units(
+        unit, tokens.meta["spans"], tokens.tokens, tokens.offsets, tokens.segments, tokens.texts
+    )
+    assert (found.members.sum(0) == 1).all()
+    wanted = ["system", "user"] if unit == "turn" else ["system", "passage 1", "passage 2", "question"]
+    assert list(found.names) == ["template", *wanted]
+    if unit == "passage":
+        second = [tokens.tokens[i] for i in np.flatnonzero(found.members[2])]
+        assert second == ["a", "movie", "."]
+
+
+def test_an_answer_begun_is_continued():
+    made = templated()
+    prompt = chat([*TURNS, {"role": "assistant", "content": "it was"}]).prompt(made)
+    assert prompt.text.endswith("it was")
+    assert prompt.turns["assistant 2"] == (len(prompt.text) - len("it was"), len(prompt.text))
+
+
+def test_a_bare_list_of_messages_is_a_chat_and_a_list_of_texts_is_not():
+    assert as_chat(TURNS).messages == tuple(TURNS)
+    assert as_chat(["a", "b"]) == ["a", "b"] and as_chat("a") == "a" and as_chat([]) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("", "no chat template"),
+        ("{{ raise_exception('no system here') }}", "no system here"),
+        ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", "changes the messages"),
+        ("{% for m in messages[1:] %}{{ m.content }}{% endfor %}", "leaves out message 0"),
+        ("{% for m in messages + messages %}{{ m.content }}{% endfor %}", "repeats message 0"),
+    ],
+)
+def test_templates_that_hide_a_message_are_refused_in_words(template, words):
+    with pytest.raises(InputError, match=words):
+        chat(TURNS).prompt(templated(template))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"user": " "}, "needs messages"),
+        ({"messages": TURNS, "user": "x"}, "not both"),
+        ({"messages": [{"role": "user"}]}, "message 0"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "must be a text"),
+        ({"messages": [{"role": "user", "content": " "}]}, "empty"),
+        ({"user": "x", "passages": "one text"}, "list of texts"),
+        ({"user": "x", "passages": ["a", ""]}, "passage 2"),
+        ({"user": "x", "template": "hidden"}, "held, shown"),
+    ],
+)
+def test_bad_chats_are_refused_in_words(given, words):
+    with pytest.raises(InputError, match=words):
+        pl.chat(**given)
+
+
+def test_marks_never_collide_with_the_text():
+    hostile = "\ue000\ue001\ue0000\ue001 the \ue002"
+    prompt = chat([{"role": "user", "content": hostile}]).prompt(templated())
+    assert prompt.text[slice(*prompt.turns["user"])] == hostile.strip()
