@@ -11,7 +11,7 @@ import pathlens as pl
 from pathlens.errors import InputError
 from pathlens.text.chat import as_chat, chat, chat_tokens
 from pathlens.units.named import named_units
-from tests.models import tokenizer
+from tests.models import classifier, tokenizer
 
 PLAIN = (
     "{% for m in messages %}<{{ m.role }}> {{ m.content }} </{{ m.role }}>\n{% endfor %}"
@@ -158,3 +158,32 @@ def test_marks_never_collide_with_the_text():
     hostile = "\ue000\ue001\ue0000\ue001 the \ue002"
     prompt = chat([{"role": "user", "content": hostile}]).prompt(templated())
     assert prompt.text[slice(*prompt.turns["user"])] == hostile.strip()
+
+
+@pytest.mark.parametrize("method", ["ig", "sig"])
+@pytest.mark.parametrize("template", ["held", "shown"])
+def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
+    """A classifier over a decoder reads a chat like any text: a reward model is one."""
+    model = (classifier("llama")[0], templated())
+    given = chat(
+        system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template
+    )
+    whole = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4)
+    assert whole.certificate.converged
+    assert list(whole.tokens) == ["template", "system", "passage 1", "passage 2", "question"]
+    if template == "held":
+        assert whole.scores[0] == 0
+    if method == "ig":
+        tokens = pl.explain(model, given, method=method, target=1, tolerance=1e-4)
+        for name, score in zip(whole.tokens[1:], whole.scores[1:], strict=True):
+            low, high = whole.meta["spans"]["passage"][name]
+            inside = [
+                s for s, (a, b) in zip(tokens.scores, tokens.offsets, strict=True) if a < high and low < b
+            ]
+            assert np.isclose(sum(inside), score, atol=2e-4 * abs(whole.certificate.total))
+        assert np.isclose(whole.scores.sum(), tokens.scores.sum(), atol=2e-4 * abs(whole.certificate.total))
+
+
+def test_units_of_a_chat_need_a_chat():
+    with pytest.raises(InputError, match="pl.chat"):
+        pl.explain(classifier("llama"), "the movie was good", unit="passage")

@@ -23,9 +23,11 @@ from pathlens.methods import RULES, Method, Settings, find_method, moving_of
 from pathlens.progress import Progress
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.chat import as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.units.groups import Units, units
+from pathlens.units.named import LEVELS, named_units
 from pathlens.units.trees import Tree
 from pathlens.unsettled import warn_unsettled
 from pathlens.way import path_cache
@@ -113,8 +115,9 @@ class Explainer:
     ) -> Any:
         """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
         _whole_numbers(batch_size=batch_size)
+        text = as_chat(text)
         many = isinstance(text, list)
-        texts = text if many else [text]
+        texts = [as_chat(each) for each in text] if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
         if len(others) != len(texts):
             raise InputError(
@@ -270,6 +273,9 @@ class Explainer:
             if unit != "token" and self.model.kind == "tabular":
                 raise InputError("a tabular model has features, not words; unit must be 'token'")
             return _own_units(case)
+        if isinstance(unit, str) and unit in LEVELS:
+            spans = case.meta.get("spans", {})
+            return named_units(unit, spans, case.tokens, case.offsets, case.segments, case.texts)
         return units(unit, case.tokens, case.offsets, case.segments, case.texts)
 
     def _result(self, asked: tuple[Method, _Asked] | Exception, seconds: float) -> Result | Exception:
@@ -333,13 +339,13 @@ def explain(
 
     model: a folder or hub id, (model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, a plain
         nn.Module with tensors, or a built-in name ("minilm", "sentiment").
-    text, text_b: one text or a pair; lists give a list of results.
+    text, text_b: one text or a pair; lists give a list of results. A chat model also takes `pl.chat(...)` or messages.
     method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`.
     target: class index or label; "start", "end", "span"; (token index, label); or a function of the output.
     baseline: "mask" (default where there is one), "pad", "unk", "eos", "zero", "mean", a text, a tensor, or a
         list of these (expected gradients).
     layer: 0 word embeddings (default), k the states that enter block k.
-    unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}.
+    unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}; "turn" or "passage" of a chat.
     score: "logit" (default), "logprob", "prob".
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
