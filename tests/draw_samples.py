@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -227,10 +228,59 @@ def tabular(**changed: Any) -> Explanation:
     )  # fmt: skip
 
 
+def continuation(
+    prompt: str = "The capital of France is",
+    answer: str = " Paris, of course.",
+    *,
+    seed: int = 0,
+    **changed: Any,
+) -> Continuation:
+    """Prompt words and output tokens so far as sources; no output token is a source of itself or of earlier ones."""
+    (words, at), (outputs, out_at) = cut(prompt), cut(answer)
+    rng = np.random.default_rng(seed)
+    mine = rng.normal(size=(len(words), len(outputs))) ** 3
+    own = np.triu(rng.normal(size=(len(outputs), len(outputs))), 1)
+    matrix = np.vstack([np.zeros((1, len(outputs))), mine, own])
+    n = len(words)
+    values: dict[str, Any] = {
+        "method": "ig", "target": answer, "matrix": matrix, "outputs": outputs, "output_offsets": out_at,
+        "certificate": certificate(float(matrix.sum()), f_baseline=-20.0),
+        "certificates": tuple(certificate(float(total), f_baseline=-5.0) for total in matrix.sum(0)),
+        "tokens": ("<|start|>", *words, *outputs), "offsets": ((0, 0), *at, *out_at),
+        "special": (True, *[False] * (n + len(outputs))), "segments": (-1, *[0] * n, *[1] * len(outputs)),
+        "meta": {"texts": [prompt, answer], "model": "smollm", "baseline": "mean", "score": "logprob"},
+    }  # fmt: skip
+    return Continuation(**{**values, **changed})
+
+
+def long_continuation(sources: int = 500, outputs: int = 100) -> Continuation:
+    words = "the film was awful but its music moved me deeply".split()
+    return continuation(
+        " ".join(words[i % 10] for i in range(sources)), " ".join(f"w{i}" for i in range(outputs))
+    )
+
+
+def passages() -> Continuation:
+    """Named parts of a chat's prompt as sources; the answer so far is one more."""
+    parts = {
+        "passage 1": f"The Zorb is {NASTY} blue.",
+        "passage 2": "東京タワーは赤い。",
+        "question": "What is the Zorb?",
+    }
+    prompt = "<|im_start|>user\n" + "\n\n".join(parts.values()) + "<|im_end|>\n"
+    spans = tuple((prompt.index(text), prompt.index(text) + len(text)) for text in parts.values())
+    matrix = np.array([[0.0, 0.0], [3.1, 0.4], [-0.6, 0.1], [1.2, 0.5], [0.0, 1.1]])
+    return continuation(
+        prompt, " 青い 😀", matrix=matrix, tokens=("template", *parts, " 青い 😀"), offsets=((0, 0), *spans, (0, 5)),
+        special=(True, *[False] * 4), segments=(-1, 0, 0, 0, 1), outputs=(" 青い", " 😀"), output_offsets=((1, 3), (4, 5)),
+        certificates=(certificate(3.7), certificate(2.1)), certificate=certificate(5.8),
+    )  # fmt: skip
+
+
 def everything() -> dict[str, Any]:
     """One of each kind, and the awkward ones."""
     return {
         "text": small(), "japanese": japanese(), "emoji": emoji(), "nasty": nasty(), "long": long(),
         "pair": small_pair(), "interactions": interactions(), "block": block(), "pooled": block(out=1),
-        "tree": phrases(), "tabular": tabular(),
+        "tree": phrases(), "tabular": tabular(), "continuation": continuation(), "passages": passages(),
     }  # fmt: skip

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-from pathlens.draw import arcs, embed, markup, palette, pixels, tables, view
+from pathlens.draw import arcs, assets, continuation, embed, markup, palette, pixels, tables, view
 from pathlens.draw.markup import Markup, element, level
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -65,12 +65,11 @@ def _page(title: str, articles: Sequence[Markup], data: str = "") -> str:
 
 
 def _style() -> str:
-    text = resources.files("pathlens.draw").joinpath("page.css").read_text(encoding="utf-8")
-    return f"<style>{text.replace('DARK', palette.DARK)}{markup.color_rules()}</style>"
+    return f"<style>{assets.style()}</style>"
 
 
 def _script() -> str:
-    return resources.files("pathlens.draw").joinpath("page.js").read_text(encoding="utf-8")
+    return assets.script()
 
 
 def _article(result: Result, said: Sequence[str] = ()) -> Markup:
@@ -121,6 +120,8 @@ def _sections(result: Result, said: list[str]) -> list[tuple]:
         return _block(result, said)
     if isinstance(result, PhraseTree):
         return _phrases(result, said)
+    if isinstance(result, Continuation):
+        return continuation.sections(result, said)
     assert isinstance(result, Explanation)
     return _explanation(result)
 

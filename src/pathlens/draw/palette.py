@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Interactions,
     PairExplanation,
@@ -97,7 +98,7 @@ def short(value: float) -> str:
 
 def full(result: Result) -> float:
     """The value drawn in full colour: the largest |score|, |pair of tokens|, length or dividend."""
-    if isinstance(result, PairExplanation | Interactions):
+    if isinstance(result, PairExplanation | Interactions | Continuation):
         return limit(result.matrix)
     if isinstance(result, VectorExplanation):
         return limit(result.norms)
@@ -137,6 +138,15 @@ def legend(result: Result) -> str:
             f"those of the phrases inside it, with the sign of its own integral; the shade is its own "
             f"dividend, full colour {top}, the largest."
         )
+    if isinstance(result, Continuation):
+        each = (
+            "a cell is the change of an output token when that source alone is put back; columns have no common sum"
+            if result.certificate.kind == "per token"
+            else f"a cell is what a source adds to an output token; a column sums to that token's change, everything "
+            f"{'to' if result.certificate.converged else 'should sum to'} {change}"
+        )
+        said = f"{RAISES_WORD} raises an output token's score, {LOWERS_WORD} lowers it"
+        return f"{said}; {each}; full colour in the table is {top}, the largest |cell|."
     if result.certificate.kind == "per token":
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     else:

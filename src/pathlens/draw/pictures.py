@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pathlens.draw import canvas, palette, shapes, tables, view
+from pathlens.draw import canvas, continuation, palette, shapes, tables, view
 from pathlens.draw.canvas import DIM, INK, Sheet, width, write
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -69,6 +70,11 @@ def _body(result: Result, sheet: Sheet, said: list[str]) -> None:
         _block(result, sheet, said)
     elif isinstance(result, PhraseTree):
         shapes.phrases(result, sheet, said)
+    elif isinstance(result, Continuation):
+        sheet.words("the prompt, and what it said", size=8)
+        _running(result, sheet)
+        said += continuation.notes(result)
+        shapes.matrix(tables.grid(result), sheet, said, "→")
     elif isinstance(result, Explanation):
         _running(result, sheet)
         special = result.special or (False,) * len(result.tokens)
@@ -77,7 +83,7 @@ def _body(result: Result, sheet: Sheet, said: list[str]) -> None:
         _bars(named, sheet, said, additive=result.certificate.kind != "per token")
 
 
-def _running(result: Explanation | Interactions, sheet: Sheet, size: float = 13) -> None:
+def _running(result: Explanation | Interactions | Continuation, sheet: Sheet, size: float = 13) -> None:
     """Running text on coloured ground, broken into lines between pieces."""
     limit = palette.limit(result.scores)
     for pieces in view.paragraphs(result):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -23,7 +24,7 @@ META = {"texts": [TEXT], "model": "made up", "baseline": "mask"}
 
 def every() -> tuple[Result, ...]:
     """One of each."""
-    return explanation(), pair(), interactions(), block(), phrases()
+    return explanation(), pair(), interactions(), block(), phrases(), continuation()
 
 
 def explanation() -> Explanation:
@@ -80,6 +81,19 @@ def phrases() -> PhraseTree:
     return PhraseTree(
         method="idg", target="positive", certificate=_settled(1.32), meta=META, nodes=nodes, tokens=TOKENS,
         offsets=OFFSETS, scores=explanation().scores, tree="made up",
+    )  # fmt: skip
+
+
+def continuation() -> Continuation:
+    prompt, answer = "The capital of France is", " Paris."
+    matrix = np.array([[0.1, 0.05], [2.6, 0.1], [0.4, 0.02], [5.3, -0.2], [0.6, 0.3], [0, 1.4]])
+    columns = tuple(_settled(total, baseline=-9.1) for total in matrix.sum(0))
+    return Continuation(
+        method="ig", target=answer, certificate=_settled(float(matrix.sum()), baseline=-14.0), certificates=columns,
+        tokens=("The", "capital", "of", "France", "is", "Paris"), outputs=("Paris", "."), matrix=matrix,
+        offsets=((0, 3), (4, 11), (12, 14), (15, 21), (22, 24), (1, 6)), output_offsets=((1, 6), (6, 7)),
+        segments=(0, 0, 0, 0, 0, 1), special=(False,) * 6,
+        meta={"texts": [prompt, answer], "model": "made up", "baseline": "mean", "score": "logprob"},
     )  # fmt: skip
 
 

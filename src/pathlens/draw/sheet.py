@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-from pathlens.draw import html, markup, palette
+from pathlens.draw import assets, html, markup, palette
 from pathlens.draw.markup import Markup, element
 from pathlens.errors import StoreError
 
@@ -56,13 +55,12 @@ BODY = (
 
 def views_style() -> str:
     """The style of every view, without its element."""
-    text = resources.files("pathlens.draw").joinpath("page.css").read_text(encoding="utf-8")
-    return text.replace("DARK", palette.DARK) + markup.color_rules()
+    return assets.style()
 
 
 def views_script() -> str:
     """The script that wires tips, arrow keys and sliders of articles it has not seen yet."""
-    return resources.files("pathlens.draw").joinpath("page.js").read_text(encoding="utf-8")
+    return assets.script()
 
 
 def article_of(result: object) -> Markup:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pathlens.draw import palette
 from pathlens.draw.view import visible
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import Interactions, PairExplanation, Phrase, VectorExplanation
 
 REFERENCE = "(reference)"
@@ -40,7 +41,7 @@ class Grid:
         return palette.limit(self.values[self.edge : stop_row, self.edge : stop_column])
 
 
-def grid(result: PairExplanation | Interactions | VectorExplanation) -> Grid:
+def grid(result: PairExplanation | Interactions | VectorExplanation | Continuation) -> Grid:
     """The table of a result, without the special tokens whose row or column is exactly zero."""
     if isinstance(result, PairExplanation):
         whole = Grid((REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b), result.full_matrix, edge=1)
@@ -49,6 +50,8 @@ def grid(result: PairExplanation | Interactions | VectorExplanation) -> Grid:
     if isinstance(result, Interactions):
         whole = Grid(result.tokens, result.tokens, result.matrix)
         return _without_zeros(whole, result.special, result.special)
+    if isinstance(result, Continuation):
+        return _without_zeros(Grid(result.tokens, result.outputs, result.matrix), result.special, ())
     outputs = result.outputs or tuple(map(str, range(len(result.vectors))))
     return _without_zeros(Grid(outputs, unit_names(result), result.norms, signed=False), (), result.special)
 

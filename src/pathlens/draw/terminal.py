@@ -15,8 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pathlens.draw import palette, strokes, tables, view
+from pathlens.draw import continuation_terminal, palette, strokes, tables, view
 from pathlens.draw.strokes import Paper
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -74,6 +75,8 @@ def _body(result: Result, paper: Paper, said: list[str]) -> Iterator[RenderableT
         return _block(result, paper, said)
     if isinstance(result, PhraseTree):
         return _phrases(result, paper, said)
+    if isinstance(result, Continuation):
+        return continuation_terminal.body(result, paper, said)
     assert isinstance(result, Explanation)
     return _explanation(result, paper, said)
 

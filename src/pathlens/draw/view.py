@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pathlens.errors import InputError
+from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
     Interactions,
@@ -21,6 +22,8 @@ from pathlens.explanation.record import (
     VectorExplanation,
 )
 from pathlens.types import Span
+
+DRAWN = (Explanation, PairExplanation, Interactions, VectorExplanation, PhraseTree, Continuation)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def check(result: Result, unit: str | None = None) -> Result:
         raise InputError(
             f"unit is {unit!r} here; expected 'token' or 'word' (other units: explain(..., unit=))"
         )
-    if not isinstance(result, Explanation | PairExplanation | Interactions | VectorExplanation | PhraseTree):
+    if not isinstance(result, DRAWN):
         raise InputError(f"cannot draw a {type(result).__name__}; expected a result of pathlens.explain")
     return result.words() if unit == "word" else result  # type: ignore[attr-defined]
 
@@ -108,18 +111,18 @@ def paragraphs(result: Result, scores: np.ndarray | None = None) -> list[list[Pi
             (result.tokens_a, result.offsets_a, result.special_a),
             (result.tokens_b, result.offsets_b, result.special_b),
         )
-        given = _texts(result)
-        return [_pieces(given[k], *sides[k][:2], sums[k], _drawn(*sides[k])) for k in (0, 1)]
+        given = texts_of(result)
+        return [pieces(given[k], *sides[k][:2], sums[k], _drawn(*sides[k])) for k in (0, 1)]
     values = result.scores if scores is None else scores  # type: ignore[attr-defined]
     special = getattr(result, "special", ())
     drawn = _drawn(result.tokens, result.offsets, special)  # type: ignore[attr-defined]
     segments = getattr(result, "segments", ()) or [0] * len(drawn)
-    given = _texts(result)
+    given = texts_of(result)
     found = []
     for segment in sorted({s for s, d in zip(segments, drawn, strict=True) if d and s >= 0}):
         here = [d and s == segment for s, d in zip(segments, drawn, strict=True)]
         text = given[segment] if segment < len(given) else None
-        found.append(_pieces(text, result.tokens, result.offsets, values, here))  # type: ignore[attr-defined]
+        found.append(pieces(text, result.tokens, result.offsets, values, here))  # type: ignore[attr-defined]
     return found
 
 
@@ -130,7 +133,7 @@ def outside(result: Explanation | Interactions | PhraseTree) -> list[int]:
     return [i for i, d in enumerate(drawn) if has_text and not d and result.scores[i] != 0]
 
 
-def _texts(result: Result) -> list[str | None]:
+def texts_of(result: Result) -> list[str | None]:
     """The texts as given (`meta["texts"]`, or `text` and `text_b`), padded with None."""
     given = result.meta.get("texts") or [result.meta.get("text"), result.meta.get("text_b")]
     found = [given] if isinstance(given, str) else list(given)
@@ -143,13 +146,14 @@ def _drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[boo
     return [not flag and end > start for (start, end), flag in zip(offsets, flags, strict=True)]
 
 
-def _pieces(
+def pieces(
     text: str | None,
     tokens: Sequence[str],
     offsets: Sequence[Span],
     values: np.ndarray,
     drawn: Sequence[bool],
 ) -> list[Piece]:
+    """A text cut into what units stand on and what lies between, with the units' summed values."""
     units = sorted((i for i, here in enumerate(drawn) if here), key=lambda i: offsets[i])
     if not units:
         return []
