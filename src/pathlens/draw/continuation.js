@@ -26,7 +26,8 @@
     for (let u = 0; u < U; u++) for (let t = 0; t < T; t++) sums[u] += matrix[u * T + t];
     const number = (value, sign = true) => {
       const text = value.toFixed(view.digits);
-      return (sign && value > 0 && +text !== 0 ? "+" : "") + text;
+      if (+text === 0) return text.replace("-", "");
+      return (sign && value > 0 ? "+" : "") + text;
     };
     const shade = (value, limit) => {
       const step = Math.min(view.levels, Math.round((view.levels * Math.abs(value)) / limit));
@@ -66,10 +67,19 @@
       let limit = 0;
       for (const value of column) limit = Math.max(limit, Math.abs(value));
       limit = limit || 1;
+      let top = null; // the strongest source, to be brought into view where the prompt scrolls
+      let most = 0;
       for (const { node, at } of units) {
         const value = at.reduce((sum, u) => sum + column[u], 0);
         node.className = `unit ${shade(value, limit)}`;
         node.dataset.tip = at.map((u) => `${view.tokens[u]} ${number(column[u])}`).join(" ");
+        if (t >= 0 && Math.abs(value) > most) [top, most] = [node, Math.abs(value)];
+      }
+      if (top) {
+        const pane = top.closest(".prompt");
+        const frame = pane.getBoundingClientRect();
+        const spot = top.getBoundingClientRect();
+        if (spot.top < frame.top || spot.bottom > frame.bottom) pane.scrollTop += spot.top - frame.top - frame.height / 2;
       }
       for (const { node, at, source } of outs) {
         const on = at.includes(t);

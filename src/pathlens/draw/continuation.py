@@ -20,7 +20,7 @@ WHOLE = "the whole continuation"
 
 def sections(result: Continuation, said: list[str]) -> list[tuple]:
     """(title, parts…) of the page: what it said, the prompt it said it to, the strongest sources, the table."""
-    said += notes(result)
+    said += notes(result, ", until a token is chosen,")
     whole = tables.grid(result)
     small = max(len(whole.rows), len(whole.columns)) <= markup.SIDE
     table = markup.matrix(whole, corner="from ↓ to →", between="→")[0] if small else _picture(whole, result)
@@ -65,7 +65,7 @@ def packed(matrix: np.ndarray) -> str:
     return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f4").tobytes()).decode()
 
 
-def notes(result: Continuation) -> list[str]:
+def notes(result: Continuation, until: str = "") -> list[str]:
     """How the single output tokens add up, and on which scale the text is coloured."""
     settled = sum(each.converged for each in result.certificates)
     worst = max(range(len(result.certificates)), key=lambda t: abs(result.certificates[t].gap), default=None)
@@ -77,7 +77,7 @@ def notes(result: Continuation) -> list[str]:
             f"(“{view.visible(result.outputs[worst])}”)"
         )
     full = palette.short(palette.limit(result.scores))
-    told.append(f"the running text is coloured by {WHOLE}; full colour there is {full}")
+    told.append(f"the running text{until} is coloured by {WHOLE}; full colour there is {full}")
     return told
 
 

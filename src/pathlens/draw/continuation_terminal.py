@@ -55,7 +55,7 @@ def _lines(result: Continuation, paper: Paper, said: list[str]) -> Table:
     limit = palette.limit(result.matrix)
     digits = palette.decimals(limit)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    label = min(max(map(len, result.outputs), default=4) + 1, 16)
+    label = min(max(5, *map(len, result.outputs)) + 1, 16)
     table.add_column(Text("token", "dim"), width=label, no_wrap=True, justify="right")
     table.add_column(Text("sum", "dim"), justify="right", no_wrap=True)
     table.add_column(Text("strongest sources", "dim"), overflow="fold")

@@ -23,6 +23,7 @@ from pathlens.explanation.record import (
 )
 from pathlens.types import Span
 
+TITLE = 160  # letters of a target in a heading; a continuation's may be a page long
 DRAWN = (Explanation, PairExplanation, Interactions, VectorExplanation, PhraseTree, Continuation)
 
 
@@ -79,7 +80,9 @@ def right_to_left(text: str) -> bool:
 def heading(result: Result) -> tuple[str, str]:
     """("ig · positive", "minilm · baseline mask · output 1.8 …"): what is explained, and how it was made."""
     meta, certificate = result.meta, result.certificate
-    title = f"{result.method} · {visible(str(result.target))}" if result.target else result.method
+    target = visible(str(result.target)) if result.target else ""
+    target = target if len(target) <= TITLE else target[: TITLE - 1] + "…"
+    title = f"{result.method} · {target}" if target else result.method
     how = [str(meta["model"])] if meta.get("model") else []
     how += [
         f"{key} {meta[key]}"
