@@ -197,3 +197,43 @@ def test_threads_of_the_caller_are_left_alone():
     before = torch.get_num_threads()
     make_app({"toy": pl.ToyModel()})
     assert torch.get_num_threads() == before
+
+
+def test_the_page_is_there_before_the_models():
+    """Models load while the page answers: a question waits for its model, can be called off, and bad news is told."""
+    import threading
+
+    from starlette.testclient import TestClient
+
+    from pathlens.errors import ModelError
+    from pathlens.serve.stand import Stand, fill_in_turn
+
+    arrived = threading.Event()
+
+    def broken():
+        raise ModelError("no such model")
+
+    def late():
+        arrived.wait(30)
+        return pl.ToyModel()
+
+    shelf = {"toy": Stand("toy", load=late), "bad": Stand("bad", load=broken)}
+    said, failures = [], []
+    client = TestClient(make_app(shelf))
+    thread = fill_in_turn(shelf.values(), said.append, failures.append)
+    assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["loading", "loading"]
+    first, second = (
+        client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"]
+        for _ in range(2)
+    )
+    while client.get(f"/api/jobs/{first}").json()["stage"] != "loading toy":
+        time.sleep(0.02)
+    client.delete(f"/api/jobs/{first}")
+    assert _until_over(client, first)["state"] == "cancelled"
+    arrived.set()
+    assert _until_over(client, second)["state"] == "done"
+    thread.join(30)
+    assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["ready", "failed"]
+    answer = client.post("/api/explain", json={"model": "bad", "text": "a"})
+    assert answer.status_code == 422 and "no such model" in answer.json()["detail"]
+    assert [str(error) for error in failures] == ["no such model"] and "ready" not in said

@@ -42,14 +42,11 @@ def serve(
     from pathlens.serve.limits import Limits
     from pathlens.serve.run import run
 
-    def tell(line: str) -> None:
-        typer.echo(f"pathlens: {line if line.startswith('ready') else f'loading {line} …'}", err=True)
-
     run(
         models,
         host=host,
         port=port,
         token=token,
         limits=Limits(units=max_units, waiting=max_waiting),
-        tell=tell,
+        tell=lambda line: typer.echo(f"pathlens: {line}", err=True),
     )

@@ -9,10 +9,14 @@ from typing import Any
 
 from pathlens.serve import views
 from pathlens.serve.jobs import CANCELLED, DONE
+from pathlens.serve.stand import Stand
 
 
-def describe(model: Any) -> dict[str, Any]:
-    """What a page needs to know of a model to offer choices."""
+def describe(stand: Stand) -> dict[str, Any]:
+    """What a page needs to know of a model to offer choices; little while it is on its way."""
+    model, known = stand.model, {"name": stand.name, "state": stand.state}
+    if model is None:
+        return {**known, "kind": "", "pair": False, "labels": [], "layers": 0}
     config = getattr(getattr(model, "module", None), "config", None)
     labels = (
         getattr(config, "id2label", None)
@@ -21,7 +25,13 @@ def describe(model: Any) -> dict[str, Any]:
     )
     depth = getattr(getattr(model, "network", None), "depth", 0)
     names = [str(labels[k]) for k in sorted(labels)][:200] if labels else []
-    return {"kind": model.kind, "pair": model.two_texts_are_a_pair(), "labels": names, "layers": depth}
+    return {
+        **known,
+        "kind": model.kind,
+        "pair": model.two_texts_are_a_pair(),
+        "labels": names,
+        "layers": depth,
+    }
 
 
 def reply(job: Any, form: str) -> Any:

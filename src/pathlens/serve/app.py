@@ -11,6 +11,7 @@ from pathlens.serve import bodies, views
 from pathlens.serve.answers import describe, reply
 from pathlens.serve.jobs import OVER, Full, Jobs
 from pathlens.serve.limits import Limits
+from pathlens.serve.stand import stands
 from pathlens.serve.work import Shelf
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
@@ -33,7 +34,7 @@ def make_app(
     token: str | None = None,
     host: str = "127.0.0.1",
 ) -> Any:
-    """A FastAPI application that serves these models and no others."""
+    """A FastAPI application that serves these models (or stands of models on their way) and no others."""
     try:
         from fastapi import FastAPI
     except ImportError as error:
@@ -43,7 +44,7 @@ def make_app(
     limits = limits or Limits()
     app = FastAPI(title="pathlens", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
                   description="Why did the model say that? Scores that add up, with a certificate.")  # fmt: skip
-    jobs, shelf = Jobs(limits), Shelf(dict(models), limits)
+    jobs, shelf = Jobs(limits), Shelf(stands(models), limits)
     _guard(app, limits, token, host)
     _errors(app)
     _page(app)
@@ -119,7 +120,7 @@ def _page(app: Any) -> None:
     def read(name: str) -> str:
         return resources.files("pathlens.serve").joinpath("static").joinpath(name).read_text(encoding="utf-8")
 
-    made = {"views.css": ("text/css", views.style()), "views.js": ("text/javascript", views.script())}
+    made = {"views.css": ("text/css", views.style), "views.js": ("text/javascript", views.script)}
 
     @app.get("/", include_in_schema=False)
     async def home() -> Any:
@@ -128,7 +129,7 @@ def _page(app: Any) -> None:
     @app.get("/static/{name}", include_in_schema=False)
     async def static(name: str) -> Any:
         if name in made:
-            kind, text = made[name]
+            kind, text = made[name][0], made[name][1]()
         elif name in FILES:
             kind, text = FILES[name], read(name)
         else:
@@ -139,10 +140,10 @@ def _page(app: Any) -> None:
 def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
     @app.get("/api/health", tags=["facts"])
     async def health() -> dict[str, Any]:
-        """Is the server there, which models it has, what it takes."""
+        """Is the server there, which models it has (each loading, ready or failed), what it takes."""
         from pathlens import __version__
 
-        known = [{"name": name, **describe(model)} for name, model in shelf.models.items()]
+        known = [describe(stand) for stand in shelf.models.values()]
         limits = {
             name: getattr(shelf.limits, name)
             for name in ("characters", "units", "nodes", "documents", "waiting")
@@ -156,8 +157,8 @@ def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
         }
 
     @app.get("/api/methods", tags=["facts"])
-    async def methods() -> list[dict[str, Any]]:
-        """The methods: name, title, paper, own options."""
+    def methods() -> list[dict[str, Any]]:
+        """The methods: name, title, paper, own options. (In a thread: their table waits for torch at start.)"""
         from pathlens.methods import METHODS
 
         return [

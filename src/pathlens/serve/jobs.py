@@ -43,8 +43,8 @@ class Job:
     def to_dict(self, ahead: int = 0) -> dict[str, Any]:
         """What a client may know."""
         running = time.perf_counter() - self.started if self.state == WORKING else self.seconds
-        return {"id": self.id, "kind": self.kind, "state": self.state, "points": self.meter.points, "ahead": ahead,
-                "seconds": round(running, 3), "error": self.error or None, "warnings": self.warnings}  # fmt: skip
+        return {"id": self.id, "kind": self.kind, "state": self.state, "points": self.meter.points, "stage": self.meter.stage,
+                "ahead": ahead, "seconds": round(running, 3), "error": self.error or None, "warnings": self.warnings}  # fmt: skip
 
     def run(self) -> None:
         """Work, and keep what came of it. Nothing of the request goes into a log."""
@@ -121,10 +121,13 @@ class Jobs:
         return {WAITING: states.count(WAITING), WORKING: states.count(WORKING)}
 
     def _work(self) -> None:
-        import torch
-
-        torch.set_num_threads(max(1, torch.get_num_threads() // self.limits.workers))
+        shared = False
         while True:
             job = self._queue.get()
+            if not shared:  # with the first job, not at start: a page need not wait for torch
+                import torch
+
+                torch.set_num_threads(max(1, torch.get_num_threads() // self.limits.workers))
+                shared = True
             if job.state == WAITING:
                 job.run()

@@ -7,25 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from pathlens.errors import InputError
-from pathlens.serve.limits import Limits, Meter, Watched
+from pathlens.serve.limits import Limits, Meter
+from pathlens.serve.stand import Stand
 
 Work = Callable[[Meter], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """The models named at start."""
+    """The models named at start, by name; some may still be on their way."""
 
-    models: Mapping[str, Any]
+    models: Mapping[str, Stand]
     limits: Limits
 
-    def take(self, name: str, meter: Meter) -> Watched:
-        """A model, watched by the meter."""
+    def take(self, name: str, meter: Meter) -> Any:
+        """A model, watched by the meter; waited for while it is being loaded."""
         if name not in self.models:
             raise InputError(
                 f"model {name!r} was not named at start; this server has {', '.join(self.models)}"
             )
-        return Watched(self.models[name], meter, self.limits)
+        model = self.models[name].take(meter)
+        from pathlens.serve.watched import Watched
+
+        return Watched(model, meter, self.limits)
 
     def explain(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:

@@ -35,19 +35,29 @@ const setView = (view) => {
   document.getElementById("go").textContent = NAMES[view];
 };
 
-const fillForm = (facts, methods) => {
-  pick("model").replaceChildren(...facts.models.map((model) => option(model.name, `${model.name} (${model.kind})`)));
+let models = []; // as the server told last
+const offerLabels = () => {
+  const model = models.find((each) => each.name === pick("model").value);
+  document.getElementById("labels").replaceChildren(...(model ? model.labels : []).map((name) => option(name)));
+};
+
+// may be called again while models load: what was chosen stays chosen
+const fillModels = (facts) => {
+  models = facts.models;
+  const chosen = pick("model").value;
+  const named = (model) => `${model.name} (${model.state === "ready" ? model.kind : model.state})`;
+  pick("model").replaceChildren(...models.map((model) => option(model.name, named(model))));
+  if (chosen) pick("model").value = chosen;
+  offerLabels();
+};
+
+const fillForm = (methods) => {
   pick("method").replaceChildren(option("", "default"), ...methods.map((method) => option(method.name, `${method.name}: ${method.title}`)));
   const boxes = [["methods", methods.filter((m) => m.texts === 1 && !m.vector).map((m) => m.name), ["ig", "sig"]], ["bases", ["mask", "pad", "zero", "mean", "unk"], []]];
   for (const [id, values, on] of boxes) for (const value of values) check(document.getElementById(id), id, value, on.includes(value));
-  for (const model of facts.models) check(document.getElementById("models"), "models", model.name, false);
-  form.querySelector(".others").classList.toggle("one", facts.models.length < 2);
-  const labels = () => {
-    const model = facts.models.find((each) => each.name === pick("model").value);
-    document.getElementById("labels").replaceChildren(...(model ? model.labels : []).map((name) => option(name)));
-  };
-  pick("model").addEventListener("change", labels);
-  labels();
+  for (const model of models) check(document.getElementById("models"), "models", model.name, false);
+  form.querySelector(".others").classList.toggle("one", models.length < 2);
+  pick("model").addEventListener("change", offerLabels);
 };
 
 const ticked = (name) => [...form.querySelectorAll(`input[name=${name}]:checked`)].map((box) => box.value);

@@ -46,7 +46,8 @@
       if (mine !== asked) return null;
       if (now.state === "done") return now;
       if (now.state === "failed" || now.state === "cancelled") throw new Error(now.error);
-      say(now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${now.points} points, ${now.seconds.toFixed(1)} s`);
+      const at = now.stage ? `${now.stage} …` : `${now.points} points`;
+      say(now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${at}, ${now.seconds.toFixed(1)} s`);
       await pause(wait);
     }
   };
@@ -145,12 +146,21 @@
   (async () => {
     setView("explain");
     try {
-      const [facts, methods] = await Promise.all([call("/api/health"), call("/api/methods")].map(async (each) => (await each).json()));
-      fillForm(facts, methods);
+      const health = async () => (await call("/api/health")).json();
+      fillModels(await health());
+      say("starting …");
+      fillForm(await (await call("/api/methods")).json());
+      say("");
       const act = fromLink(location.hash);
       form.dataset.ready = "1";
       if (act) ask();
       window.addEventListener("hashchange", () => fromLink(location.hash) && ask());
+      // models may still be on their way: a question can be asked already, and waits for them
+      for (let facts = await health(); facts.models.some((model) => model.state === "loading"); facts = await health()) {
+        fillModels(facts);
+        await pause(500);
+      }
+      fillModels(await health());
     } catch (error) {
       say(error.message, true);
     }
