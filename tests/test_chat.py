@@ -11,6 +11,7 @@ import pathlens as pl
 from pathlens.errors import InputError
 from pathlens.text.chat import as_chat, chat, chat_tokens
 from pathlens.units.named import named_units
+from pathlens.zoom import zoom
 from tests.models import classifier, tokenizer
 
 PLAIN = (
@@ -187,3 +188,56 @@ def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
 def test_units_of_a_chat_need_a_chat():
     with pytest.raises(InputError, match="pl.chat"):
         pl.explain(classifier("llama"), "the movie was good", unit="passage")
+
+
+def test_a_passage_is_opened_and_its_tokens_sum_to_it():
+    model = (classifier("llama")[0], templated())
+    given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."])
+    whole = pl.explain(model, given, unit="passage", target=1, tolerance=1e-4)
+    near = zoom(model, whole, ["passage 2"])
+    assert list(near.tokens) == [
+        "template",
+        "system",
+        "passage 1",
+        "a",
+        "man",
+        "plays",
+        "music",
+        ".",
+        "question",
+    ]
+    allowed = 2e-4 * abs(whole.certificate.total)
+    assert np.isclose(near.scores[3:8].sum(), whole.scores[3], atol=allowed)
+    assert np.allclose(near.scores[[0, 1, 2, 8]], whole.scores[[0, 1, 2, 4]], atol=allowed)
+    assert near.target == whole.target and near.certificate.converged
+    words = zoom(model, whole, [2, 3], inside="word")
+    assert np.isclose(words.scores.sum(), whole.scores.sum(), atol=allowed)
+    prompt = whole.meta["texts"][0]
+    low, high = near.offsets[4]
+    assert prompt[low:high] == "man"
+
+
+def test_sentences_and_given_spans_of_a_plain_text_are_opened_too():
+    model, text = classifier("bert"), "the movie was funny . i was not . great !"
+    for unit in ("sentence", {"first": (0, 21), "last": (34, 41)}):
+        whole = pl.explain(model, text, unit=unit, target=2, tolerance=1e-4)
+        chosen = int(np.argmax(np.abs(whole.scores)))
+        near = zoom(model, whole, [chosen])
+        kept = [name for k, name in enumerate(whole.tokens) if k != chosen and not whole.special[k]]
+        inside = [s for name, s in zip(near.tokens, near.scores, strict=True) if name not in kept]
+        assert np.isclose(sum(inside), whole.scores[chosen], atol=2e-4 * abs(whole.certificate.total))
+
+
+def test_what_cannot_be_opened_is_refused_in_words():
+    model = (classifier("llama")[0], templated())
+    given = chat(user="who was it ?", passages=["a movie .", "a man ."])
+    whole = pl.explain(model, given, unit="passage")
+    with pytest.raises(InputError, match="'passage 9' is not a unit.*passage 1"):
+        zoom(model, whole, ["passage 9"])
+    with pytest.raises(InputError, match="moves as one"):
+        zoom(model, pl.explain(model, given, unit="passage", method="sig"), ["passage 1"])
+    with pytest.raises(InputError, match="in a list"):
+        zoom(model, whole)
+    odd = pl.explain(model, given, unit="passage", baseline="the plot")
+    with pytest.raises(InputError, match="say baseline="):
+        zoom(model, odd, ["passage 1"])

@@ -24,6 +24,7 @@ _DOOR = {
     "whatif": "pathlens.whatif",
     "pathview": "pathlens.pathview",
     "chat": "pathlens.text.chat",
+    "zoom": "pathlens.zoom",
     "load": "pathlens.explanation.store",
     "methods": "pathlens.methods",
     "ToyModel": "pathlens.text.toy",

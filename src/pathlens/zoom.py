@@ -1,4 +1,4 @@
-"""Sentences first, then the tokens inside the sentences that matter: everything still adds up.
+"""Sentences or passages first, then the tokens inside those that matter: everything still adds up.
 
 A unit is a direction: V along a sentence's direction is one product and equals the sum over its tokens, so the
 first look costs one product per sentence, and the second one per token of the chosen sentences only.
@@ -6,34 +6,69 @@ first look costs one product per sentence, and the second one per token of the c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pathlens.errors import InputError
 from pathlens.explain import Explainer
-from pathlens.explanation.record import PairExplanation
+from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import Request, TextModel
+from pathlens.text.baseline import NAMES
+from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import Span
+from pathlens.units.named import Opened
+
+INSIDE = ("token", "word", "sentence")
+KEPT = (
+    "layer",
+    "score",
+    "generate",
+    "contrast",
+    "context",
+    "path",
+    "softplus",
+)  # choices a result says of itself
 
 
 def zoom(
     model: Any,
-    pair: PairExplanation,
+    result: PairExplanation | Explanation | Continuation,
+    units: Sequence[int | str] = (),
     *,
     a: Sequence[int] = (),
     b: Sequence[int] = (),
     inside: str = "token",
     **choices: Any,
-) -> PairExplanation:
-    """Open units of an explained pair: those listed in `a` and `b` (indices into `tokens_a`, `tokens_b`) become tokens.
+) -> Any:
+    """Open units of a result: the chosen ones become tokens, the others stay, and everything still adds up.
 
-    The other units stay as they are, and an opened unit's tokens sum to what the unit had. Choices as in
-    `pl.explain`; layer, similarity, norm and tolerance are taken from the pair unless given.
-    inside: "token" or "word".
+    Of one text: `units` are names or indices of its units (passages, turns, sentences). Of a pair: `a` and `b` are
+    indices into `tokens_a` and `tokens_b`. An opened unit's tokens sum to what the unit had. Choices as in
+    `pl.explain`; what the result says of itself (layer, score, target, similarity, tolerance, …) is kept unless given.
+    inside: "token", "word" or, of one text, "sentence".
     """
-    if inside not in ("token", "word"):
-        raise InputError(f'inside must be "token" or "word", got {inside!r}')
+    if inside not in (("token", "word") if isinstance(result, PairExplanation) else INSIDE):
+        raise InputError(f'inside must be "token" or "word" (of one text also "sentence"), got {inside!r}')
+    if isinstance(result, PairExplanation):
+        return _pair(model, result, a, b, inside, choices)
+    if a or b:
+        raise InputError(
+            "a and b are for a pair of texts; of one text name the units: zoom(model, result, [...])"
+        )
+    return _one(model, result, units, inside, choices)
+
+
+def _pair(
+    model: Any,
+    pair: PairExplanation,
+    a: Sequence[int],
+    b: Sequence[int],
+    inside: str,
+    choices: Mapping[str, Any],
+) -> PairExplanation:
     encoder = load(model)
     kept = {name: pair.meta[name] for name in ("layer", "similarity", "norm") if name in pair.meta}
     choices = {**kept, "tolerance": pair.certificate.tolerance, **choices}
@@ -78,3 +113,82 @@ def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span
         for span, flag in zip(found.offsets, found.special, strict=True)
         if not flag and start <= span[0] and span[1] <= end and span[0] < span[1]
     ]
+
+
+def _one(
+    model: Any,
+    result: Explanation | Continuation,
+    wanted: Sequence[int | str],
+    inside: str,
+    choices: Mapping[str, Any],
+) -> Any:
+    """The same explanation of the same text, with some of its units opened."""
+    meta = result.meta
+    if result.method == "sig" and meta.get("context", "full") == "full":
+        raise InputError(
+            "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
+            "ig result, or run sig again with unit='token'"
+        )
+    cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside, meta.get("spans", {}))
+    kept = {name: meta[name] for name in KEPT if meta.get(name) is not None}
+    kept |= {"method": result.method, "tolerance": result.certificate.tolerance, **_target_of(result)}
+    if meta.get("baseline") in NAMES:
+        kept["baseline"] = meta["baseline"]
+    opened = Explainer(model, unit=cut, **{**kept, **choices})(*_texts_of(result))
+    for name, was, now in (
+        ("target", result.target, opened.target),
+        ("baseline", meta.get("baseline"), opened.meta.get("baseline")),
+    ):
+        if was != now and name not in choices:
+            raise InputError(
+                f"the result's {name} was {was!r}, and it cannot be known how it was given: say {name}=… again"
+            )
+    return opened
+
+
+def _indices(result: Explanation | Continuation, wanted: Sequence[int | str]) -> list[int]:
+    if isinstance(wanted, str) or not wanted:
+        raise InputError(f"name the units to open in a list; this result has: {_listed(result)}")
+    found = []
+    for each in wanted:
+        number = result.tokens.index(each) if each in result.tokens else each
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(result.tokens):
+            raise InputError(f"{each!r} is not a unit of this result; it has: {_listed(result)}")
+        found.append(number)
+    return found
+
+
+def _listed(result: Explanation | Continuation) -> str:
+    names = [f"{i} {name!r:.30}" for i, name in enumerate(result.tokens)]
+    return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def _unit_of(result: Explanation | Continuation) -> Any:
+    """The cut the result was made with: by its name, or from the characters of its units."""
+    told = result.meta.get("unit", "token")
+    if told != "spans":
+        return told
+    return {
+        name: (segment, *span)
+        for name, span, segment in zip(result.tokens, result.offsets, result.segments, strict=True)
+        if segment >= 0 and span[1] > span[0]
+    }
+
+
+def _texts_of(result: Explanation | Continuation) -> list[Any]:
+    """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
+    texts, spans = list(result.meta["texts"]), result.meta.get("spans")
+    given = texts[:1] if "outputs" in result.meta else texts
+    if spans:
+        turns, passages = ({n: tuple(s) for n, s in spans[level].items()} for level in ("turn", "passage"))
+        given[0] = Prompt(given[0], turns, passages, result.meta.get("template", "held"))
+    return given
+
+
+def _target_of(result: Explanation | Continuation) -> dict[str, Any]:
+    """The target again: what a generator said or was asked about, or a class by its name."""
+    if "outputs" in result.meta:
+        return {} if "generate" in result.meta else {"target": result.meta["outputs"][0]}
+    told = re.fullmatch(r"(.*) \((logit|logprob|prob)\)", result.target)
+    classes = result.meta.get("kind") == "sequence classification"
+    return {"target": told.group(1), "score": told.group(2)} if told and classes else {}

@@ -41,6 +41,7 @@ class Prompt:
     text: str
     turns: Mapping[str, Span]
     passages: Mapping[str, Span]
+    template: str = "held"
 
     @property
     def spans(self) -> dict[str, dict[str, Span]]:
@@ -64,7 +65,7 @@ class Chat:
         places = _places(self, marked, plain)
         names = list(_numbered(str(message["role"]) for message in self.messages))
         turns = {names[k]: places[k] for k in sorted(places, key=places.__getitem__)}
-        return Prompt(plain, turns, _pieces(self, places, names, plain))
+        return Prompt(plain, turns, _pieces(self, places, names, plain), self.template)
 
 
 def chat(
@@ -114,12 +115,12 @@ def as_chat(text: Any) -> Any:
     return chat(text) if told else text
 
 
-def chat_tokens(tokenizer: Any, given: Chat, *, limit: int | None) -> Tokens:
+def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None) -> Tokens:
     """The tokens of a chat's prompt; with `template="held"` those of the template alone count as special.
 
     A chat is never cut: its end is what makes the model answer.
     """
-    prompt = given.prompt(tokenizer)
+    prompt = given.prompt(tokenizer) if isinstance(given, Chat) else given
     tokens = tokenise(tokenizer, prompt.text, None, limit=limit, truncation=False, special=False)
     meta = {**tokens.meta, "template": given.template, "spans": prompt.spans}
     if given.template == "shown":

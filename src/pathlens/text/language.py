@@ -18,7 +18,7 @@ from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Request, TextModel, collate
 from pathlens.text.block import block_case
-from pathlens.text.chat import Chat, chat_tokens
+from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.network import Network, check_weights
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
@@ -92,7 +92,7 @@ class LanguageModel(TextModel):
         return self.output(self.network.run(points, context, layer), cases)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
-        if isinstance(text, Chat):
+        if isinstance(text, Chat | Prompt):
             return chat_tokens(self.tokenizer, text, limit=self.limit)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 

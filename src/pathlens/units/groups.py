@@ -5,6 +5,7 @@ Characters decide, never the tokenizer's marks ("##", "Ġ", "▁"): the same rul
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,16 @@ class Units:
         return len(self.names)
 
 
+class Cut(ABC):
+    """A way to cut texts that knows more than their characters: units some of which are opened, say."""
+
+    @abstractmethod
+    def units(
+        self, tokens: Sequence[str], offsets: Sequence[Span], segments: Sequence[int], texts: Sequence[str]
+    ) -> Units:
+        """The units of a text."""
+
+
 @dataclass(frozen=True)
 class _Tokens:
     """What is known of the tokens, in one piece."""
@@ -53,7 +64,7 @@ class _Tokens:
 
 
 def units(
-    unit: str | Iterable[Sequence[int]] | Mapping[str, Sequence[int]],
+    unit: str | Iterable[Sequence[int]] | Mapping[str, Sequence[int]] | Cut,
     tokens: Sequence[str],
     offsets: Sequence[Span],
     segments: Sequence[int],
@@ -69,6 +80,8 @@ def units(
     Limits: word borders inside Chinese, Japanese, Thai and kin follow changes of script, a heuristic;
     for exact words give their spans.
     """
+    if isinstance(unit, Cut):
+        return unit.units(tokens, offsets, segments, texts)
     found = _Tokens(tokens, offsets, segments, texts)
     if not isinstance(unit, str):
         return _by_given_spans(unit, found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError
 from pathlens.types import Span
-from pathlens.units.groups import Units, units
+from pathlens.units.groups import Cut, Units, units
 
 REST = "template"
 LEVELS = ("turn", "passage")
@@ -56,3 +57,36 @@ def _with_rest(found: Units, rest: np.ndarray) -> Units:
         special=(True, *pick(found.special)),
         members=np.vstack([found.members[rest].any(0), found.members[kept]]),
     )
+
+
+@dataclass(frozen=True)
+class Opened(Cut):
+    """Units some of which are cut further: passages, and the tokens of the chosen ones."""
+
+    unit: Any  # as in `units`, or one of LEVELS
+    chosen: frozenset[int]  # which of its units are opened
+    inside: str = "token"
+    spans: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+
+    def units(
+        self, tokens: Sequence[str], offsets: Sequence[Span], segments: Sequence[int], texts: Sequence[str]
+    ) -> Units:
+        told = tokens, offsets, segments, texts
+        known = isinstance(self.unit, str) and self.unit in LEVELS
+        whole = named_units(self.unit, self.spans, *told) if known else units(self.unit, *told)
+        fine = units(self.inside, *told)
+        rows = []
+        for number in range(len(whole)):
+            members = whole.members[number]
+            if number not in self.chosen:
+                rows.append((whole, number, members))
+                continue
+            inner = [(fine, k, fine.members[k] & members) for k in range(len(fine))]
+            rows += [row for row in inner if row[2].any()]
+        return Units(
+            names=tuple(of.names[k] for of, k, _ in rows),
+            offsets=tuple(of.offsets[k] for of, k, _ in rows),
+            segments=tuple(of.segments[k] for of, k, _ in rows),
+            special=tuple(of.special[k] for of, k, _ in rows),
+            members=np.stack([members for *_, members in rows]),
+        )
