@@ -1,0 +1,30 @@
+"""Room 10: a whole corpus → Parquet files, on one machine or many; and what they say, summed up.
+
+>>> from pathlens.corpus import Source, run, summarise
+>>> run("sentiment", Source("reviews.csv", text="review"), "out/reviews", method="ig")
+>>> summarise("out/reviews").show()
+
+`source → rows → batches → an engine (this process, workers, Ray) → shards → summary`
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_DOOR = {
+    "Source": "pathlens.corpus.record",
+    "run": "pathlens.corpus.job",
+    "plan": "pathlens.corpus.probe",
+    "results": "pathlens.corpus.folder",
+    "is_run": "pathlens.corpus.folder",
+    "summarise": "pathlens.corpus.summary",
+    "report": "pathlens.corpus.page",
+}
+__all__ = list(_DOOR)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DOOR:
+        raise AttributeError(f"module 'pathlens.corpus' has no attribute {name!r}")
+    return getattr(import_module(_DOOR[name]), name)

@@ -1,0 +1,227 @@
+"""Ray Data: the same batches on many machines. The one file that imports ray.
+
+`one streaming reader → actors, each with the model loaded once → this process, which writes the shards`
+
+One row of the data set is one batch of texts, so that Ray moves whole batches and holds few of them: the reader
+waits while the actors are busy. A task whose worker died is tried again, on a worker that takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pathlens.corpus.job import Job
+from pathlens.corpus.local import Engine, explain_rows, from_bytes, to_bytes
+from pathlens.corpus.reading import batches as cut
+from pathlens.corpus.reading import groups
+from pathlens.corpus.record import Batch, Recipe
+from pathlens.errors import InputError, MissingError, ModelError, PathlensError
+
+PATIENCE = 60.0  # seconds until a cluster must have answered
+KNOCK = 5.0  # seconds until its port must have
+READER = 1  # logical CPUs kept for reading: with all of them given to actors, Ray Data would wait for ever
+RETRIES = 3  # times a task is tried again when its worker died
+
+
+def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Engine:
+    """Actors on a cluster; `address` None starts one here, for this run alone."""
+    if not isinstance(job.recipe.model, str | os.PathLike):
+        raise InputError(
+            "Ray's workers load the model themselves: give its name or folder, not a loaded model"
+        )
+    ray = _ray()
+    if address is not None:
+        _knock(address)
+
+    def engine(batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table]]:
+        todo = {batch.shard for batch in batches}  # the texts themselves are read on the cluster
+        if not todo:
+            return
+        with _connected(ray, address, workers):
+            count = fitting(ray.available_resources(), workers, gpus)
+            yield from _stream(ray, job, frozenset(todo), count, gpus)
+
+    return engine
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no advice about GPUs nobody asked for
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise MissingError('the engine ray needs: pip install "pathlens[ray]"') from error
+    return ray
+
+
+def _knock(address: str) -> None:
+    """A host that does not answer is named at once, not after Ray has tried for minutes."""
+    if address in ("auto", "local") or not address.rpartition(":")[2].isdigit():
+        return
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
+        ) from error
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str | None, workers: int) -> Iterator[None]:
+    """A cluster for as long as it is needed; one that was connected already is left as it was."""
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield
+        return
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        # As many logical CPUs as this run needs, whatever the machine has. Started from this very thread: the
+        # processes of a cluster end with the thread that started them.
+        ray.init(num_cpus=workers + READER, _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
+    else:
+        _within(lambda: ray.init(address=address, **quiet), f"the Ray cluster at {address!r}")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _within(action: Any, what: str) -> None:
+    """Done within the time, or one line."""
+    failed: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            action()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        raise InputError(
+            f"{what} did not answer within {PATIENCE:.0f} s; is it a Ray cluster of the same version?"
+        )
+    if failed:
+        raise InputError(f"{what} could not be reached ({_line(failed[0])})") from failed[0]
+
+
+def fitting(free: Any, workers: int, gpus: float) -> int:
+    """How many workers fit the cluster beside the reader; an error when not even one does."""
+    fits = int(free.get("CPU", 0)) - READER
+    if gpus:
+        fits = min(fits, int(free.get("GPU", 0) / gpus))
+    if fits < 1:
+        needed = f"{1 + READER} logical CPUs" + (f" and {gpus:g} GPU" if gpus else "")
+        raise InputError(
+            f"the Ray cluster is too small: one worker and the reader need {needed}, free are {free.get('CPU', 0):g} CPUs and "
+            f"{free.get('GPU', 0):g} GPUs; start it with more (ray start --head --num-cpus {workers + READER}), or stop others"
+        )
+    if fits < workers:
+        import warnings
+
+        warnings.warn(
+            f"the Ray cluster has room for {fits} workers, not {workers}: going on with {fits}", stacklevel=2
+        )
+    return min(fits, workers)
+
+
+class Explain:
+    """An actor: the model is loaded once, then one batch after another."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            torch.set_num_threads(1)
+        self.recipe, self.explainer = recipe, recipe.explainer()
+
+    def __call__(self, item: Any) -> Any:
+        rows = pickle.loads(item["rows"][0])
+        part = explain_rows(self.explainer, self.recipe, rows)
+        return {"shard": item["shard"], "part": [to_bytes(part)]}
+
+
+def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
+    """The batches of these shards, read as they are wanted; told twice, it tells the same."""
+    from ray.data.block import BlockMetadata
+    from ray.data.datasource import Datasource, ReadTask
+
+    source, kept, total = job.source, job.census.kept, job.census.rows
+    if Path(source.data).exists():
+        source = replace(source, data=str(Path(source.data).resolve()))  # a worker stands elsewhere
+    per_shard, size = job.rows_per_shard, job.batch_size
+
+    def read() -> Iterator[pa.Table]:
+        from pathlens.corpus.reading import rows
+
+        for shard, group in enumerate(groups(rows(source, kept, total), per_shard)):
+            if shard in todo:
+                for batch in cut(shard, group, size):
+                    yield pa.table({"shard": [shard], "rows": [pickle.dumps(batch.rows)]})
+
+    class Batches(Datasource):
+        def estimate_inmemory_data_size(self) -> None:
+            return None
+
+        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
+            facts = BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
+            return [ReadTask(read, facts)]
+
+    return Batches()
+
+
+def _stream(
+    ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float
+) -> Iterator[tuple[Batch, pa.Table]]:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    context = ray.data.DataContext.get_current()
+    before = (context.target_max_block_size, context.enable_progress_bars)
+    context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own
+    context.enable_progress_bars = False
+    beside_us = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    try:
+        read = ray.data.read_datasource(
+            _datasource(ray, job, todo),
+            override_num_blocks=1,
+            ray_remote_args={"scheduling_strategy": beside_us, "num_cpus": READER},  # the files are here
+        )
+        done = read.map_batches(
+            Explain,
+            fn_constructor_args=(job.recipe,),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=2),
+            num_cpus=1,
+            num_gpus=gpus or None,
+            max_task_retries=RETRIES,
+        )
+        for item in done.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
+            yield Batch(item["shard"][0].as_py(), ()), from_bytes(item["part"][0].as_py())
+    except PathlensError:
+        raise
+    except ray.exceptions.RayError as error:
+        raise ModelError(
+            f"the work on the Ray cluster failed ({_line(error)}); what is written stays: the same command goes on"
+        ) from error
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+
+
+def _line(error: BaseException) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:300]

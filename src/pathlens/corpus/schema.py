@@ -1,0 +1,192 @@
+"""One explanation ↔ one row of a Parquet file, in types every reader knows: numbers, strings, lists of them.
+
+What a kind of result has beyond the plain columns (a word path, the phrases of a tree, notes) is JSON in `detail`,
+so a row turns back into the very result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pathlens.corpus.record import Row, Tally
+from pathlens.explanation import record, store
+from pathlens.types import Certificate
+from pathlens.units.groups import units
+
+VERSION = 1  # raised when a reader of the old files would misread the new ones
+COLUMNS: dict[str, pa.DataType] = {
+    "row": pa.int64(),
+    "id": pa.string(),
+    "text": pa.string(),
+    "text_b": pa.string(),
+    "error": pa.string(),  # null where the row was explained
+    "kind": pa.string(),  # Explanation, PairExplanation, …
+    "method": pa.string(),
+    "target": pa.string(),
+    "tokens": pa.list_(pa.string()),
+    "offsets": pa.list_(pa.list_(pa.int32())),  # characters [start, end) of each token
+    "special": pa.list_(pa.bool_()),
+    "segments": pa.list_(pa.int8()),  # 0: text, 1: text_b, -1: special
+    "words": pa.list_(pa.int32()),  # number of the word each token belongs to; -1: special
+    "scores": pa.list_(pa.float64()),
+    "tokens_b": pa.list_(pa.string()),  # of a pair: the second text's
+    "offsets_b": pa.list_(pa.list_(pa.int32())),
+    "special_b": pa.list_(pa.bool_()),
+    "words_b": pa.list_(pa.int32()),
+    "matrix": pa.list_(pa.float64()),  # row by row; of a pair with the reference row and column
+    "shape": pa.list_(pa.int32()),
+    "f_input": pa.float64(),
+    "f_baseline": pa.float64(),
+    "total": pa.float64(),
+    "gap": pa.float64(),
+    "relative_gap": pa.float64(),
+    "tolerance": pa.float64(),
+    "bound": pa.float64(),
+    "converged": pa.bool_(),
+    "nodes": pa.int64(),
+    "passes": pa.int64(),
+    "error_estimate": pa.list_(pa.float64()),
+    "gaps": pa.list_(pa.float64()),  # of single tokens or rows, where each has its own sum
+    "sum_of": pa.string(),  # what the gap is of: total, per token, matrix, vector
+    "detail": pa.string(),
+}
+PROOF = {"rows": "gaps", "kind": "sum_of"}  # fields of the certificate under another name
+SIDE = ("tokens", "offsets", "special")
+OWN: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
+    "Explanation": {**{name: name for name in (*SIDE, "segments", "scores")}},
+    "Interactions": {**{name: name for name in (*SIDE, "segments", "scores", "matrix")}},
+    "PhraseTree": {**{name: name for name in (*SIDE, "scores")}},
+    "VectorExplanation": {**{name: name for name in (*SIDE, "segments")}, "vectors": "matrix"},
+    "PairExplanation": {
+        **{f"{name}_a": name for name in SIDE},
+        **{f"{name}_b": f"{name}_b" for name in SIDE},
+        "full_matrix": "matrix",
+    },
+}
+SHARED = ("method", "target", "certificate", "meta")
+RUN_META = (
+    "seconds",
+    "versions",
+    "texts",
+    "text",
+)  # in the manifest, in columns of their own, or never twice alike
+
+
+def schema(kept: Sequence[str]) -> pa.Schema:
+    """The plain columns and those carried along from the data."""
+    return pa.schema([*COLUMNS.items(), *((column, pa.string()) for column in carried(kept))])
+
+
+def carried(kept: Sequence[str]) -> list[str]:
+    """Names of the data's columns here; one that is ours already gets `data_` before it."""
+    return [f"data_{name}" if name in COLUMNS else name for name in kept]
+
+
+def table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:
+    """Rows and what became of them (a result, or an exception)."""
+    names = carried(kept)
+    found = [
+        {**_given(row), **_result(row, result), **dict(zip(names, row.kept, strict=True))}
+        for row, result in zip(rows, results, strict=True)
+    ]
+    return pa.Table.from_pylist(found, schema=schema(kept))
+
+
+def _given(row: Row) -> dict[str, Any]:
+    return {"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, "error": row.error}
+
+
+def _result(row: Row, result: Any) -> dict[str, Any]:
+    if result is None:  # the row was no text
+        return {}
+    if isinstance(result, BaseException):
+        return {"error": f"{type(result).__name__}: {' '.join(str(result).split())}"}
+    kind = type(result).__name__
+    columns = OWN[kind]
+    found: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
+    for name, column in columns.items():
+        value = getattr(result, name)
+        if column == "matrix":
+            found["shape"] = value.shape
+            value = np.asarray(value, dtype=float).ravel()
+        found[column] = value
+    for field in fields(Certificate):
+        found[PROOF.get(field.name, field.name)] = getattr(result.certificate, field.name)
+    rest = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in (*SHARED, *columns)}
+    rest = {
+        name: store.plain(value) for name, value in rest.items() if value is not None and not _empty(value)
+    }
+    rest["meta"] = store.plain({name: value for name, value in result.meta.items() if name not in RUN_META})
+    found["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
+    return found | _words(row, result)
+
+
+def _empty(value: Any) -> bool:
+    return isinstance(value, str | tuple) and len(value) == 0
+
+
+def _words(row: Row, result: Any) -> dict[str, list[int]]:
+    """Which word each token belongs to, so that sums by word need nothing but these files."""
+    if isinstance(result, record.PairExplanation):
+        return {
+            "words": word_numbers(result.tokens_a, result.offsets_a, _sides(result.special_a), [row.text]),
+            "words_b": word_numbers(
+                result.tokens_b, result.offsets_b, _sides(result.special_b), [row.text_b]
+            ),
+        }
+    segments = getattr(result, "segments", ()) or _sides(result.special)
+    if getattr(result, "sources", ()):  # a block's tokens come once per input
+        return {}
+    return {"words": word_numbers(result.tokens, result.offsets, segments, [row.text, row.text_b or ""])}
+
+
+def _sides(special: Sequence[bool]) -> list[int]:
+    return [-1 if flag else 0 for flag in special]
+
+
+def word_numbers(tokens: Any, offsets: Any, segments: Any, texts: Any) -> list[int]:
+    if not tokens:
+        return []
+    home = units("word", tokens, offsets, segments, texts).members.argmax(0)
+    return [-1 if segment < 0 else int(word) for word, segment in zip(home, segments, strict=True)]
+
+
+def result_of(found: Mapping[str, Any]) -> Any:
+    """A row as a result again; None where the row has an error."""
+    if found["error"] is not None or found["kind"] is None:
+        return None
+    detail = json.loads(found["detail"])
+    texts = [text for text in (found["text"], found["text_b"]) if text is not None]
+    proof = {f.name: found[PROOF.get(f.name, f.name)] for f in fields(Certificate)}
+    body = {
+        **detail,
+        "pathlens": store.SCHEMA,
+        "kind": found["kind"],
+        "method": found["method"],
+        "target": found["target"],
+        "certificate": proof,
+        "meta": {**detail["meta"], "texts": texts, "row": found["row"], "id": found["id"]},
+    }
+    for name, column in OWN[found["kind"]].items():
+        value = found[column]
+        if column == "matrix":
+            value = np.array(value, dtype=float).reshape(found["shape"])
+        body[name] = value
+    if found["kind"] == "PairExplanation":
+        body["similarity"] = detail["similarity"]
+    return store.from_dict(body, source=f"row {found['row']}")
+
+
+def tally(part: pa.Table) -> Tally:
+    """Counts of a finished table."""
+    errors = part.column("error").null_count
+    converged = part.column("converged").to_pylist()
+    tokens = sum(len(each or ()) for name in ("tokens", "tokens_b") for each in part.column(name).to_pylist())
+    passes = sum(each or 0 for each in part.column("passes").to_pylist())
+    return Tally(len(part), len(part) - errors, converged.count(False), tokens, passes)
