@@ -1,0 +1,212 @@
+"""Which retrieved passage made the answer? Questions over three made-up passages, the answer in exactly one.
+
+    python experiments/passages.py [--questions 50] [--methods sig ig] [--model smollm] [--out out/passages]
+
+Towns and people are invented, so the answer cannot come from anywhere but its passage; the other two passages say the
+same sort of thing of other names. The prompt goes through the model's own chat template, the assistant's turn is begun
+("They are"), and the target is the right answer's tokens. A question counts when the passage with the answer has the
+highest score of the three. One row per question and method goes to rows.jsonl as it is found: a run that was stopped
+goes on where it ended. findings.txt has the shares with Wilson's 95 % interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pathlens as pl
+from pathlens.text.load import load
+
+SYSTEM = "Use the passages."
+COLORS = "red blue green yellow white black orange purple".split()
+CROPS = "rice wheat corn beans apples grapes potatoes onions".split()
+JOBS = "baker pilot painter doctor farmer teacher lawyer singer".split()
+ANIMALS = "lion wolf horse bear fox snake tiger goat".split()
+STUFFS = "gold silver iron copper wood glass stone clay".split()
+MONTHS = "January March April May June July October December".split()
+DRINKS = "tea coffee milk water juice wine beer soup".split()
+KINDS = (  # (passage, question, how the answer begins, what it may be)
+    ("The towers of {x} are painted {v}.", "What color are the towers of {x}?", "They are", COLORS),
+    ("Farmers near {x} mostly grow {v}.", "What do farmers near {x} grow?", "They grow", CROPS),
+    ("{x} has worked as a {v} for years.", "What is the job of {x}?", "{x} is a", JOBS),
+    ("The flag of {x} shows a {v}.", "Which animal is on the flag of {x}?", "It shows a", ANIMALS),
+    ("The old bell of {x} is made of {v}.", "What is the bell of {x} made of?", "It is made of", STUFFS),
+    ("The festival of {x} is held in {v}.", "When is the festival of {x}?", "It is held in", MONTHS),
+    ("People in {x} drink {v} at dawn.", "What do people in {x} drink at dawn?", "They drink", DRINKS),
+)
+STARTS = "Vel Tar Os Mir Kal Zen Bro Lun Fen Dra Pol Nar".split()
+ENDS = "mora kin dell vash ton rik lund pesh gar bury sole nik".split()
+
+
+@dataclass(frozen=True)
+class Question:
+    """Three passages, one of which has the answer."""
+
+    passages: tuple[str, str, str]
+    question: str
+    stem: str
+    answer: str
+    at: int  # which passage has it
+
+    def chat(self) -> Any:
+        user = "\n\n".join([*self.passages, self.question])
+        messages = [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": user},
+            {"role": "assistant", "content": self.stem},
+        ]
+        return pl.chat(messages, passages=self.passages)
+
+
+def questions(count: int, seed: int) -> list[Question]:
+    """The same ones for the same seed; the answer is in each place equally often."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(count):
+        passage, question, stem, values = KINDS[number % len(KINDS)]
+        names = [a + b for a, b in zip(draw.sample(STARTS, 3), draw.sample(ENDS, 3), strict=True)]
+        told = draw.sample(values, 3)
+        at = number % 3
+        texts = tuple(passage.format(x=x, v=v) for x, v in zip(names, told, strict=True))
+        found.append(
+            Question(texts, question.format(x=names[at]), stem.format(x=names[at]), " " + told[at], at)
+        )
+    return found
+
+
+def measure(model: Any, number: int, asked: Question, method: str, choices: dict[str, Any]) -> dict[str, Any]:
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unsettled ones are counted in the row
+        result = pl.explain(
+            model, asked.chat(), method=method, unit="passage", target=asked.answer, **choices
+        )
+    scores = dict(zip(result.tokens, map(float, result.scores), strict=True))
+    three = [scores[f"passage {k}"] for k in (1, 2, 3)]
+    certificate = result.certificate
+    return {
+        "number": number,
+        "method": method,
+        "layer": result.meta["layer"],
+        "baseline": result.meta["baseline"],
+        "answer": asked.answer,
+        "at": asked.at,
+        "most": int(np.argmax(three)),
+        "found": int(np.argmax(three)) == asked.at,
+        "scores": scores,
+        "f_input": certificate.f_input,
+        "f_baseline": certificate.f_baseline,
+        "total": certificate.total,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative_gap,
+        "largest_error": max(certificate.error_estimate, default=0.0),
+        "converged": certificate.converged,
+        "nodes": certificate.nodes,
+        "passes": certificate.passes,
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+
+
+def own_answer(model: Any, asked: Question) -> dict[str, Any]:
+    """What the model itself says next, and the length of the prompt."""
+    result = pl.explain(model, asked.chat(), method="sig", unit="turn", generate=len(asked.answer.split()))
+    tokens = len(model.tokenizer(asked.chat().prompt(model.tokenizer).text)["input_ids"])
+    return {"said": result.meta["outputs"][0], "tokens": tokens}
+
+
+def wilson(hits: int, count: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's interval for a share."""
+    if count == 0:
+        return math.nan, math.nan
+    share, spread = hits / count, z * z / count
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * math.sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
+    return middle - half, middle + half
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == method]
+        right = [row for row in mine if row["right"]]
+        settled = [row for row in mine if row["converged"]]
+        lines.append(
+            f"{method} (layer {mine[0]['layer']}, baseline {mine[0]['baseline']}), {len(mine)} questions"
+        )
+        for name, group in (
+            ("all", mine),
+            ("settled", settled),
+            ("the model's own next word is the answer", right),
+        ):
+            hits = sum(row["found"] for row in group)
+            low, high = wilson(hits, len(group))
+            share = hits / len(group) if group else math.nan
+            lines.append(
+                f"  passage with the answer carries the most, {name}: {hits} of {len(group)} = {share:.2f}, "
+                f"95 % interval {low:.2f} to {high:.2f}"
+            )
+        gaps = [row["relative_gap"] for row in mine]
+        lines.append(
+            f"  relative gap median {np.median(gaps):.1e}, worst {max(gaps):.1e}; settled {len(settled)} of {len(mine)}; "
+            f"nodes median {np.median([row['nodes'] for row in mine]):.0f}, seconds median "
+            f"{np.median([row['seconds'] for row in mine]):.1f}; prompt {min(row['tokens'] for row in mine)} to "
+            f"{max(row['tokens'] for row in mine)} tokens"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="smollm")
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--methods", nargs="+", default=["sig", "ig"])
+    parser.add_argument("--layer", type=int, help="default: the model's own")
+    parser.add_argument("--max-nodes", type=int, default=512)
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop after this long; a later run goes on"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("out/passages"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    file = given.out / "rows.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    seen = {(row["method"], row["number"]): row for row in rows}
+    own = {row["number"]: row for row in rows}
+    model, asked = load(given.model), questions(given.questions, given.seed)
+    choices = {"max_nodes": given.max_nodes, **({} if given.layer is None else {"layer": given.layer})}
+    started = time.monotonic()
+    with file.open("a", encoding="utf-8") as stream:
+        for method in given.methods:
+            for number, question in enumerate(asked):
+                if (method, number) in seen or time.monotonic() - started > 60 * given.minutes:
+                    continue
+                known = own.get(number) or own_answer(model, question)
+                said = {"said": known["said"], "tokens": known["tokens"]}
+                row = {**measure(model, number, question, method, choices), **said}
+                row["right"] = row["said"].strip() == question.answer.strip()
+                own[number] = row
+                rows.append(row)
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+                stream.flush()
+    findings = summary(rows)
+    (given.out / "findings.txt").write_text(findings + "\n", encoding="utf-8")
+    print(findings)
+
+
+if __name__ == "__main__":
+    main()
