@@ -19,7 +19,7 @@ from pathlens.finish_pair import Measure, check_room, pair_limits
 from pathlens.finish_phrases import tree_of, tree_source, trees_for
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
-from pathlens.methods import RULES, Method, Settings, find_method, moving_of
+from pathlens.methods import RULES, Method, Settings, find_method, for_case, moving_of
 from pathlens.progress import Progress
 from pathlens.smooth import prepared
 from pathlens.text.adapter import Case, Request, TextModel
@@ -187,6 +187,7 @@ class Explainer:
                 prepared(case, self.options, second_order=second)
                 for case in self._cases(method, text, text_b)
             ]
+            method = for_case(method, cases[0])
             wanted = (
                 self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
             )
@@ -234,7 +235,13 @@ class Explainer:
         return method
 
     def _cases(self, method: Method, text: Any, text_b: Any) -> list[Case]:
-        request = replace(self.request, vector=method.vector, block=self.options.get("block"))
+        request = replace(
+            self.request,
+            vector=method.vector,
+            block=self.options.get("block"),
+            layer=self._layer(method),
+            each_output=method.by_output and not self.options.get("coordinates"),
+        )
         many = isinstance(self.baseline, list) or _is_sample(self.baseline, self.model, text)
         choices = list(self.baseline) if many else [self.baseline]
         if not choices:
@@ -252,6 +259,11 @@ class Explainer:
                 f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih"
             )
         return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
+
+    def _layer(self, method: Method) -> int | None:
+        """The layer asked for, else the model's default; paths through words and blocks begin where they must."""
+        free = method.through_words(self.options) is None and self.options.get("block") is None
+        return self.model.default_layer if self.layer is None and free else self.layer
 
     def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
         """How exact each side must be; for two sides it depends on how similar they are, which is known already."""
@@ -310,7 +322,7 @@ class Explainer:
             "model": self.model.name,
             "kind": self.model.kind,
             **({"dtype": self.model.dtype_name} if self.model.dtype_name else {}),
-            "layer": self.layer or 0,
+            "layer": self._layer(method) or 0,
             "unit": self.unit if isinstance(self.unit, str) else "spans",
             "rule": rule
             if self.settings.n_steps is None or exact

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
+from pathlens.finish_continuation import continuation
 from pathlens.finish_interactions import interactions
 from pathlens.finish_pair import Measure, pair_of, side_of
 from pathlens.finish_phrases import phrases
@@ -61,6 +62,14 @@ def estimates(part: Part) -> tuple[float, ...]:
     full = torch.zeros(len(members), dtype=torch.float64)
     full[moving] = error
     return tuple(full.tolist())
+
+
+def list_estimates(part: Part) -> Tensor:
+    """(U, T) error estimates of a list of numbers."""
+    error = part.finding.integral.error
+    full = torch.zeros((len(part.units), error.shape[1]), dtype=torch.float64)
+    full[part.finding.moving.cpu()] = error
+    return full
 
 
 def certificate(part: Part, settings: Settings, scores: Tensor) -> Certificate:
@@ -220,5 +229,6 @@ def finish(order: Order, parts: Sequence[Part]) -> Result:
         "pair": pair,
         "interactions": interactions,
         "phrases": phrases,
+        "continuation": continuation,
     }
     return makers[order.method.finish](order, parts)

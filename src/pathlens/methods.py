@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian
+from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix
 from pathlens.path.token_lines import moving_units, token_lines
@@ -54,6 +54,7 @@ class Method:
     rule: str = "adaptive"
     options: tuple[str, ...] = ()  # options of its own, besides everyone's
     telescopes: bool = False  # token scores are differences of outputs
+    by_output: bool = False  # gives a continuation's output tokens one by one, not only their sum
 
     def through_words(self, options: Mapping[str, Any]) -> str | None:
         """`"dig"` or `"udig"` where the path goes through words, else None."""
@@ -76,13 +77,17 @@ def _share(options: Mapping[str, Any]) -> Integrand:
     return Coordinates() if options.get("coordinates") else Gradient()
 
 
-def _product(options: Mapping[str, Any]) -> Integrand:
+def chosen_mode(options: Mapping[str, Any]) -> str:
     mode = options.get("mode", "auto")
     if mode not in ("auto", "forward", "reverse"):
         raise InputError(
             f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}'
         )
-    return Jacobian() if options.get("coordinates") else Directional(mode)
+    return mode
+
+
+def _product(options: Mapping[str, Any]) -> Integrand:
+    return Jacobian() if options.get("coordinates") else Directional(chosen_mode(options))
 
 
 def _straight(ends: Ends, units: Tensor, options: Mapping[str, Any]) -> Route:
@@ -118,6 +123,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 "tokens",
                 _IG,
                 options=("coordinates", *PATH_OPTIONS),
+                by_output=True,
             ),
             Method(
                 "sig",
@@ -129,6 +135,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 options=("context", "coordinates"),
                 rules=tuple(rule for rule in RULES if rule != "split"),  # that is a path of its own
                 telescopes=True,
+                by_output=True,
             ),
             Method(
                 "dig",
@@ -139,6 +146,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 _DIG,
                 rules=ALONG_WORDS,
                 options=("coordinates", *WORD_OPTIONS),
+                by_output=True,
             ),
             Method(
                 "udig",
@@ -149,6 +157,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 _UDIG,
                 rules=ALONG_WORDS,
                 options=("coordinates", *WORD_OPTIONS),
+                by_output=True,
             ),
             Method(
                 "idg",
@@ -205,6 +214,14 @@ def find_method(name: Any) -> Method:
     if name not in METHODS:
         raise InputError(f"method={name!r} is not known; methods: {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def for_case(method: Method, case: Case) -> Method:
+    """A continuation has a number per output token: the same path and rule, an integrand and a finish for several."""
+    if method.vector or not case.outputs:
+        return method
+    many = lambda options: Outputs(len(case.outputs), chosen_mode(options))  # noqa: E731
+    return replace(method, integrand=many, finish="continuation")
 
 
 def moving_of(case: Case, units: Units) -> tuple[Tensor, Tensor]:

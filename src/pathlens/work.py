@@ -14,7 +14,18 @@ from pathlens.errors import InputError
 from pathlens.finish_interactions import chosen_rows, moving_rows
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
-from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, splitting
+from pathlens.integrate.drive import (
+    Ask,
+    Drive,
+    Goal,
+    Integral,
+    differences,
+    doubling,
+    fixed,
+    largest,
+    size,
+    splitting,
+)
 from pathlens.integrate.interactions import interactions
 from pathlens.methods import ALONG_WORDS, Method, Settings, moving_of
 from pathlens.path.line import line
@@ -65,7 +76,7 @@ def work(
         return (yield from _per_unit(route, members, moving, method, settings, f_start, f_end, len(units)))
     limit = bound_of(f_start, f_end, settings.tolerance) if limit is None else limit
     change = f_end - f_start
-    goal = Goal(limit, lambda value: float((_total(value, change) - change).norm()), settings.ceiling)
+    goal = Goal(limit, lambda value: _missing(value, change), settings.ceiling)
     if method.rule == "log":
         rows = moving_rows(chosen_rows(settings.options, units.names), moving)
         integral = yield from interactions(route, goal, rows, settings.n_steps)
@@ -74,8 +85,8 @@ def work(
         integral, moving = yield from _choose(
             route, all_members, case.ends, moving, method, settings, goal, change.numel()
         )
-        gap = goal.gap(integral.value)
-    settled = gap <= limit and float(integral.error.max() if len(integral.error) else 0) <= limit
+        gap = largest(goal.gap(integral.value))
+    settled = gap <= limit and largest(integral.error) <= limit
     return Finding(f_start, f_end, integral, moving, limit, settled, gap, path=route.detail)
 
 
@@ -93,9 +104,22 @@ def _check_words(path: str, case: Case, settings: Settings) -> None:
         )
 
 
+def is_list(output: Tensor) -> bool:
+    """T numbers, each explained on its own, and not one vector?"""
+    return output.ndim == 2 and output.shape[1] == 1 and len(output) > 1
+
+
 def bound_of(f_start: Tensor, f_end: Tensor, tolerance: float) -> float:
-    """The bound for numbers, or with norms for vectors."""
+    """The bound for numbers, or with norms for vectors; for a list of numbers, by their root mean square."""
+    if is_list(f_end):
+        f_start, f_end = (each / len(f_end) ** 0.5 for each in (f_start, f_end))
     return bound(float(f_end.norm()), float(f_end.norm() - (f_end - f_start).norm()), tolerance)
+
+
+def _missing(value: Tensor, change: Tensor) -> Tensor:
+    """How far the sum is from the output's change: a number, a vector's length, or each number of a list."""
+    missing = _total(value, change) - change
+    return missing[:, 0].abs() if is_list(change) else missing.norm()
 
 
 def _total(value: Tensor, change: Tensor) -> Tensor:
@@ -169,7 +193,7 @@ def _per_unit(
         return (belongs @ value.sum(-1) - wanted).abs()
 
     legs = len(route.legs)
-    goal = Goal(limit, lambda value: float(gaps(value).max()), settings.ceiling * legs)
+    goal = Goal(limit, lambda value: gaps(value).max(), settings.ceiling * legs)
     name = settings.rule or method.rule
     per_leg = Settings(settings.tolerance, settings.n_steps and settings.n_steps * legs, name, goal.ceiling)
     integral = yield from _integrate(route, Coordinates(), name, per_leg, goal)
@@ -189,7 +213,7 @@ def _nothing(
     by_coordinate = bool(settings.options.get("coordinates")) and f_end.ndim == 0
     count = shape[0] if by_coordinate else len(units)
     value = torch.zeros(shape if by_coordinate else (count, *f_end.shape), dtype=torch.float64)
-    integral = Integral(value, torch.zeros(count, dtype=torch.float64), 0)
+    integral = Integral(value, torch.zeros_like(size(value)), 0)
     limit = bound_of(f_start, f_end, settings.tolerance)
     gap = float((f_end - f_start).norm())
     return Finding(f_start, f_end, integral, torch.arange(count), limit, gap <= limit, gap)

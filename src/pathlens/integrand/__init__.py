@@ -9,6 +9,7 @@ from pathlens.integrand.difference import Value
 from pathlens.integrand.directional import Directional, Jacobian
 from pathlens.integrand.gradient import Coordinates, Gradient
 from pathlens.integrand.hessian import Hessian, RowSums
+from pathlens.integrand.outputs import Outputs
 
 __all__ = [
     "Batch",
@@ -18,6 +19,7 @@ __all__ = [
     "Hessian",
     "Integrand",
     "Jacobian",
+    "Outputs",
     "RowSums",
     "Value",
 ]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
-from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, covering, size
+from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, covering, largest, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
@@ -32,6 +32,7 @@ CELL_START = 2  # 7 nodes on each
 HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
 STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
+LEAST_WORTH = 1e-3  # estimates that the truth, where it is known, makes smaller still are not trusted further
 SMOOTH_HALF = 0.3  # a half with less than this share of the whole's error has no kink: there, go up
 
 
@@ -44,7 +45,7 @@ class Interval:
     high: float
     level: int
     whole_error: float | None = None  # of the interval this one is a half of
-    change: Tensor | None = None  # F(high) − F(low), once asked for: what the units must sum to here
+    change: Tensor | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Tensor | None = None  # (LEVELS, U, …)
 
     @property
@@ -88,7 +89,9 @@ class Interval:
         missing = (
             summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
         )
-        return error if missing is None else covering(error, float(missing.norm()))
+        if missing is None:
+            return error
+        return covering(error, missing.flatten().abs() if error.ndim == 2 else missing.norm())
 
     def new_nodes(self, first: int) -> int:
         return sum(len(nested.new_nodes(level, FAMILY)) for level in range(first, self.level + 1))
@@ -106,29 +109,51 @@ def _weights(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     return t, rows
 
 
+class Measure:
+    """What is integrated against: here nothing but dt, so that an interval must sum to its change of output."""
+
+    def weigh(self, interval: Interval, t: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Weights `rows` (LEVELS, n) of places t in [0, 1] → those of the interval."""
+        return rows * (interval.high - interval.low)
+
+    def potential(self, route: Route, legs: np.ndarray, t: np.ndarray) -> Generator[Ask, Tensor, Tensor]:
+        """(n, …) that which differs, from one end of an interval to the other, by the sum of all units."""
+        values = yield Ask(Points(route, legs, t, np.eye(len(t))), Value())
+        return values.squeeze(1)
+
+
 def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     """Refine until the gap and every unit's estimate are under the bound, or the ceiling is reached."""
-    intervals = _first_intervals(route)
+    return (yield from refined(route, integrand, goal, first_intervals(route)))[0]
+
+
+def refined(
+    route: Route, integrand: Integrand, goal: Goal, intervals: list[Interval], measure: Measure | None = None
+) -> Generator[Ask, Tensor, tuple[Integral, list[Interval]]]:
+    """The same from given intervals and under any measure; also the intervals it ended with."""
+    measure = measure or Measure()
     work = [(each, 0) for each in intervals]
     spent, history = 0, []
-    outputs: dict[tuple[int, float], Tensor] = {}
+    known: dict[tuple[int, float], Tensor] = {}
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
-        spent += yield from _evaluate(route, integrand, work)
-        yield from _know_changes(route, [each for each in intervals if each.change is None], outputs)
+        spent += yield from _evaluate(route, integrand, work, measure)
+        yield from _know_changes(route, [each for each in intervals if each.change is None], known, measure)
         value = torch.stack([each.value for each in intervals]).sum(0)
         gap = goal.gap(value)
-        error = torch.stack([each.error for each in intervals]).sum(0)
-        history.append((spent, gap, float(error.max())))
-        if max(gap, float(error.max())) <= goal.bound:
+        guess = torch.stack([each.error for each in intervals]).sum(0)
+        error = goal.judge(value, guess)
+        history.append((spent, largest(gap), largest(error)))
+        if max(largest(gap), largest(error)) <= goal.bound:
             break
-        intervals, work = _refine(intervals, goal.bound, ceiling - spent)
+        worth = largest(error) / largest(guess) if largest(guess) > 0 else 1.0
+        intervals, work = _refine(intervals, goal.bound / max(worth, LEAST_WORTH), ceiling - spent)
         if not work:
             break
-    return Integral(value, covering(error, gap), spent, tuple(history))
+    return Integral(value, covering(error, gap), spent, tuple(history)), intervals
 
 
-def _first_intervals(route: Route) -> list[Interval]:
+def first_intervals(route: Route) -> list[Interval]:
     """A single leg as three cells; otherwise one interval per leg that moves, long ones with more nodes."""
     legs = len(route.legs)
     if legs == 1:
@@ -141,17 +166,16 @@ def _first_intervals(route: Route) -> list[Interval]:
 
 
 def _evaluate(
-    route: Route, integrand: Integrand, work: list[tuple[Interval, int]]
+    route: Route, integrand: Integrand, work: list[tuple[Interval, int]], measure: Measure
 ) -> Generator[Ask, Tensor, int]:
     """Fill in the sums of every interval at work, from its first missing level on; all in one request."""
     legs, places, weights = [], [], []
     for number, (interval, first) in enumerate(work):
         t, rows = _weights(first, interval.level)
-        width = interval.high - interval.low
         legs.append(np.full(len(t), interval.leg))
-        places.append(interval.low + width * t)
+        places.append(interval.low + (interval.high - interval.low) * t)
         block = np.zeros((len(work) * LEVELS, len(t)))
-        block[number * LEVELS : (number + 1) * LEVELS] = rows * width
+        block[number * LEVELS : (number + 1) * LEVELS] = measure.weigh(interval, t, rows)
         weights.append(block)
     points = Points(route, np.concatenate(legs), np.concatenate(places), np.concatenate(weights, axis=1))
     sums = yield Ask(points, integrand)
@@ -161,20 +185,19 @@ def _evaluate(
 
 
 def _know_changes(
-    route: Route, intervals: list[Interval], outputs: dict[tuple[int, float], Tensor]
+    route: Route, intervals: list[Interval], known: dict[tuple[int, float], Tensor], measure: Measure
 ) -> Generator[Ask, Tensor, None]:
     """The output at both ends of new intervals (a forward pass each, kept): each sum is then checked on its own.
 
     A few nodes can miss a kink altogether; the change of the output across the interval cannot.
     """
     places = dict.fromkeys((each.leg, t) for each in intervals for t in (each.low, each.high))
-    missing = [place for place in places if place not in outputs]
+    missing = [place for place in places if place not in known]
     if missing:
         legs, t = np.array([leg for leg, _ in missing]), np.array([t for _, t in missing])
-        values = yield Ask(Points(route, legs, t, np.eye(len(missing))), Value())
-        outputs.update(zip(missing, values.squeeze(1), strict=True))
+        known.update(zip(missing, (yield from measure.potential(route, legs, t)), strict=True))
     for each in intervals:
-        each.change = outputs[each.leg, each.high] - outputs[each.leg, each.low]
+        each.change = known[each.leg, each.high] - known[each.leg, each.low]
 
 
 def _refine(

@@ -36,8 +36,11 @@ class Goal:
     """When to stop: every error estimate, and the gap, under `bound`; never more than `ceiling` nodes."""
 
     bound: float
-    gap: Callable[[Tensor], float]  # value (U, …) -> how far it is from what it should sum to
+    gap: Callable[[Tensor], Tensor]  # value (U, …) -> how far it is from what it should sum to: () or (T,)
     ceiling: int = 512
+    judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: (
+        estimate
+    )  # (value, estimate) -> error, where more is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Integral:
     """What a driver found: a value per unit and how far it may be off."""
 
     value: Tensor  # (U, …)
-    error: Tensor  # (U,)
+    error: Tensor  # (U,), or (U, T) for a list of T numbers
     nodes: int
     history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
     extra: dict[str, Tensor] = field(default_factory=dict)
@@ -55,19 +58,28 @@ def size(value: Tensor) -> Tensor:
     """|value| of each unit: the absolute number, or the length of its vector.
 
     By coordinate (S, d), a token's score is the sum of its row, which can be off by more than the row's length.
+    A list of T numbers (U, T, 1), the output tokens of a continuation, is judged number by number.
     """
     if value.ndim == 1:
         return value.abs()
+    if value.ndim == 3 and value.shape[2] == 1 and value.shape[1] > 1:
+        return value[..., 0].abs()
     length = value.flatten(1).norm(dim=1)
     return torch.maximum(length, value.sum(1).abs()) if value.ndim == 2 else length
 
 
-def covering(error: Tensor, gap: float) -> Tensor:
-    """Estimates that at least cover the gap that is known to be there."""
-    total = float(error.sum())
-    if total >= gap:
-        return error
-    return error * (gap / total) if total > 0 else torch.full_like(error, gap / len(error))
+def covering(error: Tensor, gap: Tensor | float) -> Tensor:
+    """Estimates (U,) that at least cover the gap () that is known to be there; (U, T) and (T,), each number's own."""
+    total = error.sum(0)
+    gap = torch.as_tensor(gap, dtype=error.dtype)
+    factor = torch.where(total > 0, gap / total.clamp_min(1e-300), 1.0).clamp_min(1.0)
+    alone = torch.where(total > 0, 0.0, gap / max(1, len(error)))
+    return error * factor + alone
+
+
+def largest(values: Tensor | float) -> float:
+    values = torch.as_tensor(values)
+    return float(values.max()) if values.numel() else 0.0
 
 
 def _coarser(nodes: Nodes, weight: np.ndarray, name: str) -> np.ndarray:
@@ -107,7 +119,7 @@ def fixed(
     known = all(weight.any() for weight in rougher)  # with too few nodes there is no rate to speak of
     error = covering(last * rate if known else last, gap)
     total = int(counts.sum())
-    return Integral(sums[0], error, total, ((total, gap, float(error.max())),))
+    return Integral(sums[0], error, total, ((total, largest(gap), largest(error)),))
 
 
 def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first: int = 8) -> Drive:
@@ -120,8 +132,8 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
         spent += int(counts.sum())
         gap = goal.gap(value)
         error = covering(size(value if before is None else value - before), gap)
-        history.append((int(counts.sum()), gap, float(error.max())))
-        if max(gap, float(error.max())) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
+        history.append((int(counts.sum()), largest(gap), largest(error)))
+        if max(largest(gap), largest(error)) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
             return Integral(value, error, spent, tuple(history))
         n, before = 2 * n, value
 
@@ -129,7 +141,7 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
 def differences(route: Route, units: int) -> Drive:
     """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error."""
     value = yield from _shares(route, units)
-    return Integral(value, torch.zeros(units, dtype=torch.float64), route.corners)
+    return Integral(value, torch.zeros_like(size(value)), route.corners)
 
 
 def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
@@ -144,8 +156,8 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
         spent += m
         gap = goal.gap(value)
         error = size(value if before is None else value - before)
-        history.append((spent, gap, float(error.max())))
-        small = before is not None and max(float(error.max()), gap) <= goal.bound
+        history.append((spent, largest(gap), largest(error)))
+        small = before is not None and max(largest(error), largest(gap)) <= goal.bound
         finished = m == cells if cells is not None else small or spent + 2 * m > goal.ceiling
         if finished:
             return Integral(value, error, spent if cells is None else cells, tuple(history))

@@ -30,6 +30,7 @@ class Request:
     layer: int | None = None  # None: the word embeddings, or a block's own input
     truncation: bool = False
     vector: bool = False  # explain a vector output, not a number
+    each_output: bool = False  # of a continuation: a number for every output token, not their sum
     block: str | None = None
     hold: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # what only one model kind understands
@@ -75,6 +76,7 @@ class TextModel(ABC):
     default_method: str = "ig"
     options: tuple[str, ...] = ()  # options of this kind, besides the method's
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
+    default_layer: int = 0  # where paths run when no layer is named (not those through words)
 
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:

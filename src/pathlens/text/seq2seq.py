@@ -1,0 +1,135 @@
+"""Sequence-to-sequence models: T5, BART and kin. The encoder's rows and the decoder's are sources together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError
+from pathlens.text.adapter import Case, Request
+from pathlens.text.generator import Generator, end_ids, joined
+from pathlens.text.outputs import Asked, Kept, Output
+from pathlens.text.readable import trimmed
+from pathlens.text.tokens import Tokens
+
+
+class Seq2Seq(Generator):
+    """`AutoModelForSeq2SeqLM`. Rows of a case: the prompt (encoder), then the start of the output (held) and its tokens."""
+
+    kind = "sequence-to-sequence model"
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+        config = getattr(module, "config", None)
+        if not getattr(config, "is_encoder_decoder", False):
+            raise ModelError(
+                f"{type(module).__name__} is not a text-to-text model with an encoder and a decoder; pathlens takes T5, BART and kin"
+            )
+        super().__init__(module, tokenizer, name=name)
+        positions = getattr(config, "max_position_embeddings", None)
+        if isinstance(positions, int):  # a table may have rows that are no positions
+            self.limit = min(positions, self.limit or positions)
+        self.start = self._start_ids()
+        self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
+
+    def _start_ids(self) -> tuple[int, ...]:
+        """What every output begins with: the decoder's start token, and what the tokenizer puts before a target."""
+        first = getattr(self.module.config, "decoder_start_token_id", None)
+        if first is None:
+            raise ModelError(
+                f"{type(self.module).__name__}'s config has no decoder_start_token_id, so its output has no beginning; set it"
+            )
+        special = set(self.tokenizer.all_special_ids)
+        told = self.tokenizer(text_target="a", verbose=False)["input_ids"]
+        before = []
+        for number in told:
+            if number not in special:
+                break
+            before.append(int(number))
+        return (int(first), *before)
+
+    def opened(self, prompt: Tokens, request: Request) -> Tokens:
+        if request.options.get("sink") not in (None, False):
+            raise InputError(
+                "sink is for causal models; here the decoder's own start token and the encoder's special ones are held"
+            )
+        return prompt
+
+    def before(self, opened: Tokens) -> Sequence[int]:
+        return ()
+
+    def given(self, opened: Tokens, target: str) -> Output:
+        """The target stands alone: it does not follow the prompt but answers it."""
+        encoded = self.tokenizer(
+            text_target=target, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        ids = tuple(int(i) for i in encoded["input_ids"])
+        if not ids:
+            raise InputError(f"the target {target!r} has no tokens; give a text with words")
+        return Output(ids, target, tuple(trimmed(target, *span) for span in encoded["offset_mapping"]))
+
+    def room(self, opened: Tokens) -> int | None:
+        return None if self.limit is None else self.limit - len(self.start) + 1
+
+    def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
+        if len(outputs) > 1 and any(len(output) > 1 for output in outputs):
+            raise InputError(
+                "a contrast of several tokens is for causal models; with an encoder and a decoder, target and contrast are one "
+                f"token each (here {' and '.join(str(len(output)) for output in outputs)})"
+            )
+        count = len(self.start)
+        names = tuple(str(name) for name in self.tokenizer.convert_ids_to_tokens(list(self.start)))
+        whole = Tokens(
+            ids=(*opened.ids, *self.start),
+            tokens=(*opened.tokens, *names),
+            offsets=(*opened.offsets, *[(0, 0)] * count),
+            segments=(*opened.segments, *[-1] * count),
+            context={},
+            texts=opened.texts,
+            notes=opened.notes,
+            meta={**opened.meta, "decoder_starts_at": len(opened)},
+        )
+        rows = len(whole) + sum(len(output) - 1 for output in outputs)
+        decoder = torch.zeros(rows, dtype=torch.long)
+        decoder[len(opened) :] = 1
+        return joined(whole, outputs, {"decoder": decoder}, first=count - 1)
+
+    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
+        """Encoder rows and decoder rows, laid into two padded batches."""
+        splits = [int(case.meta["decoder_starts_at"]) for case in cases]
+        tails = [len(case) - split for case, split in zip(cases, splits, strict=True)]
+        device, longest, most = points.device, max(splits), max(tails)
+        rows = torch.arange(len(cases), device=device)[:, None]
+        split, tail = (
+            torch.tensor(splits, device=device)[:, None],
+            torch.tensor(tails, device=device)[:, None],
+        )
+        into, onto = torch.arange(longest, device=device)[None], torch.arange(most, device=device)[None]
+        read, written = into < split, onto < tail
+        encoder = points[rows, torch.where(read, into, 0)] * read[..., None].to(points.dtype)
+        decoder = points[rows, torch.where(written, split + onto, 0)] * written[..., None].to(points.dtype)
+        context = {
+            "attention_mask": read.long(),
+            "decoder_inputs_embeds": decoder,
+            "decoder_attention_mask": written.long(),
+        }
+        logits = self.output(self.network.call(encoder, context), cases)
+        return Kept(logits, torch.arange(most, device=device))
+
+    @torch.no_grad()
+    def greedy(self, opened: Tokens, count: int) -> list[int]:
+        device = self.network.device
+        ids = torch.tensor([opened.ids], device=device)
+        ends, found = end_ids(self.module, self.tokenizer), []
+        while len(found) < count:
+            written = torch.tensor([[*self.start, *found]], device=device)
+            raw = self.module(input_ids=ids, decoder_input_ids=written, use_cache=False)
+            following = int(self.output(raw, ())[0, -1].argmax())
+            if following in ends and found:
+                break
+            found.append(following)
+            if following in ends:
+                break
+        return found
