@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
+from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
+import transformers as hf
 
 import pathlens as pl
 from pathlens.errors import InputError
 from pathlens.text.chat import as_chat, chat, chat_tokens
 from pathlens.units.named import named_units
 from pathlens.zoom import zoom
-from tests.models import classifier, tokenizer
+from tests.models import classifier, config, sharpen, tokenizer
 
 PLAIN = (
     "{% for m in messages %}<{{ m.role }}> {{ m.content }} </{{ m.role }}>\n{% endfor %}"
@@ -241,3 +246,94 @@ def test_what_cannot_be_opened_is_refused_in_words():
     odd = pl.explain(model, given, unit="passage", baseline="the plot")
     with pytest.raises(InputError, match="say baseline="):
         zoom(model, odd, ["passage 1"])
+
+
+# ---------------------------------------------------------------- generators
+
+
+@cache
+def generator():
+    torch.manual_seed(3)
+    model = hf.AutoModelForCausalLM.from_config(config("llama"))
+    return sharpen(model, 3.0).eval(), templated()
+
+
+def rag(**more):
+    return chat(
+        system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."], **more
+    )
+
+
+@pytest.mark.parametrize("template", ["held", "shown"])
+def test_which_passage_made_each_output_token(template):
+    result = pl.explain(
+        generator(), rag(template=template), unit="passage", target="the man is funny", tolerance=1e-3
+    )
+    names = ["template", "system", "passage 1", "passage 2", "question"]
+    assert list(result.tokens[:5]) == names and result.outputs == ("the", "man", "is", "funny")
+    assert result.certificate.converged
+    for t, certificate in enumerate(result.certificates):
+        change = certificate.f_input - certificate.f_baseline
+        assert abs(result.matrix[:, t].sum() - change) <= certificate.bound
+    answer = [k for k, segment in enumerate(result.segments) if segment == 1]
+    assert np.all(result.matrix[answer, 0] == 0)  # nothing was said before the first token
+    if template == "held":
+        assert np.all(result.matrix[0] == 0)
+
+
+def test_a_continuations_passage_is_opened():
+    whole = pl.explain(generator(), rag(), unit="passage", target="the man is funny")
+    near = zoom(generator(), whole, ["passage 2"])
+    opened = [k for k, name in enumerate(near.tokens) if name in ("a", "man", "plays", "music", ".")]
+    assert len(opened) == 5
+    allowed = 3 * whole.certificates[0].bound
+    assert np.allclose(near.matrix[opened].sum(0), whole.matrix[3], atol=allowed)
+    assert near.target == whole.target and np.allclose(near.matrix.sum(0), whole.matrix.sum(0), atol=allowed)
+    generated = pl.explain(generator(), rag(), unit="passage", generate=3)
+    assert zoom(generator(), generated, ["question"]).outputs == generated.outputs
+    against = pl.explain(generator(), rag(), unit="passage", target="man", contrast="movie")
+    again = zoom(generator(), against, ["passage 1"])
+    assert again.target == against.target
+    assert np.isclose(again.scores.sum(), against.scores.sum(), atol=2 * against.certificate.bound)
+
+
+def test_sig_over_passages_is_leave_one_out_with_a_pass_each():
+    result = pl.explain(generator(), rag(), unit="passage", method="sig", target="man")
+    assert result.certificate.converged and result.certificate.gap == 0
+    assert result.certificate.passes <= 4 + 4  # four parts of the prompt, and the ends of the path
+    one = pl.explain(generator(), rag(), unit="turn", method="sig", target="man")
+    assert set(one.tokens) == {"template", "system", "user"}
+    assert np.isclose(one.scores[1], result.scores[1])  # the system turn is the same unit in both
+
+
+def test_the_command_line_takes_messages_and_passages(tmp_path):
+    from typer.testing import CliRunner
+
+    from pathlens.cli import app
+
+    for name in ("explain", "methods"):
+        import_module(f"pathlens.cli.{name}")  # registers the command
+
+    model, made = generator()
+    model.save_pretrained(tmp_path / "m")
+    made.save_pretrained(tmp_path / "m")
+    run = CliRunner().invoke
+    folder, out = str(tmp_path / "m"), tmp_path / "r.json"
+    asked = ["--passage", "a movie .", "--passage", "a man .", "--target", "the man", "--json", str(out)]
+    done = run(app, ["explain", folder, "who was it ?", "--system", "the plot .", *asked])
+    assert done.exit_code == 0, done.output
+    result = pl.load(out)
+    assert "passage 2" in result.tokens and result.outputs == ("the", "man")
+    (tmp_path / "c.json").write_text(json.dumps(TURNS))
+    done = run(app, ["explain", folder, "--chat", str(tmp_path / "c.json"), "--unit", "turn", "--generate", "2",
+                     "--template", "shown", "--json", str(out)])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert {"user", "user 2", "assistant"} <= set(pl.load(out).tokens)
+    for wrong, words in (
+        (["explain", folder], "give a text"),
+        (["explain", folder, "--passage", "a movie"], "go with a question"),
+        (["explain", folder, "x", "--chat", str(tmp_path / "c.json")], "either"),
+        (["explain", folder, "--chat", str(tmp_path / "m" / "config.json")], "must hold"),
+    ):
+        done = run(app, wrong)
+        assert isinstance(done.exception, InputError) and words in str(done.exception)
