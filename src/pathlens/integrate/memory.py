@@ -118,8 +118,10 @@ def _saved_bytes(case: Any) -> int:
     seen: dict[int, int] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        seen[storage.data_ptr()] = storage.nbytes()
+        owner = tensor if tensor._base is None else tensor._base
+        if not isinstance(owner, torch.nn.Parameter):  # weights are there once, however many rows
+            storage = tensor.untyped_storage()
+            seen[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     position = case.ends.end[None].detach().requires_grad_()
