@@ -16,7 +16,7 @@ def describe(stand: Stand) -> dict[str, Any]:
     """What a page needs to know of a model to offer choices; little while it is on its way."""
     model, known = stand.model, {"name": stand.name, "state": stand.state}
     if model is None:
-        return {**known, "kind": "", "pair": False, "labels": [], "layers": 0}
+        return {**known, "kind": "", "pair": False, "labels": [], "layers": 0, "generator": False}
     config = getattr(getattr(model, "module", None), "config", None)
     labels = (
         getattr(config, "id2label", None)
@@ -31,6 +31,7 @@ def describe(stand: Stand) -> dict[str, Any]:
         "pair": model.two_texts_are_a_pair(),
         "labels": names,
         "layers": depth,
+        "generator": "generate" in model.options,
     }
 
 

@@ -30,7 +30,10 @@ class Watched(TextModel):
 
     def __init__(self, model: TextModel, meter: Meter, limits: Limits) -> None:
         self._model, self._meter, self._limits = model, meter, limits
-        self.kind, self.name, self.default_method = model.kind, model.name, model.default_method
+        for name in ("kind", "name", "default_method", "default_layer", "options", "similarity"):
+            setattr(
+                self, name, getattr(model, name)
+            )  # the class has these, so they would not be asked of the model
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_model"], name)
@@ -41,6 +44,10 @@ class Watched(TextModel):
         if len(case) > self._limits.units:
             raise InputError(f"the text has {len(case)} tokens; this server takes up to {self._limits.units}")
         return replace(case, score=_Score(case.score, self._meter), pack=(case.pack, id(self._meter)))
+
+    @property
+    def dtype_name(self) -> str:
+        return self._model.dtype_name
 
     def quiet(self) -> Any:
         return self._model.quiet()

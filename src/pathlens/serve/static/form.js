@@ -2,7 +2,10 @@
 // The form: what can be chosen, what was chosen, and both as a link. Texts only ever become textContent.
 const form = document.getElementById("ask");
 const pick = (name) => form.elements[name];
-const shown = (node) => (node.dataset.for || form.dataset.view).split(" ").includes(form.dataset.view);
+let models = []; // as the server told last
+const generates = () => Boolean((models.find((each) => each.name === pick("model").value) || {}).generator);
+const fits = (node) => !node.dataset.kinds || (node.dataset.kinds === "generator") === generates();
+const shown = (node) => (node.dataset.for || form.dataset.view).split(" ").includes(form.dataset.view) && fits(node);
 const NAMES = { explain: "Explain", compare: "Compare", whatif: "Mask every unit", path: "Walk the path", layers: "Explain every layer", rank: "Rank" };
 
 const option = (value, text) => {
@@ -30,15 +33,15 @@ const setView = (view) => {
     tab.setAttribute("aria-selected", String(on));
     tab.tabIndex = on ? 0 : -1;
   }
-  for (const node of form.querySelectorAll("[data-for]")) node.hidden = !shown(node);
-  form.querySelector("[data-name=text]").textContent = view === "rank" ? "Query" : "Text";
+  for (const node of form.querySelectorAll("[data-for],[data-kinds]")) node.hidden = !shown(node);
+  form.querySelector("[data-name=text]").textContent = view === "rank" ? "Query" : generates() ? "Prompt" : "Text";
   document.getElementById("go").textContent = NAMES[view];
 };
 
-let models = []; // as the server told last
 const offerLabels = () => {
   const model = models.find((each) => each.name === pick("model").value);
   document.getElementById("labels").replaceChildren(...(model ? model.labels : []).map((name) => option(name)));
+  if (form.dataset.view) setView(form.dataset.view); // a generator has other fields
 };
 
 // may be called again while models load: what was chosen stays chosen
@@ -60,18 +63,26 @@ const fillForm = (methods) => {
   pick("model").addEventListener("change", offerLabels);
 };
 
+const NUMBERS = ["layer", "tolerance", "generate"];
+const OF_GENERATORS = ["generate", "contrast", "system", "passages", "template"];
+
 const ticked = (name) => [...form.querySelectorAll(`input[name=${name}]:checked`)].map((box) => box.value);
 
 // the body of a request: the names of pl.explain, only what was chosen
 const body = () => {
   const view = form.dataset.view;
   const found = {};
-  for (const name of ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b"]) {
+  for (const name of ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", ...OF_GENERATORS]) {
     const field = pick(name);
     const value = field.value.trim();
-    if (!value || (field.closest("[data-for]") && !shown(field.closest("[data-for]")))) continue;
-    found[name] = ["layer", "tolerance"].includes(name) ? Number(value) : name === "target" && /^\d+$/.test(value) ? Number(value) : name.startsWith("text") ? field.value : value;
+    const part = field.closest("[data-for],[data-kinds]");
+    if (!value || (part && !shown(part))) continue;
+    const number = NUMBERS.includes(name) || (name === "target" && !generates() && /^\d+$/.test(value));
+    // blanks at the ends of a text are part of it, and so they are of what a generator says
+    const whole = name.startsWith("text") || (generates() && ["target", "contrast"].includes(name));
+    found[name] = number ? Number(value) : whole ? field.value : value;
   }
+  if (found.passages) found.passages = found.passages.split(/\n\s*\n/).map((text) => text.trim()).filter(Boolean);
   if (view === "rank") {
     found.query = found.text;
     delete found.text;
@@ -85,7 +96,7 @@ const body = () => {
   return found;
 };
 
-const FIELDS = ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", "documents"];
+const FIELDS = ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", "documents", ...OF_GENERATORS];
 
 const toLink = () => {
   const said = new URLSearchParams({ view: form.dataset.view });
