@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pathlens.errors import InputError
 from pathlens.explain import Explainer
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.finish_pair import Measure, Side, one_sided, pair_of
+from pathlens.seen import Seen
 from pathlens.types import Certificate
 
 
@@ -29,12 +30,15 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Seen):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
+
+    drawer: ClassVar[str] = "ranking"
 
     query: str
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
+    reason: PairExplanation | None = None  # why one stands above another, when that was asked
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -54,6 +58,10 @@ class Ranking:
         first, second = (self._explained(place) for place in (above, below))
         names = (self.hits[place].document for place in (above, below))
         return difference(first, second, "document {} above document {}".format(*names))
+
+    def with_reason(self, above: int, below: int) -> Ranking:
+        """The same ranking that also carries `why(above, below)`, so that pictures and files show it."""
+        return replace(self, reason=self.why(above, below))
 
     def _explained(self, place: int) -> PairExplanation:
         if not -len(self.hits) <= place < len(self.hits):
@@ -78,7 +86,8 @@ class Ranking:
             }
             for hit in self.hits
         ]
-        return {"query": self.query, "meta": dict(self.meta), "hits": hits}
+        why = {} if self.reason is None else {"why": self.reason.to_dict()}
+        return {"query": self.query, "meta": dict(self.meta), "hits": hits, **why}
 
 
 def rank(

@@ -12,6 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
+# arguments and options that mean the same in every command that has them
+Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
+Encoder = Annotated[str, typer.Argument(help="A sentence encoder: minilm, a folder, or a hub id.")]
+Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
+TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
+Target = Annotated[str | None, typer.Option(help="Label or index; start, end, span; what a generator says.")]
+Layer = Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")]
+Unit = Annotated[str, typer.Option(help="token, word or sentence.")]
+Score = Annotated[str | None, typer.Option(help="logit, logprob or prob.")]
+Tolerance = Annotated[float, typer.Option(help="How exactly the scores must add up.")]
+Steps = Annotated[int | None, typer.Option("--n-steps", help="Fixed number of nodes instead of a tolerance.")]
+OneSided = Annotated[
+    bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")
+]
+Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
+Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
 JsonOut = Annotated[str | None, typer.Option("--json", help="Write JSON to a file; - prints it.")]
 HtmlOut = Annotated[Path | None, typer.Option(help="Write a self-contained page.")]
 PngOut = Annotated[Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).")]
@@ -32,9 +48,15 @@ def read_text(text: str) -> str:
         raise InputError(f"standard input is not UTF-8 text ({error})") from error
 
 
+def read_lines() -> list[str]:
+    """The lines of standard input that hold something."""
+    return [line.strip() for line in read_text("-").split("\n") if line.strip()]
+
+
 def number_or_name(value: str | None) -> Any:
     """A target as typed: an index where it is a whole number."""
-    return int(value) if value is not None and value.removeprefix("-").isdigit() else value
+    whole = value is not None and value.isascii() and value.removeprefix("-").isdigit()
+    return int(value) if whole else value  # type: ignore[arg-type]
 
 
 def parse_options(pairs: list[str] | None) -> dict[str, Any]:
@@ -51,6 +73,19 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             found[name] = value
     return found
+
+
+def parse_places(text: str | None, count: int) -> tuple[int, int] | None:
+    """What --why says: "1,2" → (0, 1)."""
+    from pathlens.errors import InputError
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and 1 <= int(p) <= count for p in parts):
+        raise InputError(f"--why takes two places between 1 and {count}, as in 1,2; got {text!r}")
+    first, second = (int(part) - 1 for part in parts)
+    return first, second
 
 
 def watched() -> bool:

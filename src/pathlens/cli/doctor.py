@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pathlens.cli import app
-from pathlens.cli.common import HtmlOut, JsonOut, PngOut, give, watched
+from pathlens.cli.common import HtmlOut, JsonOut, Model, PngOut, Tolerance, give, watched
 
 EXAMPLES = """
 Examples:
@@ -24,12 +24,12 @@ Exit code 1 when a law does not hold.
 
 @app.command(epilog=EXAMPLES)
 def doctor(
-    model: Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
+    model: Model,
     text: Annotated[
         str | None, typer.Option(help="A text to examine with (default: a short review).")
     ] = None,
     text_b: Annotated[str | None, typer.Option(help="A second text, for models that take two.")] = None,
-    tolerance: Annotated[float, typer.Option(help="How exactly the scores must add up.")] = 1e-3,
+    tolerance: Tolerance = 1e-3,
     json_out: JsonOut = None,
     html: HtmlOut = None,
     png: PngOut = None,

@@ -8,16 +8,7 @@ from typing import Annotated
 import typer
 
 from pathlens.cli import app
-from pathlens.cli.common import (
-    Choice,
-    HtmlOut,
-    JsonOut,
-    PngOut,
-    give,
-    number_or_name,
-    parse_options,
-    warnings_in_a_line,
-)
+from pathlens.cli import common as c
 from pathlens.cli.prompt import read_prompt
 
 EXAMPLES = """
@@ -41,30 +32,26 @@ Examples:
 
 @app.command(epilog=EXAMPLES)
 def explain(
-    model: Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
+    model: c.Model,
     text: Annotated[
         str | None, typer.Argument(help="The text or prompt; - reads it from standard input.")
     ] = None,
-    text_b: Annotated[
-        str | None, typer.Argument(help="A second text: a pair, or a question's passage.")
-    ] = None,
+    text_b: c.TextB = None,
     method: Annotated[str | None, typer.Option(help="See `pathlens methods`.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Label or index; start, end, span; what a generator says.")
-    ] = None,
+    target: c.Target = None,
     baseline: Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")] = None,
-    layer: Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")] = None,
+    layer: c.Layer = None,
     unit: Annotated[
         str | None,
         typer.Option(help="token (default), word, sentence; turn or passage (default with passages)."),
     ] = None,
-    score: Annotated[str | None, typer.Option(help="logit, logprob or prob.")] = None,
-    tolerance: Annotated[float, typer.Option(help="How exactly the scores must add up.")] = 1e-3,
-    n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None,
+    score: c.Score = None,
+    tolerance: c.Tolerance = 1e-3,
+    n_steps: c.Steps = None,
     rule: Annotated[
         str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")
     ] = None,
-    truncation: Annotated[bool, typer.Option(help="Cut a text that is too long.")] = False,
+    truncation: Annotated[bool, typer.Option("--truncation", help="Cut a text that is too long.")] = False,
     generate: Annotated[
         int | None, typer.Option(help="Generators: explain this many tokens of its own.")
     ] = None,
@@ -77,22 +64,22 @@ def explain(
         list[str] | None, typer.Option(help="A retrieved passage, before the question; repeatable.")
     ] = None,
     template: Annotated[str | None, typer.Option(help="The chat template's tokens: held or shown.")] = None,
-    option: Choice = None,
-    json_out: JsonOut = None,
-    html: HtmlOut = None,
-    png: PngOut = None,
+    option: c.Choice = None,
+    json_out: c.JsonOut = None,
+    html: c.HtmlOut = None,
+    png: c.PngOut = None,
 ) -> None:
     """Explain one text, or a pair of texts."""
     from pathlens.explain import explain as verb
 
     prompt = read_prompt(text, chat, system, passage, template)
-    with warnings_in_a_line():
+    with c.warnings_in_a_line():
         result = verb(
             model,
             prompt,
             text_b,
             method=method,
-            target=number_or_name(target),
+            target=c.number_or_name(target),
             baseline=baseline,
             layer=layer,
             unit=unit or ("passage" if getattr(prompt, "passages", ()) else "token"),
@@ -101,11 +88,12 @@ def explain(
             n_steps=n_steps,
             rule=rule,
             truncation=truncation,
+            show_progress=c.watched(),
             **{
                 name: value
                 for name, value in (("generate", generate), ("contrast", contrast))
                 if value is not None
             },
-            **parse_options(option),
+            **c.parse_options(option),
         )
-    give(result, json_out, html, png)
+    c.give(result, json_out, html, png)

@@ -8,14 +8,27 @@ from typing import Annotated
 import typer
 
 from pathlens.cli import app
+from pathlens.cli import common as c
+
+EXAMPLES = """
+Examples:
+
+  pathlens index build ./documents ./my-index --model minilm
+
+  pathlens index search ./my-index "How do I cook rice?" --top 3 --why 1,2 --html hits.html
+
+  pathlens index check ./my-index
+"""
 
 commands = typer.Typer(
-    help="An index that explains itself: build it once, search it with reasons.", no_args_is_help=True
+    help="An index that explains itself: build it once, search it with reasons.",
+    no_args_is_help=True,
+    epilog=EXAMPLES,
 )
 app.add_typer(commands, name="index")
 
 
-@commands.command()
+@commands.command(epilog=EXAMPLES)
 def build(
     documents: Annotated[
         Path, typer.Argument(help="A folder (.txt, .md), or a file with one document a line.")
@@ -25,13 +38,15 @@ def build(
     storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
     keep: Annotated[int, typer.Option(help="Vectors kept per passage with --storage strongest.")] = 8,
     unit: Annotated[str, typer.Option(help="token, word (smaller) or sentence.")] = "token",
-    layer: Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")] = None,
-    chunk: Annotated[bool, typer.Option(help="Cut documents that are too long at sentences.")] = False,
-    tolerance: Annotated[float, typer.Option(help="How exactly the vectors must add up.")] = 1e-3,
+    layer: c.Layer = None,
+    chunk: c.Chunk = False,
+    tolerance: c.Tolerance = 1e-3,
     store: Annotated[
         str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")
     ] = None,
-    quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress bar (into a pipe there is none).")
+    ] = False,
 ) -> None:
     """Embeddings and token vectors of every document, written once."""
     from pathlens.index import build as verb
@@ -44,7 +59,7 @@ def build(
         keep=keep,
         chunk=chunk,
         store=store,
-        show_progress=not quiet,
+        show_progress=c.watched() and not quiet,
         unit=unit,
         layer=layer,
         tolerance=tolerance,
@@ -55,27 +70,27 @@ def build(
     )
 
 
-@commands.command()
+@commands.command(epilog=EXAMPLES)
 def search(
     where: Annotated[Path, typer.Argument(help="The index.")],
     query: Annotated[str, typer.Argument(help="The query.")],
-    k: Annotated[int, typer.Option("--top", "-k", help="How many hits.")] = 5,
-    one_sided: Annotated[bool, typer.Option(help="No integral on the query's side: milliseconds.")] = False,
-    why: Annotated[
-        str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")
-    ] = None,
-    json_out: Annotated[str | None, typer.Option("--json", help="Write JSON to a file; - prints it.")] = None,
+    k: Annotated[int, typer.Option("--top", "-k", help="How many hits.", min=1)] = 5,
+    one_sided: c.OneSided = False,
+    why: c.Why = None,
+    json_out: c.JsonOut = None,
+    html: c.HtmlOut = None,
+    png: c.PngOut = None,
 ) -> None:
     """The nearest passages, each with the decomposition of its score."""
-    from pathlens.cli.rank import give_ranking, parse_places
     from pathlens.index import Index
 
-    found = Index.open(where).search(query, k, one_sided=one_sided)
-    reason = found.why(*parse_places(why, len(found))) if why else None
-    give_ranking(found, k, json_out, reason)
+    with c.warnings_in_a_line():
+        found = Index.open(where).search(query, k, one_sided=one_sided)
+    places = c.parse_places(why, len(found))
+    c.give(found.with_reason(*places) if places else found, json_out, html, png)
 
 
-@commands.command()
+@commands.command(epilog=EXAMPLES)
 def check(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
     """Read every file of an index; exit code 1 and their names when some are damaged."""
     from pathlens.index import Index
@@ -87,7 +102,7 @@ def check(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
         raise typer.Exit(1)
 
 
-@commands.command()
+@commands.command(epilog=EXAMPLES)
 def repair(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
     """Write the table of embeddings again from the vector files; the model is not needed."""
     from pathlens.index import Index

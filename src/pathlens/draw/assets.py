@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib import resources
 
-from pathlens.draw import markup, palette
+from pathlens.draw import charts, markup, palette
 
 
 def style() -> str:
     """The style of every view, without its element."""
     text = _read("page.css") + _read("continuation.css")
-    return text.replace("DARK", palette.DARK) + markup.color_rules()
+    return text.replace("DARK", palette.DARK) + markup.color_rules() + charts.STYLE
 
 
 def script() -> str:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from pathlens.draw import arcs, assets, continuation, embed, markup, palette, pixels, tables, view
+from pathlens.draw import arcs, assets, continuation, embed, markup, palette, pixels, rounds, tables, view
 from pathlens.draw.markup import Markup, element, level
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
@@ -94,6 +94,7 @@ def _foot(result: Result, said: Sequence[str]) -> Markup:
         element("p", {"class": f"certificate{rough}"}, element("strong", None, mark),
                 palette.certificate_line(certificate)),
         element("ul", {"class": "notes"}, *[element("li", None, note) for note in found]) if found else "",
+        rounds.rounds(result) or "",
     )  # fmt: skip
 
 

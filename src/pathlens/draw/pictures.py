@@ -29,6 +29,12 @@ BARS = 24
 def picture(result: Result) -> Figure:
     """The figure of any result."""
     sheet = Sheet(_width(result))
+    onto(result, sheet)
+    return sheet.figure()
+
+
+def onto(result: Result, sheet: Sheet) -> None:
+    """A result's blocks below what is on the sheet already."""
     title, how = view.heading(result)
     sheet.words(title, size=13, color=INK, weight="bold", after=0.03)
     if how:
@@ -45,7 +51,6 @@ def picture(result: Result) -> Figure:
     )  # fmt: skip
     for note in [*said, *view.notes(result)]:
         sheet.words("· " + note, size=8)
-    return sheet.figure()
 
 
 def _width(result: Result) -> float:

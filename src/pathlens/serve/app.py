@@ -214,6 +214,7 @@ def _works(app: Any, shelf: Shelf, jobs: Jobs) -> None:
     route("/api/whatif", bodies.WhatIfBody, shelf.whatif)
     route("/api/path", bodies.PathBody, shelf.path)
     route("/api/layers", bodies.LayersBody, shelf.layers)
+    route("/api/nodes", bodies.NodesBody, shelf.nodes)
 
 
 def _job_routes(app: Any, jobs: Jobs) -> None:

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+Said = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 OPTIONS = (
-    "context", "similarity", "norm", "block", "hold", "mode", "steps", "neighbours", "factor", "strategy", "contrast",
+    "context", "similarity", "norm", "block", "hold", "mode", "steps", "neighbours", "factor", "strategy", "contrast", "generate",
     "tree", "softplus", "path", "prompt", "prompt_name",
 )  # fmt: skip
 
@@ -20,12 +21,14 @@ class Choices(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=False)
 
     model: Name = Field(description="One of the models named at start: GET /api/health lists them.")
-    target: int | Name | None = Field(None, description="Class index or label; start, end, span.")
+    target: int | Said | None = Field(
+        None, description="Class index or label; start, end, span; what a generator says."
+    )
     baseline: Annotated[str, Field(max_length=2000)] | None = Field(
         None, description="mask, pad, unk, eos, zero, mean, or a text."
     )
     layer: int | None = Field(None, ge=-1000, le=1000)
-    unit: Literal["token", "word", "sentence"] = "token"
+    unit: Literal["token", "word", "sentence", "turn", "passage"] = "token"
     score: Literal["logit", "logprob", "prob"] | None = None
     tolerance: float = Field(1e-3, ge=1e-9, le=1.0)
     n_steps: int | None = Field(None, ge=1, le=512)
@@ -42,7 +45,10 @@ class Choices(BaseModel):
     neighbours: int | None = Field(None, ge=1, le=1000)
     factor: int | None = Field(None, ge=0, le=4)
     strategy: Literal["greedy", "maxcount", "grid"] | None = None
-    contrast: Name | None = None
+    contrast: Said | None = Field(None, description="What a generator could have said instead.")
+    generate: int | None = Field(
+        None, ge=1, le=256, description="Tokens of a generator's own to be explained."
+    )
     tree: Annotated[str, Field(max_length=20_000)] | None = None
     softplus: float | None = Field(None, gt=0, le=1e4)
     path: Literal["line", "dig", "udig"] | None = None
@@ -73,6 +79,22 @@ class ExplainBody(Choices):
     text: Text
     text_b: Text | None = None
     method: Name | None = None
+    system: Text | None = Field(None, description="A chat model's system prompt.")
+    passages: list[Text] | None = Field(
+        None, max_length=64, description="Retrieved texts, put before the text."
+    )
+    template: Literal["held", "shown"] | None = Field(
+        None, description="The chat template's own tokens; makes a chat."
+    )
+
+    def asked(self) -> Any:
+        """The text, or a chat where anything of one was given."""
+        if not (self.system or self.passages or self.template):
+            return self.text
+        from pathlens.text.chat import chat
+
+        shown = {"template": self.template} if self.template else {}
+        return chat(user=self.text, system=self.system, passages=self.passages, **shown)
 
 
 class CompareBody(Choices):
@@ -123,6 +145,15 @@ class LayersBody(Choices):
     layers: list[Annotated[int, Field(ge=0, le=1000)]] | None = Field(None, min_length=1, max_length=64)
 
 
+class NodesBody(Choices):
+    """POST /api/nodes: error against nodes, rule by rule."""
+
+    text: Text
+    text_b: Text | None = None
+    method: Name | None = None
+    counts: list[Annotated[int, Field(ge=1, le=128)]] = Field([4, 8, 16, 32, 64], min_length=1, max_length=8)
+
+
 class RankBody(Choices):
     """POST /api/rank: `pl.rank(model, query, documents, top=…)`."""
 
@@ -130,3 +161,6 @@ class RankBody(Choices):
     documents: list[Text] = Field(min_length=1, max_length=64)
     top: int = Field(3, ge=1, le=64)
     one_sided: bool = False
+    why: tuple[Annotated[int, Field(ge=0, le=63)], Annotated[int, Field(ge=0, le=63)]] | None = Field(
+        None, description="Two places from 0: why the first stands above the second."
+    )

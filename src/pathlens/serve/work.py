@@ -36,7 +36,7 @@ class Shelf:
             from pathlens.explain import explain
 
             return explain(
-                self.take(body.model, meter), body.text, body.text_b, method=body.method, **body.choices()
+                self.take(body.model, meter), body.asked(), body.text_b, method=body.method, **body.choices()
             )
 
         return work
@@ -75,18 +75,20 @@ class Shelf:
 
     def layers(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.explain import Explainer
-            from pathlens.serve.views import Layers
+            from pathlens.layers import layers
 
-            model = self.take(body.model, meter)
             choices = {name: value for name, value in body.choices().items() if name != "layer"}
-            depth = getattr(getattr(model, "network", None), "depth", 0)
-            wanted = body.layers if body.layers is not None else list(range(depth))
-            results = [
-                Explainer(model, method=body.method or "ig", layer=layer, **choices)(body.text, body.text_b)
-                for layer in wanted or [0]
-            ]
-            return Layers(tuple(results))
+            return layers(self.take(body.model, meter), body.text, body.text_b, layers=body.layers,
+                          method=body.method or "ig", **choices)  # fmt: skip
+
+        return work
+
+    def nodes(self, body: Any) -> Work:
+        def work(meter: Meter) -> Any:
+            from pathlens.nodes import nodes
+
+            return nodes(self.take(body.model, meter), body.text, body.text_b, counts=tuple(body.counts),
+                         method=body.method or "ig", **body.choices())  # fmt: skip
 
         return work
 
@@ -95,7 +97,8 @@ class Shelf:
             from pathlens.rank import rank
 
             choices = {k: v for k, v in body.choices().items() if k not in ("target", "score")}
-            return rank(self.take(body.model, meter), body.query, body.documents, top=body.top,
-                        one_sided=body.one_sided, **choices)  # fmt: skip
+            found = rank(self.take(body.model, meter), body.query, body.documents, top=body.top,
+                         one_sided=body.one_sided, **choices)  # fmt: skip
+            return found.with_reason(*body.why) if body.why else found
 
         return work
