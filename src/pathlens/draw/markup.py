@@ -144,7 +144,7 @@ def matrix(whole: tables.Grid, *, corner: str, between: str) -> tuple[Markup, ta
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
     first = element("tr", None, element("th", {"class": "corner"}, corner), *heads, *margin)
     rows = [_matrix_row(grid, i, digits, between) for i in range(len(grid.rows))]
-    if grid.signed:
+    if grid.signed and grid.additive:
         sums = [
             _margin(float(v), digits, "edge" if j < grid.edge else "")
             for j, v in enumerate(grid.values.sum(0))

@@ -176,7 +176,7 @@ def _matrix_rows(table: Table, grid: tables.Grid, paper: Paper, label: int, styl
         if i + 1 == grid.edge:
             line = _with_line(["─" * style.wide] * len(cells), grid.edge, "─┼")
             table.add_row(Text("─" * (label + 1)), *line, style="dim")
-    if grid.signed:
+    if grid.signed and grid.additive:
         sums = [Text(style(float(value), True), "dim") for value in grid.values.sum(0)]
         total = Text(palette.number(float(grid.values.sum()), fine), "bold")
         table.add_row(Text("sum", "dim"), *_with_line(sums, grid.edge), total)

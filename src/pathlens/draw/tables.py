@@ -31,6 +31,7 @@ class Grid:
     rest: tuple[int, int] = (0, 0)  # 1 where rows, columns were folded
     notes: tuple[str, ...] = ()
     signed: bool = True
+    additive: bool = True  # has a column a sum of its own (the cells of SIG have none)?
 
     @property
     def limit(self) -> float:
@@ -51,7 +52,9 @@ def grid(result: PairExplanation | Interactions | VectorExplanation | Continuati
         whole = Grid(result.tokens, result.tokens, result.matrix)
         return _without_zeros(whole, result.special, result.special)
     if isinstance(result, Continuation):
-        return _without_zeros(Grid(result.tokens, result.outputs, result.matrix), result.special, ())
+        additive = result.certificate.kind != "per token"
+        whole = Grid(result.tokens, result.outputs, result.matrix, additive=additive)
+        return _without_zeros(whole, result.special, ())
     outputs = result.outputs or tuple(map(str, range(len(result.vectors))))
     return _without_zeros(Grid(outputs, unit_names(result), result.norms, signed=False), (), result.special)
 
