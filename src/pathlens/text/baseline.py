@@ -52,14 +52,16 @@ def word_rows(
         )
     if choice in ("zero", "mean"):
         return _constant(choice, end, held, network)
-    if choice in NAMES:
+    if choice in NAMES or choice in getattr(tokenizer, "all_special_tokens", ()):
         start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
         return Baseline(network.embed(start), tuple(start.tolist()), choice)
     return _text((choice,), tokens, held, network, tokenizer, default)
 
 
 def _token_id(name: str, tokenizer: Any) -> int:
-    """Read from the tokenizer, never hard-coded."""
+    """Read from the tokenizer, never hard-coded; a special token may be given as it is written."""
+    if name not in NAMES:
+        return int(tokenizer.convert_tokens_to_ids(name))
     found = getattr(tokenizer, f"{name}_token_id", None)
     if found is None:
         have = [

@@ -1,0 +1,192 @@
+"""Which settings make the path integral of a decoder settle? sink × baseline × score × layer on `smollm`.
+
+Round 1 tries every setting on 6 short prompts with at most 64 nodes; round 2 takes the best ones to all prompts with
+the usual ceiling. The score is that of the predicted next token; a result has settled when its certificate says so:
+gap and every token's error estimate within 1e-3 of the output's change. Rows are written as they come, and a run that
+was stopped goes on where it was.
+
+    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 4] [--only round]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pathlens as pl
+from experiments.decoder_prompts import PROMPTS, SHORT
+from pathlens.text.load import load
+
+SINKS = (None, "<|endoftext|>", "<|im_start|>")
+BASELINES = ("mean", "<|endoftext|>", "zero")
+SCORES = ("logprob", "logit", "prob")
+LAYERS = (0, 1, 2, 4)
+NODES = {1: 64, 2: 512}  # at most, in each round
+
+
+@dataclass(frozen=True)
+class Setting:
+    sink: str | None
+    baseline: str
+    score: str
+    layer: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.sink or 'none'} | {self.baseline} | {self.score} | {self.layer}"
+
+
+def first_round() -> list[Setting]:
+    """Sinks × baselines at two layers, and scores × layers at a held token and the mean; no setting twice."""
+    crossed = [Setting(s, b, "logprob", layer) for layer in (0, 2) for s in SINKS for b in BASELINES]
+    ladder = [Setting(SINKS[1], "mean", score, layer) for layer in LAYERS for score in SCORES]
+    other = [Setting(SINKS[2], "mean", "logprob", layer) for layer in LAYERS]
+    return list(dict.fromkeys([*ladder, *other, *crossed]))
+
+
+class Rows:
+    """One line per (round, setting, prompt), written at once."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / "rows.jsonl"
+        self.rows = (
+            [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+        )
+
+    def has(self, round_: int, setting: Setting, text: str) -> bool:
+        return any((r["round"], r["key"], r["text"]) == (round_, setting.key, text) for r in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+        with self.file.open("a") as stream:
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def of(self, round_: int, setting: Setting) -> list[dict[str, Any]]:
+        return [r for r in self.rows if (r["round"], r["key"]) == (round_, setting.key)]
+
+
+def measure(model: Any, setting: Setting, text: str, round_: int) -> dict[str, Any]:
+    started, cpu = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = pl.explain(
+            model,
+            text,
+            **({} if setting.sink == model.sink else {"sink": setting.sink}),  # a chat begins with its own
+            baseline=setting.baseline,
+            score=setting.score,
+            layer=setting.layer,
+            max_nodes=NODES[round_],
+        )
+    cert = result.certificate
+    change = abs(cert.f_input - cert.f_baseline)
+    return {
+        "round": round_,
+        "key": setting.key,
+        **asdict(setting),
+        "text": text,
+        "tokens": len(result.tokens),
+        "target": result.target,
+        "change": cert.f_input - cert.f_baseline,
+        "gap": cert.gap,
+        "relative_gap": cert.relative_gap,
+        "relative_error": max(cert.error_estimate) / change if change else 0.0,
+        "settled": cert.converged,
+        "nodes": cert.nodes,
+        "cpu": time.process_time() - cpu,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def run(
+    model: Any, rows: Rows, round_: int, settings: Iterable[Setting], texts: list[str], until: float
+) -> bool:
+    """False when the time was up."""
+    for text in texts:
+        for setting in settings:
+            if rows.has(round_, setting, text):
+                continue
+            if time.monotonic() > until:
+                return False
+            rows.add(measure(model, setting, text, round_))
+    return True
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    middle = lambda name: statistics.median(r[name] for r in found)  # noqa: E731
+    return {
+        "prompts": len(found),
+        "settled": sum(r["settled"] for r in found),
+        "nodes": middle("nodes"),
+        "cpu": middle("cpu"),
+        "gap": middle("relative_gap"),
+        "worst": max(r["relative_gap"] for r in found),
+        "error": middle("relative_error"),
+    }
+
+
+def ranked(rows: Rows, round_: int, settings: Iterable[Setting]) -> list[tuple[Setting, dict[str, Any]]]:
+    """Most settled first, then the fewest nodes, then the smallest median error."""
+    known = [(s, summary(found)) for s in settings if (found := rows.of(round_, s))]
+    return sorted(
+        known, key=lambda each: (-each[1]["settled"] / each[1]["prompts"], each[1]["nodes"], each[1]["error"])
+    )
+
+
+def table(lines: list[tuple[Setting, dict[str, Any]]]) -> str:
+    head = (
+        "| held first token | baseline | score | layer | settled | nodes, median | CPU s, median | "
+        "relative gap, median / worst | largest share's error, median |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    return "\n".join(
+        [
+            head,
+            *(
+                f"| {s.sink or 'none'} | {s.baseline} | {s.score} | {s.layer} | {t['settled']} of {t['prompts']} | {t['nodes']:.0f} | "
+                f"{t['cpu']:.1f} | {t['gap']:.1e} / {t['worst']:.1e} | {t['error']:.1e} |"
+                for s, t in lines
+            ),
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/decoders"))
+    parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--best", type=int, default=4)
+    parser.add_argument("--table", action="store_true", help="only write the tables of the rows there are")
+    options = parser.parse_args()
+    until = time.monotonic() + 60 * options.minutes
+    rows = Rows(options.out)
+    settings = first_round()
+    if not options.table:
+        model = load("smollm")
+        texts = [text for _, text in PROMPTS]
+        if run(model, rows, 1, settings, SHORT, until):
+            best = [s for s, _ in ranked(rows, 1, settings)[: options.best]]
+            run(model, rows, 2, best, texts, until)
+    text = "\n\n".join(
+        f"Round {number}, at most {NODES[number]} nodes\n\n{table(lines)}"
+        for number in (1, 2)
+        if (lines := ranked(rows, number, settings))
+    )
+    (options.out / "tables.md").write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
