@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,8 @@ Examples:
 
   pathlens report ./explanations --html report.html --png words.png
 
+  pathlens report out/reviews --html reviews.html      (a folder that `pathlens run` wrote: its summary and 100 rows)
+
 The page can be filtered and sorted, and read again: pathlens report report.html
 """
 
@@ -26,21 +28,31 @@ The page can be filtered and sorted, and read again: pathlens report report.html
 @app.command(epilog=EXAMPLES)
 def report(
     files: Annotated[
-        list[Path], typer.Argument(help="Saved explanations (.json, .html), or folders of them.")
+        list[Path],
+        typer.Argument(
+            help="Saved explanations (.json, .html), folders of them, or one folder of `pathlens run`."
+        ),
     ],
-    title: Annotated[str, typer.Option(help="The report's title.")] = "report",
+    title: Annotated[str | None, typer.Option(help="The report's title.")] = None,
     json_out: JsonOut = None,
     html: HtmlOut = None,
     png: PngOut = None,
 ) -> None:
     """Put many saved explanations on one self-contained page."""
+    found = _found(files, title)
+    give(found, json_out, html, png)
+
+
+def _found(files: list[Path], title: str | None) -> Any:
     from pathlens.report import Report
 
-    if watched():
-        from rich.console import Console
+    if len(files) == 1 and files[0].is_dir() and (files[0] / "_manifest.json").exists():
+        from pathlens.corpus.page import report as of_run
 
-        with Console(stderr=True).status("reading …") as status:
-            found = Report.of(files, title=title, tell=lambda item: status.update(f"reading {item} …"))
-    else:
-        found = Report.of(files, title=title)
-    give(found, json_out, html, png)
+        return of_run(files[0], title=title)
+    if not watched():
+        return Report.of(files, title=title or "report")
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading …") as status:
+        return Report.of(files, title=title or "report", tell=lambda item: status.update(f"reading {item} …"))

@@ -57,6 +57,7 @@ def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Engine:
 
 def _ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no advice about GPUs nobody asked for
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # read when ray is imported
     try:
         import ray
         import ray.data
@@ -175,6 +176,8 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
                     yield pa.table({"shard": [shard], "rows": [pickle.dumps(batch.rows)]})
 
     class Batches(Datasource):
+        supports_distributed_reads = False  # read on this machine, where the files are
+
         def estimate_inmemory_data_size(self) -> None:
             return None
 
@@ -188,19 +191,12 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
 def _stream(
     ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float
 ) -> Iterator[tuple[Batch, pa.Table]]:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     context = ray.data.DataContext.get_current()
     before = (context.target_max_block_size, context.enable_progress_bars)
     context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own
     context.enable_progress_bars = False
-    beside_us = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     try:
-        read = ray.data.read_datasource(
-            _datasource(ray, job, todo),
-            override_num_blocks=1,
-            ray_remote_args={"scheduling_strategy": beside_us, "num_cpus": READER},  # the files are here
-        )
+        read = ray.data.read_datasource(_datasource(ray, job, todo), override_num_blocks=1, num_cpus=READER)
         done = read.map_batches(
             Explain,
             fn_constructor_args=(job.recipe,),

@@ -118,16 +118,20 @@ def bars(
     xlabel: str = "",
 ) -> Figure:
     """One signed bar per word, part of speech or slice, in the order given, with optional error bars."""
-    values = list(named.values())
     figure, axes = _axes(title, xlabel, "", height=max(0.28 * len(named) + 1.1, 2.0))
     given = [errors.get(name, np.nan) for name in named] if errors else None
+    bars_on(axes, list(named), list(named.values()), errors=given)
+    return figure
+
+
+def bars_on(axes: Axes, labels: Sequence[str], values: Sequence[float], *, errors: object = None) -> None:
+    """Signed bars from top to bottom; `errors` one reach per bar, or (2, n): below and above."""
     colors = [palette.color(np.sign(value), 1) for value in values]
-    axes.barh(range(len(values)), values, xerr=given, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
-    canvas.names(axes, "y", named, size=9)
+    axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
+    canvas.names(axes, "y", labels, size=9)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.axvline(0, color=DIM, lw=0.8)
     axes.grid(axis="y", visible=False)
-    return figure
 
 
 def summary(
@@ -193,6 +197,12 @@ def _axes(title: str, xlabel: str, ylabel: str, *, height: float = 4.0) -> tuple
     figure = canvas.blank(7, height)
     figure.set_layout_engine("constrained")
     axes = figure.add_subplot()
+    style(axes, title, xlabel, ylabel)
+    return figure, axes
+
+
+def style(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Title, labels, grid and frame as all plots have them."""
     axes.set_title(view.visible(title) if title else "", size=11, color=INK, loc="left", parse_math=False)
     axes.set_xlabel(xlabel, size=9, color=DIM, parse_math=False)
     axes.set_ylabel(ylabel, size=9, color=DIM, parse_math=False)
@@ -200,7 +210,6 @@ def _axes(title: str, xlabel: str, ylabel: str, *, height: float = 4.0) -> tuple
     axes.grid(color=LINE, lw=0.6)
     axes.set_axisbelow(True)
     _frame(axes)
-    return figure, axes
 
 
 def _frame(axes: Axes) -> None:

@@ -31,7 +31,8 @@ def page(report: Any, path: str | Path | None = None) -> str:
                 "lowers it. Click a heading to sort, a row to see its explanation."),
     )  # fmt: skip
     return write_page(
-        report.title, [head], path, data=embed.data_element(report.to_dict()), style=_read("report.css"),
+        report.title, [*report.articles, head], path, data=embed.data_element(report.to_dict()),
+        style=_read("report.css") + report.style,
         scripts=[_read("report.js")],
     )  # fmt: skip
 

@@ -25,6 +25,8 @@ class Report:
     results: tuple[Result, ...]
     sources: tuple[str, ...]
     title: str = "report"
+    articles: tuple[Any, ...] = ()  # parts of the page that stand above the list: a corpus's summary
+    style: str = ""  # what those need
 
     @staticmethod
     def of(given: Iterable[Any], *, title: str = "report", tell: Any = None) -> Report:

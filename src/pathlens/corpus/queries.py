@@ -1,0 +1,262 @@
+"""The questions, asked of the shards by DuckDB. The one file that imports it.
+
+Words are sums of their tokens, lower case. A word's mean is over texts (of its mean in each text it is in), so that
+one text that repeats a word does not count as many; intervals are Student's, 95 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pathlens.errors import MissingError, StoreError
+
+# Student's quantile by Cornish and Fisher's expansion around the normal one: within 0.5 % from 5 texts on
+INTERVAL = """
+create macro student(n) as 1.959964 + 2.372272 / (n - 1) + 2.822499 / ((n - 1) * (n - 1));
+create macro half(sd, n) as case when n > 1 then student(n) * sd / sqrt(n) end;
+"""
+
+# one row per word of a text: `home` is the word's number, or the token's where tokens do not add up to words
+UNITS = """
+create temp table unit as
+with piece as (
+    select row, target, text, text_b, unnest(tokens) as token, unnest(scores) as score, unnest(offsets) as place,
+        unnest(special) as special, unnest(words) as word, unnest(segments) as segment,
+        unnest(range(len(tokens))) as position
+    from run where error is null and scores is not null
+), whole as (
+    select row, any_value(target) as target, coalesce(segment, 0) as segment, {home} as home, sum(score) as score,
+        min(place[1]) as first, max(place[2]) as last,
+        any_value(case when segment = 1 then text_b else text end) as body, any_value(token) as token
+    from piece where not coalesce(special, false) group by row, segment, {home}
+)
+select row, target, segment, home, score, first, last,
+    lower(trim(case when last > first then substring(body, first + 1, last - first) else token end)) as word
+from whole
+"""
+SUMMED = """
+select {keys}, word, sum(times)::bigint as times, count(*) as texts, avg(score) as mean,
+    avg(score) - half(stddev_samp(score), count(*)) as low, avg(score) + half(stddev_samp(score), count(*)) as high
+from (select {keys}, word, row, avg(score) as score, count(*) as times from {source} group by {keys}, word, row)
+group by {keys}, word having count(*) >= {least}
+"""
+# strongest first: by the end of the interval that is nearer to zero, so that few lucky texts do not lead
+STRONGEST = """
+select * exclude (place, side) from (
+    select *, sign(mean) as side, row_number() over (
+        partition by {keys}, sign(mean)
+        order by greatest(abs(mean) - coalesce(high - mean, abs(mean)), 0) desc, abs(mean) desc, word
+    ) as place from ({summed})
+) where place <= {most} order by {keys}, mean desc, word
+"""
+PAIRS = {
+    "PairExplanation": """
+create temp table pair as
+with cell as (
+    select row, target, unnest(matrix) as score, unnest(range(len(matrix))) as k, shape[2] as wide,
+        words, words_b from run where error is null and kind = 'PairExplanation'
+), placed as (
+    select row, target, score, words[k // wide] as a, words_b[k % wide] as b from cell
+    where k // wide > 0 and k % wide > 0
+), name_a as (select row, home, word from side where second = 0),
+name_b as (select row, home, word from side where second = 1)
+select p.row, any_value(p.target) as target, sum(p.score) as score,
+    least(x.word, y.word) || ' – ' || greatest(x.word, y.word) as word
+from placed p join name_a x on p.row = x.row and p.a = x.home join name_b y on p.row = y.row and p.b = y.home
+where p.a >= 0 and p.b >= 0 group by p.row, p.a, p.b, x.word, y.word
+""",
+    "Interactions": """
+create temp table pair as
+with cell as (
+    select row, target, unnest(matrix) as score, unnest(range(len(matrix))) as k, shape[2] as wide, words
+    from run where error is null and kind = 'Interactions'
+), placed as (
+    select row, target, score, words[1 + k // wide] as a, words[1 + k % wide] as b from cell
+)
+select p.row, any_value(p.target) as target, sum(p.score) as score,
+    least(x.word, y.word) || ' – ' || greatest(x.word, y.word) as word
+from placed p join unit x on p.row = x.row and least(p.a, p.b) = x.home
+    join unit y on p.row = y.row and greatest(p.a, p.b) = y.home
+where p.a >= 0 and p.b >= 0 and p.a <> p.b and not isnan(p.score)
+group by p.row, least(p.a, p.b), greatest(p.a, p.b), x.word, y.word
+""",
+}
+SIDES = """
+create temp table side as
+with piece as (
+    select row, text as body, 0 as second, unnest(offsets) as place, unnest(words) as home from run where error is null
+    union all
+    select row, text_b, 1, unnest(offsets_b), unnest(words_b) from run where error is null
+)
+select row, second, home, lower(trim(substring(any_value(body), min(place[1]) + 1, max(place[2]) - min(place[1])))) as word
+from piece where home >= 0 group by row, second, home
+"""
+SPEECH = """
+create temp table spoken as
+select u.row, u.target, u.score, coalesce(arg_max(t.kind, least(u.last, t.last) - greatest(u.first, t.first)), 'other') as word
+from unit u join tagged r on u.row = r.row
+    left join tag t on u.row = t.row and u.segment = t.segment and t.first < u.last and t.last > u.first
+group by u.row, u.target, u.home, u.segment, u.score
+"""
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+
+
+class Questions:
+    """A connection over one run's shards."""
+
+    def __init__(self, files: Sequence[Path], *, by_word: bool = True) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingError('summaries need DuckDB: pip install "pathlens[corpus]"') from error
+        self.connection = duckdb.connect()
+        self.by_word = by_word
+        for statement in INTERVAL.strip().split(";\n"):
+            self.connection.execute(statement)
+        listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+        try:
+            self.connection.execute(f"create view run as select * from read_parquet([{listed}])")
+            self.kind = self.first("select any_value(kind) from run where kind is not null")
+        except duckdb.Error as error:
+            line = next(iter(str(error).splitlines()), "")
+            raise StoreError(
+                f"a shard cannot be read ({line}); the same `pathlens run` writes it again"
+            ) from error
+        self.has_scores = bool(self.first("select count(*) from run where scores is not null"))
+        if self.has_scores:
+            self.connection.execute(UNITS.format(home="word" if by_word else "position"))
+
+    def __enter__(self) -> Questions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.execute(query, list(parameters)).fetchall()
+
+    def first(self, query: str) -> Any:
+        return self.rows(query)[0][0]
+
+    def overview(self) -> dict[str, Any]:
+        """Counts over the whole run."""
+        names = (
+            "rows",
+            "failed",
+            "explained",
+            "converged",
+            "tokens",
+            "passes",
+            "change",
+            "least_row",
+            "last_row",
+        )
+        found = self.rows(
+            "select count(*), count(error), count(*) - count(error), count(*) filter (converged), "
+            "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint, "
+            "avg(f_input - f_baseline), min(row), max(row) from run"
+        )[0]
+        return dict(zip(names, found, strict=True))
+
+    def errors(self, most: int) -> list[tuple[Any, ...]]:
+        """Kinds of errors (numbers in them are masked), how often, and one row that has it."""
+        return self.rows(
+            "select regexp_replace(error, '[0-9]+', 'N', 'g') as kind, count(*) as times, min(row) as first "
+            "from run where error is not null group by kind order by times desc, kind limit ?",
+            [most],
+        )
+
+    def gaps(self) -> list[tuple[Any, ...]]:
+        """(quantile, gap, relative gap, nodes, passes)."""
+        names = ("gap", "relative_gap", "nodes", "passes")
+        asked = ", ".join(f"quantile_cont({name}, {list(QUANTILES)})" for name in names)
+        found = self.rows(f"select {asked} from run where error is null")[0]
+        return list(zip(QUANTILES, *(each or [None] * len(QUANTILES) for each in found), strict=True))
+
+    def gap_histogram(self) -> list[tuple[Any, ...]]:
+        """(exponent, rows): relative gaps between 10^k and 10^(k+1); what is below 1e-9 counts as that."""
+        return self.rows(
+            "select floor(log10(greatest(relative_gap, 1e-9)))::int as k, count(*) from run "
+            "where error is null and isfinite(relative_gap) group by k order by k"
+        )
+
+    def words(self, most: int, least: int) -> list[tuple[Any, ...]]:
+        """(class, word, times, texts, mean, low, high): the strongest up and down in every class."""
+        return self._strongest("target", "unit", most, least) if self.has_scores else []
+
+    def every_word(self, least: int) -> list[tuple[Any, ...]]:
+        """The same, of all words, for files."""
+        if not self.has_scores:
+            return []
+        summed = SUMMED.format(keys="target", source="unit", least=least)
+        return self.rows(f"select * from ({summed}) order by target, mean desc, word")
+
+    def _strongest(self, keys: str, source: str, most: int, least: int) -> list[tuple[Any, ...]]:
+        summed = SUMMED.format(keys=keys, source=source, least=least)
+        return self.rows(STRONGEST.format(keys=keys, summed=summed, most=most))
+
+    def pairs(self, most: int, least: int) -> list[tuple[Any, ...]]:
+        """(class, pair of words, times, texts, mean, low, high) of ij and ih."""
+        if self.kind not in PAIRS:
+            return []
+        if self.kind == "PairExplanation":
+            self.connection.execute(SIDES)
+        self.connection.execute(PAIRS[self.kind])
+        return self._strongest("target", "pair", most, least)
+
+    def columns(self) -> list[str]:
+        return [row[0] for row in self.rows("select column_name from (describe run)")]
+
+    def values(self, column: str) -> int:
+        return self.first(f"select count(distinct {quoted(column)}) from run")
+
+    def slices(self, column: str) -> list[tuple[Any, ...]]:
+        """(value, rows, failed, converged, mean change, low, high)."""
+        name = quoted(column)
+        return self.rows(
+            f"select {name} as value, count(*) as n, count(error) as failed, count(*) filter (converged) as settled, "
+            "avg(f_input - f_baseline) as mean, "
+            "mean - half(stddev_samp(f_input - f_baseline), count(f_input)) as low, "
+            "mean + half(stddev_samp(f_input - f_baseline), count(f_input)) as high "
+            "from run group by value order by value nulls last"
+        )
+
+    def words_by_slice(self, column: str, most: int, least: int) -> list[tuple[Any, ...]]:
+        """(value, word, times, texts, mean, low, high)."""
+        if not self.has_scores:
+            return []
+        joined = f"(select u.*, r.{quoted(column)} as slice from unit u join run r on u.row = r.row)"
+        return self._strongest("slice", joined, most, least)
+
+    def texts(self, most: int) -> Iterable[tuple[int, str, str | None]]:
+        """(row, text, second text) of explained rows, evenly over the run where there are more than `most`."""
+        count = self.first("select count(*) from run where error is null")
+        step = max(1, -(-count // most))
+        found = self.connection.execute(
+            "select row, text, text_b from run where error is null and row % ? = 0 order by row", [step]
+        )
+        while some := found.fetchmany(500):
+            yield from some
+
+    def speech(
+        self, tags: Iterable[tuple[int, int, int, int, str]], rows: Sequence[int], least: int
+    ) -> list[tuple[Any, ...]]:
+        """(class, part of speech, times, texts, mean, low, high), from (row, segment, first, last, kind)."""
+        import pyarrow as pa
+
+        names = ("row", "segment", "first", "last", "kind")
+        columns = list(zip(*tags, strict=True)) or [[] for _ in names]
+        tag = pa.table(dict(zip(names, map(list, columns), strict=True)))
+        tagged = pa.table({"row": list(rows)})
+        self.connection.register("tag", tag)
+        self.connection.register("tagged", tagged)
+        self.connection.execute(SPEECH)
+        return self.rows(
+            f"select * from ({SUMMED.format(keys='target', source='spoken', least=least)}) order by target, mean desc, word"
+        )
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

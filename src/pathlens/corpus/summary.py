@@ -1,0 +1,229 @@
+"""A run summed up: strongest words by class, by part of speech, by slice; pairs; what settled and how far off it is."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pathlens.corpus import folder as place
+from pathlens.corpus import manifest
+from pathlens.corpus.queries import Questions
+from pathlens.corpus.speech import tag, tagger
+from pathlens.errors import InputError, StoreError
+from pathlens.seen import Seen
+
+LEAST = 5  # texts a word must be in
+MOST = 10  # words shown in each direction
+TAGGED = 20_000  # texts that are tagged at most, evenly over the run
+FEW = 12  # a column with at most so many values is a slice without being asked for
+MEASURED = ("times", "texts", "mean", "low", "high")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One question's answer."""
+
+    name: str  # of its file
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Summary(Seen):
+    """Tables by name; `show`, `to_html`, `to_png`, `to_csv`, `save` (JSON)."""
+
+    drawer: ClassVar[str] = "corpus"
+    title: str
+    tables: Mapping[str, Table]
+    notes: tuple[str, ...] = ()
+    tolerance: float = 1e-3
+
+    def __getitem__(self, name: str) -> Table:
+        return self.tables[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: every table as a list of rows with names."""
+        return {
+            "title": self.title,
+            "notes": list(self.notes),
+            "tables": {
+                name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+                for name, table in self.tables.items()
+            },
+        }
+
+    def to_csv(self, where: str | Path) -> list[Path]:
+        """One file per table."""
+        made = []
+        try:
+            Path(where).mkdir(parents=True, exist_ok=True)
+            for name, table in self.tables.items():
+                made.append(Path(where) / f"{name}.csv")
+                with made[-1].open("w", newline="", encoding="utf-8") as stream:
+                    csv.writer(stream).writerows([table.columns, *table.rows])
+        except OSError as error:
+            raise StoreError(f"cannot write to {str(where)!r}: {error.strerror or error}") from error
+        return made
+
+
+def summarise(
+    folder: str | Path,
+    *,
+    by: Sequence[str] | None = None,
+    least: int = LEAST,
+    most: int = MOST,
+    speech: bool = True,
+    pipeline: str | None = None,
+) -> Summary:
+    """Sum a run up.
+
+    by: columns of the data to slice by (default: those with at most 12 values). least: texts a word must be in.
+    most: words in each direction. speech: by part of speech too, when spaCy has a model; pipeline names one.
+    """
+    folder = Path(folder)
+    if not place.is_run(folder):
+        raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
+    about = manifest.read(folder) or {}
+    files = place.shards(folder)
+    if not files:
+        raise InputError(
+            f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again"
+        )
+    choices = about["choices"]
+    by_word = not (choices.get("method") == "sig" and choices.get("context", "full") == "full" and choices.get("unit", "token") == "token")  # fmt: skip
+    with Questions(files, by_word=by_word) as ask:
+        counts = ask.overview()
+        tables = [_overview(counts, about), *_errors(ask, counts), *_gaps(ask, counts)]
+        notes = _notes(counts, about, ask, by_word)
+        tables += _words(ask, most, least) + _pairs(ask, most, least)
+        tables += _slices(ask, by, about, most, least)
+        if speech and ask.has_scores and choices.get("unit", "token") != "sentence":
+            tables += _speech(ask, tagger(pipeline), least, notes)
+    title = f"{folder.name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
+    return Summary(
+        title, {table.name: table for table in tables}, tuple(notes), choices.get("tolerance", 1e-3)
+    )
+
+
+def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, by_word: bool) -> list[str]:
+    notes = []
+    if counts["rows"] < about["rows"]:
+        notes.append(f"the run is not finished: {counts['rows']} of {about['rows']} rows so far")
+    if not by_word:
+        notes.append(
+            "SIG's scores of tokens do not add up to words; these are tokens (run with --unit word for words)"
+        )
+    if not ask.has_scores and ask.kind not in (None, "PairExplanation"):
+        notes.append(f"a {ask.kind} has no signed score per word, so words are not ranked")
+    return notes
+
+
+def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> Table:
+    low, high = wilson(counts["converged"], counts["explained"])
+    share = counts["converged"] / counts["explained"] if counts["explained"] else math.nan
+    rows = (
+        ("rows", float(counts["rows"])),
+        ("explained", float(counts["explained"])),
+        ("failed", float(counts["failed"])),
+        ("settled within the tolerance", float(counts["converged"])),
+        ("share settled", share),
+        ("  95 % interval, from", low),
+        ("  to", high),
+        ("tokens", float(counts["tokens"])),
+        ("model passes", float(counts["passes"])),
+    )
+    return Table("overview", "the run", ("what", "count"), rows)
+
+
+def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's interval of a share: also right for 0 and for all of few."""
+    if count == 0:
+        return math.nan, math.nan
+    share = successes / count
+    middle = share + z * z / (2 * count)
+    reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    scale = 1 + z * z / count
+    return max((middle - reach) / scale, 0.0), min((middle + reach) / scale, 1.0)
+
+
+def _errors(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
+    if not counts["failed"]:
+        return []
+    return [Table("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20)))]
+
+
+def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
+    if not counts["explained"]:
+        return []
+    columns = ("quantile", "gap", "relative_gap", "nodes", "passes")
+    spread = tuple((f"{100 * q:g} %", *map(float, rest)) for q, *rest in ask.gaps())
+    bins = tuple((f"1e{k}", int(n)) for k, n in ask.gap_histogram())
+    return [
+        Table("gaps", "how far sums are off, and what it took", columns, spread),
+        Table("gap_histogram", "relative gaps by size", ("from", "rows"), bins),
+    ]
+
+
+def _words(ask: Questions, most: int, least: int) -> list[Table]:
+    found = ask.words(most, least)
+    if not found:
+        return []
+    columns = ("class", "word", *MEASURED)
+    note = (
+        f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen",
+    )
+    return [
+        Table("words", "strongest words by class", columns, tuple(found), note),
+        Table("all_words", "every word by class", columns, tuple(ask.every_word(least))),
+    ]
+
+
+def _pairs(ask: Questions, most: int, least: int) -> list[Table]:
+    found = ask.pairs(most, least)
+    if not found:
+        return []
+    note = (f"pairs of words in at least {least} texts; a pair counts alike in both orders",)
+    return [Table("pairs", "strongest pairs of words", ("class", "pair", *MEASURED), tuple(found), note)]
+
+
+def _slices(
+    ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], most: int, least: int
+) -> list[Table]:
+    from pathlens.corpus.schema import carried
+
+    known = carried(about["kept"])
+    for name in by or ():
+        if name not in known:
+            raise InputError(f"the run carries no column {name!r} along; it has {', '.join(known) or 'none'}")
+    chosen = list(by) if by is not None else [name for name in known if 1 < ask.values(name) <= FEW]
+    tables = []
+    for name in chosen:
+        columns = (name, "rows", "failed", "settled", "mean_change", "low", "high")
+        tables.append(Table(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
+        words = ask.words_by_slice(name, min(most, 5), least)
+        if words:
+            tables.append(
+                Table(
+                    f"words_by_{name}", f"strongest words by {name}", (name, "word", *MEASURED), tuple(words)
+                )
+            )
+    return tables
+
+
+def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[Table]:
+    if pipeline is None:
+        notes.append(
+            "no parts of speech: spaCy or a model of it is not installed (python -m spacy download en_core_web_sm)"
+        )
+        return []
+    texts = list(ask.texts(TAGGED))
+    found = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
+    note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
+    columns = ("class", "part_of_speech", *MEASURED)
+    return [Table("speech", "by part of speech", columns, tuple(found), note)] if found else []
