@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case
-from pathlens.text.readable import decoded, trimmed, with_parts
+from pathlens.text.readable import BROKEN, decoded, trimmed, with_parts
 from pathlens.text.tokens import Tokens
 from pathlens.types import Span
 
@@ -30,6 +30,9 @@ class Output:
     @property
     def names(self) -> tuple[str, ...]:
         plain = [self.text[start:end] for start, end in self.offsets]
+        plain = [
+            "[part]" if name and not name.strip(BROKEN) else name for name in plain
+        ]  # cut inside a character
         return with_parts(plain, [(0, span) for span in self.offsets])
 
 

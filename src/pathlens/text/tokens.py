@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.text.readable import trimmed, with_parts
 from pathlens.types import Span
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit report a huge number
@@ -71,6 +72,7 @@ def tokenise(
         else str(tokenizer.convert_ids_to_tokens(token))
         for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
     )
+    names = with_parts(names, list(zip(segments, offsets, strict=True)))
     names_in = [n for n in ("attention_mask", "token_type_ids") if n in encoded]
     context = {name: torch.tensor(encoded[name]) for name in names_in}
     context.setdefault("attention_mask", torch.ones(len(ids), dtype=torch.long))
@@ -118,17 +120,10 @@ def _segments(tokenizer: Any, encoded: Any) -> tuple[int, ...]:
 
 def _offsets(encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) -> tuple[Span, ...]:
     """Characters of each token, leading space left out; (0, 0) for special tokens."""
-    result = []
-    for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True):
-        if segment < 0:
-            result.append((0, 0))
-            continue
-        text = texts[segment]
-        first = start
-        while first < end and text[first].isspace():
-            first += 1
-        result.append((first, end) if first < end else (start, end))
-    return tuple(result)
+    return tuple(
+        (0, 0) if segment < 0 else trimmed(texts[segment], start, end)
+        for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True)
+    )
 
 
 def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
