@@ -36,13 +36,12 @@ NEGATION = [
     ("The building is hardly pretty.", "This is a beautiful house."),
 ]
 GROUPS = ["NN–NN", "VB–VB", "JJ–JJ", "NN–VB", "JJ–NN", "RB–VB", "IN–NN", "DT–NN"]
-NODES = {6: 1, 5: 4, 4: 8, 3: 16, 2: 16, 1: 16, 0: 16}  # the last layer is linear up to the pooling
-WANTED = [  # (layer, pairs), in the order of the work: some of every layer, then all of them
-    *((6, 100), (5, 100), (4, 25), (3, 10), (2, 5), (1, 5), (0, 5)),
-    *((layer, n) for n in (25, 100, 300) for layer in (6, 5, 4, 3, 2, 1, 0)),
-]
+NODES = {6: 1, 5: 8, 4: 12, 3: 12, 2: 12, 1: 12, 0: 16}  # the last layer is linear up to the pooling
+REFERENCE = "pad"  # for every model: the exact ones were tuned with it
+CONTROL = 100  # pairs of the plainly tuned model, which only stands beside the exact one
+PERCENTS = (1, 2, 5, 10, 20, 50)
 CHUNK = 25
-RULES = {"gauss": (4, 8, 16, 32), "midpoint": (4, 8, 16), "right": (4, 8, 16, 32)}
+RULES = {"gauss": (4, 8, 16, 32, 64), "midpoint": (4, 8, 16, 32), "right": (4, 8, 16, 32, 64)}
 
 
 def write(out, name, rows):
@@ -67,7 +66,7 @@ class Kept:
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, name, layer):
-        return self.folder / f"{name.replace(' ', '-')}-{layer}-pad.pickle"
+        return self.folder / f"{name.replace(' ', '-')}-{layer}-{REFERENCE}-{NODES[layer]}.pickle"
 
     def read(self, name, layer):
         path = self.path(name, layer)
@@ -76,7 +75,7 @@ class Kept:
     def more(self, name, model, layer, pairs, until):
         """Go on to len(pairs), or until the time is over."""
         found = self.read(name, layer)
-        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer], baseline="pad")
+        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer], baseline=REFERENCE)
         while len(found) < len(pairs) and time.time() < until:
             some = pairs[len(found) : len(found) + CHUNK]
             found += explain([a for a, *_ in some], [b for _, b, *_ in some])
@@ -99,7 +98,7 @@ def pair_errors(model, a, b, layer):
     """|full_matrix.sum() − cosine| of one pair for every rule and node count."""
     sides = []
     for text in (a, b):
-        case = model.case(text, request=Request(vector=True, layer=layer))
+        case = model.case(text, request=Request(vector=True, layer=layer, baseline=REFERENCE))
         with torch.no_grad():
             ends = [
                 case.score(x[None], [case])[0, 0].double().numpy() for x in (case.ends.start, case.ends.end)
@@ -120,7 +119,7 @@ def pair_errors(model, a, b, layer):
 
 def errors(model, pairs, args, until):
     """Error against node count, layer and rule; pairs already measured are kept."""
-    path = args.out / "kept" / "errors.pickle"
+    path = args.out / "kept" / f"errors-{REFERENCE}.pickle"
     found = pickle.loads(path.read_bytes()) if path.exists() else []
     while len(found) < min(args.error_pairs, len(pairs)) and time.time() < until:
         a, b, _ = pairs[len(found)]
@@ -265,6 +264,7 @@ def arguments():
     parser.add_argument("--error-pairs", type=int, default=50)
     parser.add_argument("--longest", type=int, default=10, help="tokens of the longer text")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop working and write what there is")
+    parser.add_argument("--part", choices=("all", "shares", "errors"), default="all", help="what to work on")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
@@ -300,12 +300,12 @@ def main():
         f"{len(pairs)} STS-B test pairs of at most {args.longest} tokens a text, seed 0; counts beside each figure"
     )
     negation(models["shifted-cosine"], args, say)
-    for number, (layer, count) in enumerate(WANTED):
+    if args.part != "errors":
         for name, model in models.items():
-            kept.more(name, model, layer, pairs[:count], until)
-        if number == 2:  # deep layers first, then some errors, then the costly layers
-            errors(shelf, pairs[:3], args, until)
-    table = errors(shelf, pairs, args, until)
+            own = pairs[:CONTROL] if name == "plain-cosine" else pairs
+            for layer in NODES:
+                kept.more(name, model, layer, own, until)
+    table = errors(shelf, pairs, args, until if args.part != "shares" else 0.0)
     found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
     shares = [share_row(name, layer, results) for (name, layer), results in found.items() if results]
     write(args.out, "top_share", shares)
