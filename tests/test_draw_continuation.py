@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -143,6 +144,8 @@ def test_sig_promises_no_sum():
     result = replace(samples.passages(), method="sig", certificate=single, certificates=(single, single))
     assert "no common sum" in palette.legend(result) and not drawn.facts(result)["additive"]
     assert not any("adds up by itself" in note for note in drawn.notes(result))
+    lines = [line.split() for line in shown(result).splitlines()]
+    assert not any(line[:1] == ["sum"] for line in lines), "the table has no sums of columns"
 
 
 @each
@@ -236,3 +239,67 @@ class TestInABrowser:
         page.click(".out >> nth=0")
         assert page.locator("img").count() == 0 and NASTY in page.inner_text(".prompt")
         assert "東京タワーは赤い。" in page.inner_text(".prompt") and "青い" in page.inner_text(".chosen")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here (apt-get install chromium)")
+def test_the_served_page_explains_a_generator():
+    """Choose a generator, give a question and passages, wait, click an output token, read its sources."""
+    import socket
+    import threading
+
+    import uvicorn
+
+    from pathlens.serve.app import make_app
+    from pathlens.text.load import load
+    from tests.models import classifier
+    from tests.test_chat import generator
+
+    sync_api = pytest.importorskip("playwright.sync_api")
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    models = {"reader": load(classifier("bert")), "writer": load(generator())}
+    server = uvicorn.Server(uvicorn.Config(make_app(models), log_level="error", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    trouble: list[str] = []
+    try:
+        with sync_api.sync_playwright() as driver:
+            browser = driver.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
+            )
+            page = browser.new_page(viewport={"width": 1100, "height": 900})
+            page.on("pageerror", lambda error: trouble.append(str(error)))
+            page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+            page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+            page.wait_for_selector("#ask[data-ready]")
+            assert page.is_hidden("[name=passages]") and page.is_visible("[name=text_b]")
+            page.select_option("[name=model]", "writer")
+            assert page.is_visible("[name=passages]") and page.is_hidden("[name=text_b]")
+            assert page.inner_text("[data-name=text]") == "Prompt"
+            page.fill("[name=text]", "who was it ?")
+            page.fill("[name=passages]", f"a movie {NASTY} .\n\na man plays music .")
+            page.fill("[name=target]", "the man is funny")
+            page.select_option("[name=unit]", "passage")
+            page.click("#go")
+            page.wait_for_selector("#result[data-done], #state.wrong")
+            assert page.inner_text("#state").startswith("done"), page.inner_text("#state")
+            page.click(".out >> nth=1")
+            assert "“man” (2 of 4)" in page.inner_text(".chosen")
+            assert "passage 2" in page.inner_text(".strongest") and NASTY in page.inner_text(".prompt")
+            assert page.locator("#result img").count() == 0
+            shot = os.environ.get("PATHLENS_SCREENSHOTS")
+            if shot:
+                page.screenshot(path=f"{shot}/generator.png", full_page=True)
+            page.fill("[name=target]", "")
+            page.fill("[name=generate]", "3")
+            before = page.get_attribute("#result", "data-done")
+            page.click("#go")
+            page.wait_for_function("b => document.getElementById('result').dataset.done !== b", arg=before)
+            assert page.locator(".out").count() == 3
+            link = page.get_attribute("#permalink", "href")
+            assert "passages=" in link and "generate=3" in link
+            browser.close()
+    finally:
+        server.should_exit = True
+        thread.join(10)
+    assert not trouble, trouble

@@ -21,7 +21,7 @@
         units[at + step].focus();
       });
     }
-    for (const figure of root.querySelectorAll("figure")) arcs(figure);
+    for (const figure of root.querySelectorAll("figure:has(.controls)")) arcs(figure); // charts are figures too
   };
   const arcs = (figure) => {
     const all = [...figure.querySelectorAll(".arc")];
