@@ -14,7 +14,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import pathlens as pl
 from pathlens.errors import InputError, ModelError
 from pathlens.integrand import Batch, Hessian, RowSums
+from pathlens.integrate.adaptive import Interval, _weights, refined
+from pathlens.integrate.drive import Goal
 from pathlens.integrate.interactions import interactions
+from pathlens.integrate.log_measure import LogMeasure
+from pathlens.integrate.loop import Job, run
+from pathlens.integrate.memory import Limits
+from pathlens.path.line import line
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
@@ -50,12 +56,13 @@ def row(*numbers: float) -> torch.Tensor:
 # -- closed forms
 
 
-def test_xor_polynomial():
+@pytest.mark.parametrize(("n", "exact"), [(4, 1e-12), (None, 1e-9)])  # one Gauss rule, or placed nodes
+def test_xor_polynomial(n, exact):
     xor = Formula(lambda x: x[:, 0] + x[:, 1] - 2 * x[:, 0] * x[:, 1])
-    both = pl.explain(xor, row(1, 1), method="ih")
-    assert_allclose(both.matrix, [[0.5, -0.5], [-0.5, 0.5]], atol=1e-12)
+    both = pl.explain(xor, row(1, 1), method="ih", n_steps=n)
+    assert_allclose(both.matrix, [[0.5, -0.5], [-0.5, 0.5]], atol=exact)
     assert_allclose(both.scores, 0, atol=1e-12)
-    one = pl.explain(xor, row(1, 0), method="ih")
+    one = pl.explain(xor, row(1, 0), method="ih", n_steps=n)
     assert one.matrix[0, 1] == one.matrix[1, 0] == 0
     assert_allclose(one.matrix[0, 0], 1)
 
@@ -63,7 +70,7 @@ def test_xor_polynomial():
 @pytest.mark.parametrize("strength", [-3.0, 0.7])
 def test_product_of_two_is_shared_in_quarters(strength):
     found = pl.explain(Formula(lambda x: strength * x[:, 0] * x[:, 2]), row(1, 5, 1), method="ih").matrix
-    assert_allclose(found[np.ix_([0, 2], [0, 2])], strength / 4, rtol=1e-12)
+    assert_allclose(found[np.ix_([0, 2], [0, 2])], strength / 4, rtol=1e-9)
     assert_allclose(found[1], 0, atol=1e-14)
 
 
@@ -75,7 +82,7 @@ def test_quadratic_toy_equals_its_closed_form(baseline, n):
     toy = pl.ToyModel()
     result = pl.explain(toy, "a few plain words here", method="ih", baseline=baseline, n_steps=n)
     ends = toy.case("a few plain words here", request=Request(baseline=baseline)).ends
-    assert_allclose(result.matrix, toy.ih(ends.start, ends.end).numpy(), atol=1e-12)
+    assert_allclose(result.matrix, toy.ih(ends.start, ends.end).numpy(), atol=1e-9)
     assert_allclose(result.scores, toy.ig(ends.start, ends.end).numpy(), atol=1e-12)
     assert result.certificate.converged
 
@@ -114,6 +121,48 @@ def test_the_published_grid_tends_to_the_same_and_slower():
     ]
     ours = np.abs(pl.explain(net, x, method="ih", n_steps=16).matrix - exact).max()
     assert error[0] > 3 * error[1] > 9 * error[2] and error[2] > 10 * ours
+
+
+# -- where the nodes go
+
+
+@pytest.mark.parametrize("level", range(6))
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, 0.09)])
+def test_log_weights_from_zero_are_exact_for_polynomials(level, low, high):
+    """∫₀ʰ −ln u · uᵈ du = h^(d+1)·(1/(d+1)² − ln h/(d+1)), up to a quarter of the 3n/2 that the nodes allow."""
+    t, rows = _weights(0, level)
+    weight = LogMeasure().weigh(Interval(0, low, high, level), t, rows)[level]
+    count = len(t)
+    for degree in range(0 if count == 1 else (3 * count + 1) // 4 + 1):
+        exact = high ** (degree + 1) * (1 / (degree + 1) ** 2 - np.log(high) / (degree + 1))
+        assert_allclose(weight @ (high * t) ** degree, exact, rtol=1e-12)
+
+
+def test_what_an_interval_must_sum_to_is_known_from_its_ends():
+    net, x = wavy(), row(1, -2, 0.5, 1.5, -1)
+    case = load(net).case(x, request=Request())
+    job = Job(case, torch.eye(5, dtype=torch.float64), _interval_sums(case))
+    run([job], Limits())
+    for interval in job.result:
+        assert_allclose(interval.value.sum(), interval.change, rtol=1e-6)
+
+
+def _interval_sums(case):
+    goal = Goal(1e-9, lambda value: torch.tensor(0.0), 400)
+    first = [Interval(0, 0.0, 0.5, 2), Interval(0, 0.5, 1.0, 2)]
+    return (yield from refined(line(case.ends), RowSums(), goal, first, LogMeasure()))[1]
+
+
+def test_a_narrow_feature_is_closed_in_on():
+    """One Gauss rule for the whole line needs several times the nodes."""
+    step = Formula(lambda x: torch.tanh(60 * (x.sum(1) - 0.7)) + x[:, 0] * x[:, 1])
+    exact = pl.explain(step, row(1, 1), method="ih", tolerance=1e-7, max_nodes=4000).matrix
+    placed = pl.explain(step, row(1, 1), method="ih")
+    assert placed.certificate.converged and np.abs(placed.matrix - exact).max() < placed.certificate.bound
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = pl.explain(step, row(1, 1), method="ih", n_steps=placed.certificate.nodes)
+    assert np.abs(whole.matrix - exact).max() > 3 * np.abs(placed.matrix - exact).max()
 
 
 # -- rows, symmetry, packing

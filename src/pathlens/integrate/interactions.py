@@ -1,36 +1,36 @@
-"""Integrated Hessians: IG on its own nodes, a node count found on row sums, then the matrix, once.
+"""Integrated Hessians: IG on its own nodes, the matrix's nodes placed by its row sums, then the matrix, once.
 
 A row of the matrix sums to IG's score of its unit. That sum costs one Hessian–vector product a point, the matrix
-one for every unit: so the count that the matrix needs is found on row sums, against an IG that shares no node
-with them, and the matrix is usually taken a single time.
+one for every unit: so where the matrix needs nodes, and how many, is found on row sums, against an IG that shares
+no node with them, and the matrix is usually taken a single time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.integrand import Gradient, Hessian, RowSums
-from pathlens.integrate.adaptive import adaptive
-from pathlens.integrate.drive import Ask, Drive, Goal, Integral, place, size
+from pathlens.integrate.adaptive import CELL_START, Interval, adaptive, refined
+from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, largest, place, size
+from pathlens.integrate.log_measure import LogMeasure
 from pathlens.quadrature import coarse, rule
 from pathlens.types import Route
 
-LADDER = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+CELLS = (0.0, 0.09, 0.19, 0.39, 1.0)  # finer near the baseline; none is a cell of IG, so no node is shared
 IG_SHARE = 0.25  # IG is held to a quarter of the bound: a row gap then measures the matrix, not IG
-SAFETY = (
-    2.0  # row sums and single entries were seen to differ in error by at most 1.4 (MiniLM, 8 to 96 nodes)
-)
+SAFETY = 2.0  # how much worse single entries may be off than row sums, whose error is known
 
 
 def interactions(route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int | None = None) -> Drive:
     """Γ (R, U) of the rows wanted (None: all), `extra`: "ig" (U,), "ig_error" (U,), and "gaps" (R,) of the rows.
 
-    `n` fixes the number of nodes. The estimate of a row: how far a coarser sum on the same nodes is from it,
-    scaled by what that distance was worth on the row sums, whose true error is known.
+    `n` fixes the number of nodes, of one Gauss rule for the weight −ln u on the whole line. Without it nodes are
+    placed by halving and nested rules, as IG's are.
 
     Limits: the identity behind it (one integral for two) holds on the straight line only.
     """
@@ -42,50 +42,65 @@ def interactions(route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int 
         )
     ig = yield from adaptive(route, Gradient(), Goal(goal.bound * IG_SHARE, goal.gap, goal.ceiling))
     wanted = ig.value if rows is None else ig.value[list(rows)]
-    spent, history = 0, []
     if rows == ():  # only units that do not move were asked for
-        none = wanted[:0]
-        extra = {"ig": ig.value, "ig_error": ig.error, "gaps": none, "gap": torch.tensor(0.0)}
-        return Integral(none[:, None].expand(0, len(ig.value)), none, 0, (), extra)
-    count = n if n is not None else (yield from _enough(route, ig, goal))
-    while True:
-        value, rough = yield from _sums(route, Hessian(rows), count)
-        spent += count
-        gaps = (value.sum(1) - wanted).abs()
-        error = _estimate(value, rough, gaps)
-        gap = goal.gap(value) if rows is None else _largest(gaps)
-        history.append((count, gap, _largest(error)))
-        following = next((step for step in LADDER if step > count and step <= goal.ceiling), None)
-        if n is not None or following is None or max(gap, _largest(error)) <= goal.bound:
-            extra = {"ig": ig.value, "ig_error": ig.error, "gaps": gaps, "gap": torch.tensor(gap)}
-            return Integral(value, error, spent, tuple(history), extra)
-        count = following
+        found = Integral(wanted[:0, None].expand(0, len(ig.value)), wanted[:0], 0)
+    elif n is not None:
+        found = yield from _fixed(route, goal, rows, wanted, n)
+    else:
+        found = yield from _placed(route, goal, rows, wanted, ig.value)
+    gaps = (found.value.sum(1) - wanted).abs()
+    gap = _gap(goal, rows, found.value, wanted)
+    extra = {"ig": ig.value, "ig_error": ig.error, "gaps": gaps, "gap": gap}
+    return Integral(found.value, found.error, found.nodes, found.history, extra)
 
 
-def _enough(route: Route, ig: Integral, goal: Goal) -> Generator[Ask, Tensor, int]:
-    """The first step of the ladder whose row sums agree with IG, from half of what IG itself needed upwards."""
-    steps = [step for step in LADDER if step <= goal.ceiling] or [goal.ceiling]
-    for step in steps:
-        if step < ig.nodes / 2 and step < steps[-1]:
-            continue
-        sums, _ = yield from _sums(route, RowSums(), step)
-        if SAFETY * _largest((sums - ig.value).abs()) <= goal.bound:
-            break
-    return step
+def _gap(goal: Goal, rows: tuple[int, ...] | None, value: Tensor, wanted: Tensor) -> Tensor:
+    """Of the total; where only some rows are there, the largest of theirs."""
+    return goal.gap(value) if rows is None else torch.tensor(largest((value.sum(1) - wanted).abs()))
 
 
-def _sums(route: Route, integrand: Hessian | RowSums, n: int) -> Generator[Ask, Tensor, Tensor]:
-    """(2, …): the log-weighted Gauss sum with n nodes, and a coarser one on the same nodes."""
+def _placed(
+    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, ig: Tensor
+) -> Generator[Ask, Tensor, Integral]:
+    """Row sums until they agree with IG; the matrix on the intervals this took, and further only if it must.
+
+    The estimate of a row of the matrix: what its intervals' last steps moved, scaled by what that was worth on the
+    row sums, whose true error is known; never below the row's own gap.
+    """
+    log = LogMeasure()
+    known = Goal(
+        goal.bound,
+        lambda value: torch.tensor(0.0),
+        goal.ceiling,
+        judge=lambda value, estimate: SAFETY * (value - ig).abs(),
+    )
+    first = [Interval(0, low, high, CELL_START) for low, high in pairwise(CELLS)]
+    sums, intervals = yield from refined(route, RowSums(), known, first, log)
+    worth = _worth(sums.value - ig, torch.stack([each.error for each in intervals]).sum(0))
+    same = [Interval(each.leg, each.low, each.high, each.level, change=each.change) for each in intervals]
+    aim = Goal(
+        goal.bound,
+        lambda value: _gap(goal, rows, value, wanted),
+        goal.ceiling,
+        judge=lambda value, estimate: torch.maximum(worth * estimate, (value.sum(1) - wanted).abs()),
+    )
+    return (yield from refined(route, Hessian(rows), aim, same, log))[0]
+
+
+def _fixed(
+    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, n: int
+) -> Generator[Ask, Tensor, Integral]:
+    """The log-weighted Gauss sum with n nodes, and an estimate from a coarser one on the same nodes."""
     nodes = rule("log")(n)
-    return (yield Ask(place(route, [nodes], [coarse(nodes, "log")]), integrand))
+    value, rough = yield Ask(place(route, [nodes], [coarse(nodes, "log")]), Hessian(rows))
+    gaps = (value.sum(1) - wanted).abs()
+    worth = _worth(gaps, value.sum(1) - rough.sum(1), least=0.0)  # a rule of half the nodes: far too cautious
+    error = torch.maximum(worth * size(value - rough), gaps)
+    gap = largest(_gap(goal, rows, value, wanted))
+    return Integral(value, error, n, ((n, gap, largest(error)),))
 
 
-def _estimate(value: Tensor, rough: Tensor, gaps: Tensor) -> Tensor:
-    """Per row, never below the gap that is known to be there."""
-    moved = _largest((value.sum(1) - rough.sum(1)).abs())
-    worth = min(1.0, SAFETY * _largest(gaps) / moved) if moved > 0 else 1.0
-    return torch.maximum(worth * size(value - rough), gaps)
-
-
-def _largest(values: Tensor) -> float:
-    return float(values.max()) if values.numel() else 0.0
+def _worth(true: Tensor, estimated: Tensor, least: float = LEAST_RATE) -> float:
+    """What an estimate is multiplied by: known errors over estimated ones, with room for safety, at most 1."""
+    seen = largest(estimated.abs())
+    return min(1.0, max(least, SAFETY * largest(true.abs()) / seen)) if seen > 0 else 1.0
