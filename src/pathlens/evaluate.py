@@ -80,6 +80,39 @@ def evaluate(
     return replace(found, notes=tuple(notes), meta=meta)
 
 
+def read_rows(
+    data: str,
+    text: str = "text",
+    text_b: str | None = None,
+    label: str | None = None,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    encoding: str = "utf-8",
+) -> tuple[list[str], list[str] | None, list[str | None] | None]:
+    """Texts, second texts and labels of a data file; rows that are no text are left out. `limit`: a seeded sample."""
+    from random import Random
+
+    from pathlens.corpus.reading import rows
+    from pathlens.corpus.record import Source
+
+    if limit is not None and limit < 1:
+        raise InputError(f"limit must be at least 1, got {limit}")
+    source = Source(data, text, text_b, keep=(label,) if label else (), encoding=encoding)
+    found = list(rows(source))
+    good = [row for row in found if row.error is None]
+    if not good:
+        why = f"; the first: {found[0].error}" if found else ""
+        raise InputError(f"{data!r} has no row that can be explained{why}")
+    if limit is not None and limit < len(good):
+        good = [good[i] for i in sorted(Random(seed).sample(range(len(good)), limit))]
+    return (
+        [row.text or "" for row in good],
+        [row.text_b or "" for row in good] if text_b else None,
+        [row.kept[0] for row in good] if label else None,
+    )
+
+
 def judge(
     rows: Sequence[Way],
     judged: Sequence[Judged],
@@ -239,8 +272,6 @@ def _told(failed: Mapping[int, Exception], judged: Sequence[Judged], rows: Seque
             f"{len(failed)} texts are left out of every row; the first is text {first}: {failed[first]}"
         )
     for w, way in enumerate(rows):
-        if way.method == GRADIENT:
-            continue  # it claims no sum
         own = [j.scores[w].certificate for j in judged]
         loose = sum(1 for c in own if c is not None and not c.converged)
         if loose:

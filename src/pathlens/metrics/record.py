@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -147,6 +147,58 @@ class Evaluation(Seen):
                 "stages": list(self.randomised.stages), "values": _plain(self.randomised.values),
             }  # fmt: skip
         return body
+
+    @staticmethod
+    def from_dict(body: Mapping[str, Any]) -> Evaluation:
+        """What `to_dict` gave."""
+        randomised = body.get("randomised")
+        return Evaluation(
+            ways=tuple(body["ways"]),
+            columns=tuple(Column(c["name"], c["better"], _array(c["values"]), c["median"]) for c in body["columns"]),
+            curves=tuple(Curve(c["name"], c["better"], tuple(c["shares"]), _array(c["values"])) for c in body["curves"]),
+            agreement=_array(body["agreement"]),
+            protocol=body["protocol"], references=tuple(body["references"]), share=body["share"],
+            texts=body["texts"], seed=body["seed"], draws=body["draws"],
+            randomised=None if randomised is None else Randomised(tuple(randomised["stages"]), _array(randomised["values"])),
+            notes=tuple(body["notes"]), meta=body["meta"],
+        )  # fmt: skip
+
+
+def joined(parts: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of different texts in the same ways → one; notes that count texts are left to the caller."""
+    first = parts[0]
+    if any(
+        (p.ways, p.protocol, p.references, [c.name for c in p.columns])
+        != (first.ways, first.protocol, first.references, [c.name for c in first.columns])
+        for p in parts
+    ):
+        raise InputError(
+            "only evaluations with the same rows, metrics, protocol and references can be joined"
+        )
+    weight = np.array([part.texts for part in parts], dtype=float)
+    known = np.stack([part.agreement for part in parts])
+    shares = weight[:, None, None] * np.isfinite(known)
+    total = shares.sum(0)
+    agreement = np.where(total > 0, (np.nan_to_num(known) * shares).sum(0) / np.maximum(total, 1e-9), np.nan)
+    return replace(
+        first,
+        columns=tuple(
+            replace(column, values=np.concatenate([part.columns[k].values for part in parts], axis=1))
+            for k, column in enumerate(first.columns)
+        ),
+        curves=tuple(
+            replace(curve, values=np.concatenate([part.curves[k].values for part in parts], axis=1))
+            for k, curve in enumerate(first.curves)
+        ),
+        agreement=agreement,
+        texts=int(weight.sum()),
+        randomised=None,
+        notes=tuple(note for note in first.notes if all(note in part.notes for part in parts)),
+    )
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.array(values, dtype=float)
 
 
 def _plain(value: Any) -> Any:

@@ -83,13 +83,14 @@ def explained(
 ) -> list[Scores | Exception]:
     """A method's scores of every text; what cannot be explained is its error."""
     found = way.explainer(model, choices).run(pairs, total=len(pairs), **run)
-    return [each if isinstance(each, Exception) else _checked(each) for each in found]
+    return [each if isinstance(each, Exception) else _checked(each, way) for each in found]
 
 
-def _checked(result: Any) -> Scores | Exception:
+def _checked(result: Any, way: Way) -> Scores | Exception:
     if not isinstance(result, Explanation):
         return InputError(f"{result.method} gives no score per token here")
-    return Scores(np.asarray(result.scores, dtype=float), result.certificate)
+    sums = None if way.method == GRADIENT else result.certificate  # one node at the text claims no sum
+    return Scores(np.asarray(result.scores, dtype=float), sums)
 
 
 def random_scores(case: Case, seed: int, number: int) -> Scores:

@@ -1,0 +1,216 @@
+"""The papers' faithfulness tables, in a version that runs on one core: log-odds, comprehensiveness, sufficiency.
+
+    python experiments/faithfulness.py run [--minutes 50]     # rows are written as they come; the same command goes on
+    python experiments/faithfulness.py check                  # do fewer nodes change the tables? 20 texts, both ways
+    python experiments/faithfulness.py steadiness             # max-sensitivity, stability, randomised layers, WAE
+    python experiments/faithfulness.py tables                 # CSV, Markdown, pages and pictures of what is there
+
+SST-2 test, Rotten Tomatoes and IMDb on `sentiment`, XQuAD on the model of train_qa.py; random, leave-one-out,
+gradient × input, IG, DIG, UDIG and SIG, the last four from mask and from pad; both protocols, log-odds with both
+references. Samples are seeded. A round takes a few texts of every data set, so that a run that is stopped has all four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments import faithfulness_tables as tables
+from experiments.train_qa import LONGEST, read, split
+from pathlens.evaluate import add_extras, evaluate, judge, score_texts
+from pathlens.metrics.protocol import PROTOCOLS
+from pathlens.metrics.record import Evaluation
+from pathlens.metrics.ways import GRADIENT, Pair, ways
+from pathlens.path.cache import PathCache
+from pathlens.text.load import load
+
+BASELINES = ("mask", "pad")
+METHODS = (GRADIENT, "ig", "dig", "udig", "sig")
+# Fixed nodes instead of a tolerance: two Gauss nodes on each of the 31 legs. `check` says what that changes.
+NODES = {name: {"rule": "gauss", "n_steps": 62} for name in ("dig", "udig")} | {"ig": {"tolerance": 1e-2}}
+SEED = 0
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """`count` texts in all, `each` of them in a round."""
+
+    name: str
+    title: str
+    count: int
+    each: int
+    longest: int | None = None  # words kept of a text
+
+
+SETS = (
+    DataSet("sst2", "SST-2 test", 300, 10),
+    DataSet("rt", "Rotten Tomatoes", 150, 5),
+    DataSet("imdb", "IMDb, the first 90 words", 30, 1, 90),
+    DataSet("xquad", "XQuAD spans, passages of up to 110 words", 30, 1, 110),
+)
+
+
+def sample(data: Path, which: DataSet) -> list[tuple[str, str | None, str | None]]:
+    """(text, second text, label) of a seeded sample."""
+    rows = list({"sst2": _sst2, "rt": _rotten, "imdb": _imdb, "xquad": _xquad}[which.name](data, which))
+    return random.Random(SEED).sample(rows, min(which.count, len(rows)))
+
+
+def _sst2(data: Path, which: DataSet) -> Iterator[tuple[str, None, str]]:
+    for line in (data / "sst2-sentences" / "test.tsv").read_text("utf-8").rstrip("\n").split("\n")[1:]:
+        text, label = line.split("\t")
+        yield text, None, label
+
+
+def _rotten(data: Path, which: DataSet) -> Iterator[tuple[str, None, str]]:
+    for side, label in (("neg", "0"), ("pos", "1")):
+        body = (data / "rt-polarity" / f"rt-polarity.{side}").read_text("cp1252")
+        yield from ((line.strip(), None, label) for line in body.split("\n") if line.strip())
+
+
+def _imdb(data: Path, which: DataSet) -> Iterator[tuple[str, None, str]]:
+    with (data / "imdb" / "texts.csv").open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            words = row["text"].replace("<br />", " ").split()
+            yield " ".join(words[: which.longest]), None, row["label"]
+
+
+def _xquad(data: Path, which: DataSet) -> Iterator[tuple[str, str, None]]:
+    """The held-out questions whose passage is short enough to be affordable."""
+    for row in split(read(data))[1]:
+        if len(row["context"].split()) <= (which.longest or LONGEST):
+            yield row["question"], row["context"], None
+
+
+def model_for(which: DataSet, choice: argparse.Namespace) -> Any:
+    return load(choice.qa if which.name == "xquad" else "sentiment")
+
+
+def run(choice: argparse.Namespace) -> None:
+    """Round after round, until everything is there or the minutes are over."""
+    ends = time.time() + 60 * choice.minutes
+    shared = {"cache": PathCache()}  # a word met in an earlier round is not searched again
+    rows = ways(METHODS, BASELINES, NODES | {name: {**NODES[name], **shared} for name in ("dig", "udig")})
+    models: dict[str, Any] = {}
+    samples = {which.name: sample(choice.data, which) for which in SETS}
+    for number in range(max(-(-which.count // which.each) for which in SETS)):
+        for which in (each for each in SETS if each.name in choice.only):
+            texts = samples[which.name][number * which.each : (number + 1) * which.each]
+            place = choice.out / which.name / f"{number:03}.json"
+            if place.exists() or not texts:
+                continue
+            if time.time() > ends:
+                print("the minutes are over; the same command goes on", flush=True)
+                return
+            if which.name == "xquad" and not (choice.qa / "config.json").exists():
+                print("no question answerer yet: experiments/train_qa.py makes one", flush=True)
+                continue
+            if which.name not in models:
+                models[which.name] = model_for(which, choice)
+            started, cpu = time.time(), time.process_time()
+            body = one_round(models[which.name], rows, texts)
+            body["seconds"], body["cpu_seconds"] = time.time() - started, time.process_time() - cpu
+            _write(place, body)
+            print(f"{which.name} {number}: {len(texts)} texts, {body['seconds']:.0f} s", flush=True)
+
+
+def one_round(model: Any, rows: Any, texts: list[tuple[str, str | None, str | None]]) -> dict[str, Any]:
+    """Scores once, both protocols from them."""
+    pairs: list[Pair] = [(text, other) for text, other, _ in texts]
+    judged, failed = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
+    found = {name: judge(rows, judged, PROTOCOLS[name]) for name in PROTOCOLS}
+    found["default"] = add_extras(found["default"], model, rows, judged, ("infidelity",), {}, SEED)
+    right = [int(str(j.case.target) == texts[j.number][2]) for j in judged if texts[j.number][2] is not None]
+    return {
+        "tokens": [len(j.case) for j in judged],
+        "left_out": {str(n): str(error) for n, error in failed.items()},
+        "right": right,
+        **{name: each.to_dict() for name, each in found.items()},
+    }
+
+
+def _write(place: Path, body: dict[str, Any]) -> None:
+    """Whole or not at all: a stopped run leaves no half file."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_suffix(".part")
+    draft.write_text(json.dumps(body), encoding="utf-8")
+    draft.replace(place)
+
+
+def check(choice: argparse.Namespace) -> None:
+    """The same texts with the nodes of `run` and with the default tolerance of 1e-3."""
+    texts = [text for text, _, _ in sample(choice.data, SETS[0])[: choice.texts]]
+    both: dict[str, Evaluation] = {}
+    for name, options in (("fewer", NODES), ("1e-3", {})):
+        both[name] = evaluate("sentiment", texts, methods=METHODS, baselines=BASELINES, reference=BASELINES,
+                              method_options=options, seed=SEED)  # fmt: skip
+        _write(choice.out / "check" / f"{name}.json", both[name].to_dict())
+    lines = [f"{choice.texts} SST-2 texts, default protocol: nodes of `run` − tolerance 1e-3 (paired)"]
+    fewer, exact = both["fewer"], both["1e-3"]
+    for way in fewer.ways:
+        for column in fewer.columns[:4]:
+            change = (
+                column.values[fewer.ways.index(way)] - exact.column(column.name).values[exact.ways.index(way)]
+            )
+            lines.append(
+                f"{way:18} {column.name:20} mean {change.mean():+.5f}  largest {np.abs(change).max():.4f}"
+            )
+    _told(choice.out / "check.txt", lines)
+
+
+def steadiness(choice: argparse.Namespace) -> None:
+    """What needs many explanations of the same text: a small sample, mask alone."""
+    texts = [text for text, _, _ in sample(choice.data, SETS[0])[: choice.texts]]
+    found = evaluate("sentiment", texts, methods=METHODS, baselines=("mask",), method_options=NODES, seed=SEED,
+                     extra=("wae", "max-sensitivity", "stability", "randomisation"))  # fmt: skip
+    _write(choice.out / "steadiness.json", found.to_dict())
+    tables.steadiness(found, choice.out)
+
+
+def _told(place: Path, lines: list[str]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines), flush=True)
+
+
+def write_tables(choice: argparse.Namespace) -> None:
+    for which in SETS:
+        parts = [
+            json.loads(file.read_text("utf-8")) for file in sorted((choice.out / which.name).glob("*.json"))
+        ]
+        if parts:
+            tables.write(replace(which), parts, choice.out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("run", "check", "steadiness", "tables"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("out/faithfulness"))
+    parser.add_argument("--qa", type=Path, default=Path("out/qa"), help="the model of train_qa.py")
+    parser.add_argument("--minutes", type=float, default=50.0)
+    parser.add_argument("--texts", type=int, default=20, help="of check and steadiness")
+    parser.add_argument("--only", nargs="+", choices=[s.name for s in SETS], default=[s.name for s in SETS])
+    parser.add_argument("--threads", type=int, default=1)
+    choice = parser.parse_args()
+    torch.set_num_threads(choice.threads)
+    {"run": run, "check": check, "steadiness": steadiness, "tables": write_tables}[choice.what](choice)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What experiments/faithfulness.py found → CSV, Markdown, a page and pictures, and answers to its questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathlens.evaluate import baseline_sensitivity
+from pathlens.metrics.bootstrap import Estimate
+from pathlens.metrics.record import Evaluation, joined
+
+SHOWN = ("log-odds (mask)", "log-odds (pad)", "comprehensiveness", "sufficiency")
+QUESTIONS = (
+    ("UDIG against IG, same baseline", "udig, {}", "ig, {}"),
+    ("DIG against IG, same baseline", "dig, {}", "ig, {}"),
+    ("SIG against IG, same baseline", "sig, {}", "ig, {}"),
+    ("SIG against leave-one-out by deletion", "sig, {}", "leave-one-out"),
+)
+
+
+def together(parts: list[dict[str, Any]], protocol: str) -> Evaluation:
+    return joined([Evaluation.from_dict(part[protocol]) for part in parts])
+
+
+def write(which: Any, parts: list[dict[str, Any]], out: Path) -> None:
+    """Everything of one data set."""
+    lines = [
+        f"## {which.title}: n = {sum(part['default']['texts'] for part in parts)}",
+        "",
+        *_about(parts),
+        "",
+    ]
+    for protocol in ("default", "paper"):
+        found = together(parts, protocol)
+        name = out / f"{which.name}-{protocol}"
+        found.to_csv(f"{name}.csv")
+        found.to_html(f"{name}.html")
+        found.to_png(f"{name}.png")
+        lines += [f"**{protocol} protocol** (k = 20 %)", "", *markdown(found, SHOWN), ""]
+        lines += [*differences(found), ""]
+        if protocol == "default":
+            rest = [c.name for c in found.columns if c.name not in SHOWN]
+            lines += [
+                "AOPC (mean over k = 10 … 90 %), completeness, infidelity:",
+                "",
+                *markdown(found, rest),
+                "",
+            ]
+            lines += ["rank agreement of mask and pad per method: " + _named(baseline_sensitivity(found)), ""]
+            lines += ["mean rank agreement (Spearman) between rows:", "", *agreement(found), ""]
+    text = "\n".join(lines)
+    (out / f"{which.name}.md").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def _about(parts: list[dict[str, Any]]) -> list[str]:
+    tokens = [count for part in parts for count in part["tokens"]]
+    right = [each for part in parts for each in part["right"]]
+    left = sum(len(part["left_out"]) for part in parts)
+    seconds, cpu = (sum(part[name] for part in parts) for name in ("seconds", "cpu_seconds"))
+    said = [f"tokens with special ones: mean {np.mean(tokens):.1f}, longest {max(tokens)}; {left} texts left out; "
+            f"{seconds:.0f} s on a busy core ({cpu:.0f} s of processor time)"]  # fmt: skip
+    if right:
+        said.append(f"the model is right on {sum(right)} of {len(right)} ({np.mean(right):.3f})")
+    return said
+
+
+def markdown(found: Evaluation, columns: Any) -> list[str]:
+    """Rows × metrics with 95 % intervals."""
+    arrows = {"lower": " ↓", "higher": " ↑", "": ""}
+    heads = [name + arrows[found.column(name).better] for name in columns]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for way in found.ways:
+        cells = [cell(found.estimate(way, name)) for name in columns]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def cell(value: Estimate, sign: bool = False) -> str:
+    if value.n == 0:
+        return "·"
+    digits = 3 if max(abs(value.value), abs(value.low), abs(value.high)) < 10 else 1
+    plus = "+" if sign else ""
+    return f"{value.value:{plus}.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def differences(found: Evaluation) -> list[str]:
+    """Paired differences over the same texts: the questions, in numbers."""
+    asked = [
+        (f"{title}: {base}", one.format(base), other.format(base))
+        for title, one, other in QUESTIONS
+        for base in ("mask", "pad")
+    ]
+    asked += [(f"mask against pad, {m}", f"{m}, mask", f"{m}, pad") for m in ("ig", "dig", "udig", "sig")]
+    lines = ["| paired difference | " + " | ".join(SHOWN) + " |", "|---" * (len(SHOWN) + 1) + "|"]
+    for title, one, other in asked:
+        if one in found.ways and other in found.ways:
+            cells = [cell(found.difference(one, other, name), sign=True) for name in SHOWN]
+            lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def agreement(found: Evaluation) -> list[str]:
+    lines = ["| | " + " | ".join(found.ways) + " |", "|---" * (len(found.ways) + 1) + "|"]
+    for a, way in enumerate(found.ways):
+        lines.append(f"| {way} | " + " | ".join(f"{value:.2f}" for value in found.agreement[a]) + " |")
+    return lines
+
+
+def steadiness(found: Evaluation, out: Path) -> None:
+    """Max-sensitivity, stability, WAE, and rank correlation as layers are drawn anew."""
+    lines = [f"## Steadiness, SST-2 test, n = {found.texts}, mask baseline", ""]
+    names = [
+        c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "|Δ %|, median")
+    ]
+    lines += [*markdown(found, names), ""]
+    if found.randomised is not None:
+        stages = found.randomised.stages
+        lines += [
+            "Rank correlation with the true model's scores, layers drawn anew from the top down to:",
+            "",
+        ]
+        lines += ["| | " + " | ".join(stages) + " |", "|---" * (len(stages) + 1) + "|"]
+        for w, way in enumerate(found.ways):
+            own = found.randomised.values[w]
+            if np.isfinite(own).any():
+                lines.append(f"| {way} | " + " | ".join(f"{v:.2f}" for v in np.nanmean(own, axis=1)) + " |")
+    text = "\n".join(lines)
+    (out / "steadiness.md").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def _named(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
