@@ -177,6 +177,9 @@ def main() -> None:
     parser.add_argument("--layer", type=int, help="default: the model's own")
     parser.add_argument("--max-nodes", type=int, default=512)
     parser.add_argument(
+        "--tolerance", type=float, default=1e-2, help="passages are told apart long before 1e-3"
+    )
+    parser.add_argument(
         "--minutes", type=float, default=math.inf, help="stop after this long; a later run goes on"
     )
     parser.add_argument("--seed", type=int, default=0)
@@ -188,7 +191,11 @@ def main() -> None:
     seen = {(row["method"], row["number"]): row for row in rows}
     own = {row["number"]: row for row in rows}
     model, asked = load(given.model), questions(given.questions, given.seed)
-    choices = {"max_nodes": given.max_nodes, **({} if given.layer is None else {"layer": given.layer})}
+    choices = {
+        "max_nodes": given.max_nodes,
+        "tolerance": given.tolerance,
+        **({} if given.layer is None else {"layer": given.layer}),
+    }
     started = time.monotonic()
     with file.open("a", encoding="utf-8") as stream:
         for method in given.methods:
