@@ -21,6 +21,8 @@ _DOOR = {
     "encode": "pathlens.encode",
     "rank": "pathlens.rank",
     "compare": "pathlens.compare",
+    "evaluate": "pathlens.evaluate",
+    "Evaluation": "pathlens.metrics.record",
     "whatif": "pathlens.whatif",
     "pathview": "pathlens.pathview",
     "chat": "pathlens.text.chat",
