@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-STUDIES = ("xor", "softplus", "retrain", "runtime", "sentiment", "negation", "drugs", "tabular")
+STUDIES = ("xor", "softplus", "retrain", "runtime", "sentiment", "negation", "sentences", "drugs", "tabular")
 
 
 def main() -> None:
@@ -25,7 +25,9 @@ def main() -> None:
     )
     parser.add_argument("--heart", type=Path, help="heart_disease.tab of the orange3 package, for `tabular`")
     parser.add_argument(
-        "--resume", action="store_true", help="`retrain`, `negation`: keep the rows already written"
+        "--resume",
+        action="store_true",
+        help="`retrain`, `negation`, `sentences`: keep the rows already written",
     )
     parser.add_argument(
         "--templates", type=int, help="`negation`: only so many of the 380 pairs of adjectives"
@@ -41,6 +43,7 @@ def main() -> None:
             "retrain": {"resume": choice.resume},
             "sentiment": {"data": choice.data},
             "negation": {"data": choice.data, "resume": choice.resume, "templates": choice.templates},
+            "sentences": {"data": choice.data, "resume": choice.resume},
             "tabular": {"heart": choice.heart},
         }.get(study, {})
         module.run(choice.out, quick=choice.quick, **more)
