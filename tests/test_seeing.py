@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from pathlens.pathview import pathview
 from pathlens.report import Report
 from pathlens.text.load import load
 from pathlens.whatif import whatif
-from tests.models import classifier
+from tests.models import classifier, encoder
 
 TEXT = "the movie was not really funny"
 HOSTILE = "<img src=x onerror=alert(1)> 日本語 [bold]x[/bold]"
@@ -158,3 +160,84 @@ def test_the_doctor_finds_a_model_that_looks_at_padding():
     states = {check.law: check.state for check in found.checks}
     assert states["6 batch = single"] == "fails" and states["1 rules"] == "holds" and not found.healthy
     assert next(check.advice for check in found.checks if check.law == "6 batch = single")
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    documents = ["the film was funny", "a movie , but moving", "music plays", f"the man {HOSTILE}"]
+    return pl.rank(load(encoder("bert")), "a man plays guitar", documents, top=3)
+
+
+def test_a_ranking_is_drawn_with_the_words_that_met(ranking, tmp_path, capsys):
+    ranking.show(width=100)
+    said = capsys.readouterr().out
+    assert "adds up within" in said and "not explained: 1 more" in said
+    names = ranking[0].explanation.top(1)[0][:2]
+    assert "–".join(names) in said
+    page = ranking.to_html(tmp_path / "rank.html")
+    assert "<img" not in page and "<details" in page
+    assert [r.similarity for r in pl.load(tmp_path / "rank.html")] == [h.score for h in ranking.hits[:3]]
+    assert ranking.to_png(tmp_path / "rank.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_why_one_stands_above_another_is_on_every_picture(ranking, tmp_path, capsys):
+    asked = ranking.with_reason(0, 2)
+    change = ranking[0].score - ranking[2].score
+    assert abs(asked.reason.full_matrix.sum() - change) <= asked.reason.certificate.bound
+    asked.show(width=100)
+    shown = capsys.readouterr().out
+    assert "stands above 3." in shown and f"{change:+.4f}" in shown
+    assert "stands above 3." in asked.to_html(tmp_path / "why.html")
+    assert len(pl.load(tmp_path / "why.html")) == 4
+    assert asked.to_dict()["why"]["similarity"] == pytest.approx(change)
+    with pytest.raises(pl.InputError, match="place 3"):
+        ranking.with_reason(0, 3)  # scored, not explained
+
+
+def test_layers_are_drawn_and_read_back(tmp_path, capsys):
+    from pathlens.layers import layers
+
+    found = layers(load(classifier("bert")), TEXT, layers=[0, 1])
+    alone = pl.explain(load(classifier("bert")), TEXT, layer=1)
+    assert abs(found.results[1].scores - alone.scores).max() < 1e-9
+    found.show(width=100)
+    assert "layer 1" in capsys.readouterr().out
+    page = found.to_html(tmp_path / "l.html")
+    assert page.count('class="chart"') == 3 and "✓ layer 1" in page
+    assert len(pl.load(tmp_path / "l.html")) == 2
+    with pytest.raises(pl.InputError, match="one value per token"):
+        layers(load(classifier("bert")), "not funny", layers=[0], method="ih")
+
+
+def test_error_against_nodes_falls_as_each_rule_promises(tiny, tmp_path, capsys):
+    from pathlens.nodes import nodes
+
+    found = nodes(tiny, TEXT, counts=(8, 16, 32))
+    ratios = {rule: row[0] / row[-1] for rule, row in found.errors.items()}
+    assert 3 < ratios["left"] < 5, "first order: four times the nodes, a quarter of the error"
+    assert 12 < ratios["midpoint"] < 20 and 12 < ratios["trapezoid"] < 22, "second order: a sixteenth"
+    assert max(found.errors["gauss"]) < min(found.errors["left"])
+    assert found.adaptive <= found.explanation.certificate.bound
+    found.show(width=100)
+    assert "as asked" in capsys.readouterr().out
+    assert "as asked" in found.to_html(tmp_path / "n.html")
+    assert found.to_png(tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(pl.InputError, match="ig, dig and udig"):
+        nodes(pl.ToyModel(), "a b", method="sig")
+
+
+def test_a_results_own_rounds_are_on_its_page():
+    found = pl.explain(pl.ToyModel(), "not really funny at all")
+    history = [[21, 1e-2, 3e-2], [45, 1e-5, 2e-4]]
+    twice = replace(found, meta={**found.meta, "history": history})
+    assert "error against nodes" in twice.to_html() and "45" in twice.to_html()
+    assert "error against nodes" not in replace(found, meta={**found.meta, "history": history[:1]}).to_html()
+
+
+def test_what_if_says_what_its_prediction_rests_on():
+
+    masked = whatif(pl.ToyModel(), "not really funny", [("not", "mask")]).to_html()
+    assert "minus the ig score" in masked and "first guess" not in masked
+    assert (
+        "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
+    )

@@ -38,7 +38,7 @@ class Ranking(Seen):
     query: str
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
-    reason: PairExplanation | None = None  # why one stands above another, when that was asked
+    places: tuple[int, int] | None = None  # asked: why the first of them stands above the second
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -60,8 +60,14 @@ class Ranking(Seen):
         return difference(first, second, "document {} above document {}".format(*names))
 
     def with_reason(self, above: int, below: int) -> Ranking:
-        """The same ranking that also carries `why(above, below)`, so that pictures and files show it."""
-        return replace(self, reason=self.why(above, below))
+        """The same ranking, whose pictures and files also show `why(above, below)`."""
+        self.why(above, below)  # refused here, not when it is drawn
+        return replace(self, places=(above, below))
+
+    @property
+    def reason(self) -> PairExplanation | None:
+        """`why` of the two places asked for."""
+        return None if self.places is None else self.why(*self.places)
 
     def _explained(self, place: int) -> PairExplanation:
         if not -len(self.hits) <= place < len(self.hits):
@@ -86,7 +92,8 @@ class Ranking(Seen):
             }
             for hit in self.hits
         ]
-        why = {} if self.reason is None else {"why": self.reason.to_dict()}
+        reason = self.reason
+        why = {} if reason is None else {"why": reason.to_dict()}
         return {"query": self.query, "meta": dict(self.meta), "hits": hits, **why}
 
 

@@ -108,7 +108,7 @@ def curves(
         )
         for x, y, a, b in placed:
             tip = f"{view.visible(name)}: {palette.short(b)} at {palette.short(a)}"
-            marks.append(element("circle", {"cx": _n(x), "cy": _n(y), "r": 3.5, "class": f"mark c{k % 8}"},
+            marks.append(element("circle", {"cx": _n(x), "cy": _n(y), "r": 3.5 if len(placed) > 1 else 6, "class": f"mark c{k % 8}"},
                                  element("title", None, tip)))  # fmt: skip
     picture = element("svg", {"viewBox": f"0 0 {WIDE:.0f} {HIGH:.0f}", "class": "chart", "role": "img",
                               "aria-label": f"{ylabel} against {xlabel}: {', '.join(series)}"}, *marks)  # fmt: skip

@@ -131,5 +131,5 @@
     }
     choose(-1);
   };
-  document.querySelectorAll(".pathlens .said:not([data-live])").forEach(wire);
+  document.querySelectorAll(".pathlens .said[data-view]:not([data-live])").forEach(wire);
 })();

@@ -32,10 +32,17 @@ def table(found: WhatIf) -> Listing:
         for edit in found.edits
     )
     every = [value for edit in found.edits for value in (edit.predicted, edit.actual)]
+    method = found.explanation.method
     notes = [
         f"the output is {found.f_before:.4g} before; a change is the output after the edit minus that",
-        "predicted: what the scores say the edit does; exact where the model is linear between text and baseline",
+        f"predicted by masking or deleting: minus the {method} score of the unit (a score is a share of the way from the "
+        "baseline); exact where the model is linear on that way",
     ]
+    if any(edit.kind == "replace" for edit in found.edits):
+        notes.append(
+            "predicted by replacing: the mean gradient of ig along the straight line, times (new embedding - old), whatever "
+            "the method above; it knows nothing of how the new word acts together with the others, so it is a first guess"
+        )
     if not np.isnan(found.agreement):
         notes.insert(0, f"rank agreement of predicted and actual: Spearman {found.agreement:+.2f}")
     columns = ("edit", "predicted", "actual", "difference", "")
@@ -69,6 +76,10 @@ def article(found: WhatIf) -> Markup:
     return listing.article(table(found), *parts)
 
 
+def _tick(value: float) -> str:
+    return f"{value:.3g}"
+
+
 def _scatter(found: WhatIf) -> Markup:
     every = [value for edit in found.edits for value in (edit.predicted, edit.actual)]
     low, high = min(*every, 0.0), max(*every, 0.0)
@@ -85,8 +96,11 @@ def _scatter(found: WhatIf) -> Markup:
         element("text", {"x": whole / 2, "y": whole - 8, "text-anchor": "middle"}, "predicted change"),
         element("text", {"x": 14, "y": whole / 2, "text-anchor": "middle", "transform": f"rotate(-90 14 {whole / 2})"},
                 "actual change"),
-        element("text", {"x": EDGE, "y": whole - EDGE + 16}, palette.short(low)),
-        element("text", {"x": whole - EDGE, "y": whole - EDGE + 16, "text-anchor": "end"}, palette.short(high)),
+        element("text", {"x": EDGE, "y": whole - EDGE + 16}, _tick(low)),
+        element("text", {"x": whole - EDGE, "y": whole - EDGE + 16, "text-anchor": "end"}, _tick(high)),
+        element("text", {"x": EDGE - 4, "y": whole - EDGE, "text-anchor": "end"}, _tick(low)),
+        element("text", {"x": EDGE - 4, "y": EDGE + 8, "text-anchor": "end"}, _tick(high)),
+        element("text", {"x": place(high) - 14, "y": whole - place(high) + 6, "text-anchor": "end"}, "as predicted"),
     ]  # fmt: skip
     for edit in found.edits:
         tip = f"{said(edit)}: predicted {edit.predicted:+.4g}, actual {edit.actual:+.4g}"

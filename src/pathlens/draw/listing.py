@@ -75,7 +75,11 @@ def _style(value: Cell, limit: float | None, dark: bool) -> str:
 
 def article(listing: Listing, *extra: object) -> Markup:
     """The table as a part of a page; `extra` stands above it."""
-    heads = [element("th", {"scope": "col"}, name) for name in listing.columns]
+    numbers = [any(isinstance(row[k], float) for row in listing.rows) for k in range(len(listing.columns))]
+    heads = [
+        element("th", {"scope": "col", "class": "number" if number else None}, name)
+        for name, number in zip(listing.columns, numbers, strict=True)
+    ]
     rows = []
     for number, row in enumerate(listing.rows):
         mark = [element("td", {"class": "mark"}, listing.marks[number])] if listing.marks else []
@@ -104,7 +108,7 @@ def _cell(listing: Listing, value: Cell) -> Markup:
 
 STYLE = (
     ".pathlens .listing{font-size:.9rem}.pathlens .listing th{color:var(--dim);text-align:left;padding:.2rem .8rem .2rem 0;"
-    "vertical-align:bottom}.pathlens .listing td{padding:.25rem .8rem .25rem 0;vertical-align:top;"
+    "vertical-align:bottom}.pathlens .listing th.number{text-align:right;padding-left:.5rem}.pathlens .listing td{padding:.25rem .8rem .25rem 0;vertical-align:top;"
     "border-top:1px solid var(--line)}.pathlens .listing td.words{text-align:left;max-width:34rem;overflow-wrap:anywhere;"
     "white-space:pre-wrap}.pathlens .listing td.number{white-space:nowrap;padding-left:.5rem}"
     ".pathlens .listing td.mark{font-weight:650;text-align:center}"

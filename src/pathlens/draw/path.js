@@ -14,6 +14,7 @@
     return node;
   };
   const short = (value) => (value === null ? "·" : Number(value.toPrecision(4)).toString());
+  const brief = (value) => (value === null ? "·" : Number(value.toPrecision(3)).toString());
   const W = 400;
   const H = 190;
   const LEFT = 52;
@@ -76,9 +77,17 @@
     const output = el("output", "place");
     label.append(slider, output);
     const table = el("table", "steps");
-    const head = table.createTHead().insertRow();
+    const top = table.createTHead().insertRow();
+    const head = table.tHead.insertRow();
+    top.append(el("th", "", ""));
     head.append(el("th", "", "token"));
-    tracks.forEach((track) => head.append(el("th", "", `${track.method}: score so far`), el("th", "", "gradient"), el("th", "", track.anchors.length ? "anchor: nearest words" : "nearest words")));
+    tracks.forEach((track, k) => {
+      const name = el("th", "way", "");
+      name.colSpan = 3;
+      name.append(el("span", `swatch s${k}`), el("span", "", ` ${track.method}`));
+      top.append(name);
+      head.append(el("th", "", "score so far"), el("th", "", "gradient"), el("th", "", track.anchors.length ? "anchor: nearest words" : "nearest words"));
+    });
     const body = table.createTBody();
     const most = Math.max(1e-12, ...tracks.flatMap((track) => track.share.flat().map(Math.abs)));
     const cells = moving.map((i) => {
@@ -104,9 +113,9 @@
       moving.forEach((token, row) =>
         tracks.forEach((track, k) => {
           const [share, slope, near] = cells[row][k];
-          share.textContent = short(track.share[i][token]);
+          share.textContent = brief(track.share[i][token]);
           share.className = shade(track.share[i][token]);
-          slope.textContent = short(track.slope[i][token]);
+          slope.textContent = brief(track.slope[i][token]);
           const anchor = track.anchors.length ? track.anchors[i][token] : "";
           near.textContent = (anchor ? `${anchor}: ` : "") + track.nearest[i][token].map(([word]) => word).join(" · ");
         })

@@ -37,8 +37,11 @@ def explained(found: Ranking) -> list[Hit]:
 
 
 def shown(found: Ranking) -> tuple[list[Hit], int]:
-    """Hits to list (the explained ones, or all when none is) and how many are left out."""
-    kept = explained(found) or list(found.hits)
+    """Hits to list, down to the last one explained (all when none is), and how many come after them."""
+    last = max(
+        (k for k, hit in enumerate(found.hits) if hit.explanation is not None), default=len(found.hits)
+    )
+    kept = list(found.hits[: last + 1])
     return kept, len(found.hits) - len(kept)
 
 
@@ -65,20 +68,23 @@ def table(found: Ranking) -> Listing:
         (str(place), f"{hit.score:+.4f}", _cut(hit.text), meetings(hit.explanation), proof(hit.explanation))
         for place, hit in enumerate(hits, 1)
     )
-    notes = [f"{left} more documents are scored and not explained; --top explains more"] if left else []
-    return Listing(
-        title(found), ("", "score", "document", "words that met", ""), rows, notes=(*notes, *_reason(found))
-    )
+    columns = ("", "score", "document", "words that met", "")
+    return Listing(title(found), columns, rows, notes=tuple(_left(left)))
 
 
-def _reason(found: Ranking) -> list[str]:
-    if found.reason is None:
-        return []
-    return [f"{found.reason.target}: {found.reason.similarity:+.4f}, {proof(found.reason)}"]
+def why_title(found: Ranking) -> str:
+    """The question the reason answers, with places as they are shown and the first words of both."""
+    above, below = found.places or (0, 0)
+    first, second = (view.visible(_cut(found.hits[place].text, 60)) for place in (above, below))
+    return f"why {above + 1}. “{first}” stands above {below + 1}. “{second}”"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG else text[: LONG - 1] + "…"
+def _cut(text: str, long: int = LONG) -> str:
+    return text if len(text) <= long else text[: long - 1] + "…"
+
+
+def _left(count: int) -> list[str]:
+    return [f"scored and not explained: {count} more"] if count else []
 
 
 def show(found: Ranking, *, console: Any = None, width: int | None = None) -> None:
@@ -93,41 +99,40 @@ def show(found: Ranking, *, console: Any = None, width: int | None = None) -> No
         console.print(Text(f"{place:3}. {hit.score:+.4f}  {view.visible(_cut(hit.text))}"))
         if hit.explanation is not None:
             console.print(Text(f"       {meetings(hit.explanation)}   [{proof(hit.explanation)}]", "dim"))
-    if left:
-        console.print(Text(f"· {left} more documents are scored and not explained", "dim"))
-    if found.reason is not None:
-        console.print()
-        found.reason.show(console=console)
+    for note in _left(left):
+        console.print(Text(f"· {note}", "dim"))
+    if (reason := found.reason) is not None:
+        console.print(Text(f"\n{why_title(found)}: {reason.similarity:+.4f}", "bold"))
+        reason.show(console=console)
 
 
 def article(found: Ranking) -> Markup:
     """Folded hits as a part of a page, the first one open; the reason on top when there is one."""
     hits, left = shown(found)
     parts = []
-    if found.reason is not None:
-        line = element("summary", None, element("b", None, f"{found.reason.similarity:+.4f}"), found.reason.target)  # fmt: skip
-        parts.append(element("details", {"open": "open"}, line, article_of(found.reason)))
+    if (reason := found.reason) is not None:
+        line = element("summary", None, element("b", None, f"{reason.similarity:+.4f}"), why_title(found))
+        parts.append(element("details", {"open": "open"}, line, article_of(reason)))
     for place, hit in enumerate(hits, 1):
         met = element("span", {"class": "met"}, meetings(hit.explanation), f"  [{proof(hit.explanation)}]" if hit.explanation else "")  # fmt: skip
         line = element("summary", {"dir": "auto"}, element("b", None, f"{place}. {hit.score:+.4f}"), _cut(hit.text), met)  # fmt: skip
-        opened = "open" if place == 1 and found.reason is None else None
+        opened = "open" if place == 1 and found.places is None else None
         inner = article_of(hit.explanation) if hit.explanation is not None else ""
         parts.append(element("details", {"open": opened}, line, inner))
-    more = f"{left} more documents are scored and not explained"
     return element(
         "article", {"class": "pathlens ranking"},
         element("header", None, element("h1", None, title(found)),
                 element("p", None, "Open a document to see which words of it met which words of the query.")),
         *parts,
-        element("ul", {"class": "notes"}, element("li", None, more)) if left else "",
+        element("ul", {"class": "notes"}, *[element("li", None, note) for note in _left(left)]) if left else "",
     )  # fmt: skip
 
 
 def page(found: Ranking, path: str | Path | None = None) -> str:
     """A self-contained page; `pl.load` reads the explanations back."""
     results = [hit.explanation for hit in explained(found) if hit.explanation is not None]
-    reason = [found.reason] if found.reason is not None else []
-    data = embed.data_element(many_to_dict([*results, *reason], query=found.query))
+    reason = found.reason
+    data = embed.data_element(many_to_dict([*results, *([reason] if reason else [])], query=found.query))
     return write_page(title(found), [article(found)], path, data=data, style=STYLE)
 
 
@@ -140,9 +145,10 @@ def figure(found: Ranking) -> Figure:
     for note in made.notes:
         sheet.words("· " + note, size=8)
     best = next((hit.explanation for hit in explained(found)), None)
-    below = found.reason if found.reason is not None else best
-    if below is not None:
-        sheet.words(" ", size=6)
+    reason = found.reason
+    if reason is not None:
+        sheet.words(why_title(found), size=11, color=canvas.INK, weight="bold")
+    if (below := reason or best) is not None:
         pictures.onto(below, sheet)
     return sheet.figure()
 

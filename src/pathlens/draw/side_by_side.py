@@ -108,13 +108,14 @@ def article(found: Comparison) -> Markup:
         element("section", None, element("h2", None, "unit by unit"), _plain_table(rows)),
         element("section", None, element("h2", None, agreement(found).title), _plain_table(agreement(found), "agree")),
         element("section", None, element("h2", None, "where they disagree"),
-                element("ul", {"class": "notes said"}, *[element("li", None, note) for note in notes])),
+                element("ul", {"class": "notes disagreements"}, *[element("li", None, note) for note in notes])),
         element("footer", None, element("p", {"class": "legend"}, legend), *proofs),
     )  # fmt: skip
 
 
 def _plain_table(rows: Listing, extra: str = "") -> Markup:
-    heads = element("tr", None, *[element("th", {"scope": "col"}, name) for name in rows.columns])
+    heads = element("tr", None, *[element("th", {"scope": "col", "class": "number" if k else None}, name)
+                                  for k, name in enumerate(rows.columns)])  # fmt: skip
     body = []
     for row in rows.rows:
         first = element("th", {"scope": "row", "dir": "auto"}, view.visible(str(row[0])))

@@ -4,9 +4,11 @@ const form = document.getElementById("ask");
 const pick = (name) => form.elements[name];
 let models = []; // as the server told last
 const generates = () => Boolean((models.find((each) => each.name === pick("model").value) || {}).generator);
-const fits = (node) => !node.dataset.kinds || (node.dataset.kinds === "generator") === generates();
+// some fields are one kind of model's, some one method's own
+const fits = (node) =>
+  (!node.dataset.kinds || (node.dataset.kinds === "generator") === generates()) && (!node.dataset.method || node.dataset.method === pick("method").value);
 const shown = (node) => (node.dataset.for || form.dataset.view).split(" ").includes(form.dataset.view) && fits(node);
-const NAMES = { explain: "Explain", compare: "Compare", whatif: "Mask every unit", path: "Walk the path", layers: "Explain every layer", rank: "Rank" };
+const NAMES = { explain: "Explain", compare: "Compare", whatif: "Mask every unit", path: "Walk the path", layers: "Explain every layer", nodes: "Try every rule", rank: "Rank" };
 
 const option = (value, text) => {
   const node = document.createElement("option");
@@ -39,6 +41,7 @@ const setView = (view) => {
 };
 
 const offerLabels = () => {
+  for (const box of form.querySelectorAll("input[name=models]")) box.disabled = box.value === pick("model").value;
   const model = models.find((each) => each.name === pick("model").value);
   document.getElementById("labels").replaceChildren(...(model ? model.labels : []).map((name) => option(name)));
   if (form.dataset.view) setView(form.dataset.view); // a generator has other fields
@@ -61,6 +64,8 @@ const fillForm = (methods) => {
   for (const model of models) check(document.getElementById("models"), "models", model.name, false);
   form.querySelector(".others").classList.toggle("one", models.length < 2);
   pick("model").addEventListener("change", offerLabels);
+  pick("method").addEventListener("change", offerLabels);
+  offerLabels();
 };
 
 const NUMBERS = ["layer", "tolerance", "generate"];
@@ -86,6 +91,11 @@ const body = () => {
   if (view === "rank") {
     found.query = found.text;
     delete found.text;
+    const places = pick("why").value.split(",").map((place) => Number(place) - 1);
+    if (places.length === 2) {
+      found.why = places;
+      found.top = Math.max(3, ...places.map((place) => place + 1));
+    }
     found.documents = pick("documents").value.split("\n").map((line) => line.trim()).filter(Boolean);
   }
   if (view === "compare") {
@@ -96,7 +106,7 @@ const body = () => {
   return found;
 };
 
-const FIELDS = ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", "documents", ...OF_GENERATORS];
+const FIELDS = ["model", "method", "target", "baseline", "unit", "layer", "tolerance", "tree", "block", "text", "text_b", "documents", "why", ...OF_GENERATORS];
 
 const toLink = () => {
   const said = new URLSearchParams({ view: form.dataset.view });

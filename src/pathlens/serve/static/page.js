@@ -58,6 +58,7 @@
     go.disabled = true;
     cancel.hidden = false;
     say("asking …");
+    result.setAttribute("aria-busy", "true"); // what is drawn below answers the question before
     const started = performance.now();
     try {
       if (job && job.busy) await call(`/api/jobs/${job.id}`, { method: "DELETE" }).catch(() => {});
@@ -73,7 +74,6 @@
       result.innerHTML = html;
       window.pathlensWire();
       tools.hidden = false;
-      document.querySelector("[data-export=png]").hidden = view === "rank";
       document.getElementById("permalink").href = link;
       history.replaceState(null, "", link);
       if (view === "whatif") await offerEdits();
@@ -88,6 +88,7 @@
     } finally {
       if (mine === asked) {
         go.disabled = false;
+        result.setAttribute("aria-busy", "false");
         cancel.hidden = true;
       }
     }
