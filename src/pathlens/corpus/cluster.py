@@ -28,7 +28,7 @@ from pathlens.corpus.reading import groups
 from pathlens.corpus.record import Batch, Recipe
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
-PATIENCE = 60.0  # seconds until a cluster must have answered
+PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
 KNOCK = 5.0  # seconds until its port must have
 READER = 1  # logical CPUs kept for reading: with all of them given to actors, Ray Data would wait for ever
 RETRIES = 3  # times a task is tried again when its worker died
@@ -111,14 +111,29 @@ def _within(action: Any, what: str) -> None:
             failed.append(error)
 
     thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
+    with _mute():
+        thread.start()
+        thread.join(PATIENCE)
     if thread.is_alive():
         raise InputError(
             f"{what} did not answer within {PATIENCE:.0f} s; is it a Ray cluster of the same version?"
         )
     if failed:
         raise InputError(f"{what} could not be reached ({_line(failed[0])})") from failed[0]
+
+
+@contextlib.contextmanager
+def _mute() -> Iterator[None]:
+    """Ray's native part writes its attempts straight to the error stream; the one line that counts comes after."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def fitting(free: Any, workers: int, gpus: float) -> int:
