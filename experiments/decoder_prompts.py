@@ -87,11 +87,9 @@ KINDS = {
     "passage": PASSAGES,
 }
 PROMPTS = [(kind, text) for kind, texts in KINDS.items() for text in texts]
-SHORT = [  # for the first round, which tries every setting: few tokens, every kind
+SHORT = [  # for the first round, which tries every setting: few tokens
     "The capital of France is",
     "The opposite of hot is",
     "2 + 2 =",
     "The cat sat on the",
-    "def is_even(n):\n    return n % 2 ==",
-    "Le chat est assis sur la",
 ]

@@ -1,11 +1,11 @@
 """Which settings make the path integral of a decoder settle? sink × baseline × score × layer on `smollm`.
 
-Round 1 tries every setting on 6 short prompts with at most 64 nodes; round 2 takes the best ones to all prompts with
+Round 1 tries every setting on 4 short prompts with at most 64 nodes; round 2 takes the best ones to all prompts with
 the usual ceiling. The score is that of the predicted next token; a result has settled when its certificate says so:
 gap and every token's error estimate within 1e-3 of the output's change. Rows are written as they come, and a run that
 was stopped goes on where it was.
 
-    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 4] [--only round]
+    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 3] [--table]
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ import pathlens as pl
 from experiments.decoder_prompts import PROMPTS, SHORT
 from pathlens.text.load import load
 
-SINKS = (None, "<|endoftext|>", "<|im_start|>")
-BASELINES = ("mean", "<|endoftext|>", "zero")
-SCORES = ("logprob", "logit", "prob")
-LAYERS = (0, 1, 2, 4)
+END, TURN = "<|endoftext|>", "<|im_start|>"
 NODES = {1: 64, 2: 512}  # at most, in each round
 
 
@@ -47,11 +44,17 @@ class Setting:
 
 
 def first_round() -> list[Setting]:
-    """Sinks × baselines at two layers, and scores × layers at a held token and the mean; no setting twice."""
-    crossed = [Setting(s, b, "logprob", layer) for layer in (0, 2) for s in SINKS for b in BASELINES]
-    ladder = [Setting(SINKS[1], "mean", score, layer) for layer in LAYERS for score in SCORES]
-    other = [Setting(SINKS[2], "mean", "logprob", layer) for layer in LAYERS]
-    return list(dict.fromkeys([*ladder, *other, *crossed]))
+    """One choice at a time away from (held end-of-text, mean embedding, log-probability), at the embeddings and deeper."""
+    crossed = [
+        *((sink, "mean", layer) for sink in (END, TURN, None) for layer in (0, 2)),
+        *((END, baseline, layer) for baseline in (END, "zero") for layer in (0, 2)),
+        *((None, baseline, 0) for baseline in (END, "zero")),
+        *((sink, "mean", 1) for sink in (END, TURN)),
+        (END, "mean", 4),
+    ]
+    plain = [Setting(sink, baseline, "logprob", layer) for sink, baseline, layer in crossed]
+    other = [Setting(END, "mean", "logit", layer) for layer in (0, 2, 4)]
+    return [*plain, *other, *(Setting(END, "mean", "prob", layer) for layer in (0, 2))]
 
 
 class Rows:
@@ -167,7 +170,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("out/decoders"))
     parser.add_argument("--minutes", type=float, default=600.0)
-    parser.add_argument("--best", type=int, default=4)
+    parser.add_argument("--best", type=int, default=3)
     parser.add_argument("--table", action="store_true", help="only write the tables of the rows there are")
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
