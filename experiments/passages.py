@@ -174,7 +174,9 @@ def main() -> None:
     parser.add_argument("--model", default="smollm")
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=["sig", "ig"])
-    parser.add_argument("--layer", type=int, help="default: the model's own")
+    parser.add_argument(
+        "--layer", type=int, help="of integrals (default: the model's own); sig takes words away, at layer 0"
+    )
     parser.add_argument("--max-nodes", type=int, default=512)
     parser.add_argument(
         "--tolerance", type=float, default=1e-2, help="passages are told apart long before 1e-3"
@@ -191,11 +193,12 @@ def main() -> None:
     seen = {(row["method"], row["number"]): row for row in rows}
     own = {row["number"]: row for row in rows}
     model, asked = load(given.model), questions(given.questions, given.seed)
-    choices = {
-        "max_nodes": given.max_nodes,
-        "tolerance": given.tolerance,
-        **({} if given.layer is None else {"layer": given.layer}),
-    }
+    choices: dict[str, Any] = {"max_nodes": given.max_nodes, "tolerance": given.tolerance}
+
+    def at(method: str) -> dict[str, Any]:
+        layer = 0 if method == "sig" else given.layer
+        return {} if layer is None else {"layer": layer}
+
     started = time.monotonic()
     with file.open("a", encoding="utf-8") as stream:
         for method in given.methods:
@@ -204,7 +207,7 @@ def main() -> None:
                     continue
                 known = own.get(number) or own_answer(model, question)
                 said = {"said": known["said"], "tokens": known["tokens"]}
-                row = {**measure(model, number, question, method, choices), **said}
+                row = {**measure(model, number, question, method, choices | at(method)), **said}
                 row["right"] = row["said"].strip() == question.answer.strip()
                 own[number] = row
                 rows.append(row)
