@@ -31,6 +31,16 @@ def sequential_ig(score, start: Tensor, end: Tensor, t, weight) -> Tensor:
     return result
 
 
+def sequential_differences(score, start: Tensor, end: Tensor) -> Tensor:
+    """F(x) − F(x with one token at the baseline), token by token: what SIG's token scores sum to, (S,)."""
+    result = []
+    for token in range(len(end)):
+        origin = end.clone()
+        origin[token] = start[token]
+        result.append(score(end) - score(origin))
+    return torch.stack(result).detach()
+
+
 def prefix_differences(score, start: Tensor, end: Tensor) -> Tensor:
     """Tokens go to their value one after another, left to right; each gets the change it makes: (S,)."""
     point = start.clone()

@@ -1,0 +1,114 @@
+"""How a ratio is measured: both sides in one run, alternating, medians, with the error of both sides beside it.
+
+Seconds are CPU seconds of this process with one torch thread: other work on the machine then decides less.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FIELDS = (
+    "work",
+    "against",
+    "ratio",
+    "goal",
+    "ours_seconds",
+    "theirs_seconds",
+    "ours_error",
+    "theirs_error",
+)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Both:
+    """Medians of the rounds, and what the last round gave."""
+
+    ours_seconds: float
+    theirs_seconds: float
+    ours: Any
+    theirs: Any
+
+    @property
+    def ratio(self) -> float:
+        return self.theirs_seconds / self.ours_seconds
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of one call, and its value."""
+    begun = time.process_time()
+    value = work()
+    return time.process_time() - begun, value
+
+
+def alternate(rounds: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Both:
+    """Ours, theirs, ours, theirs, …: what slows the machine for a while slows both."""
+    fast, slow = [], []
+    for _ in range(rounds):
+        spent, mine = seconds(ours)
+        fast.append(spent)
+        spent, other = seconds(theirs)
+        slow.append(spent)
+    return Both(statistics.median(fast), statistics.median(slow), mine, other)
+
+
+def in_pieces(
+    pieces: Sequence[Any], *sides: Callable[[Any], list[Any]]
+) -> tuple[list[float], list[list[Any]]]:
+    """Long work cut in pieces, the sides taking turns on each: total seconds and all results of every side."""
+    spent = [0.0 for _ in sides]
+    found: list[list[Any]] = [[] for _ in sides]
+    for piece in pieces:
+        for number, side in enumerate(sides):
+            took, values = seconds(lambda side=side, piece=piece: side(piece))
+            spent[number] += took
+            found[number] += values
+    return spent, found
+
+
+def row(
+    work: str,
+    against: str,
+    *,
+    goal: float | None,
+    ours: float,
+    theirs: float,
+    errors: tuple[float | None, float | None] = (None, None),
+    **more: Any,
+) -> Row:
+    """A row of the table. More fields: `ratio` where it is not theirs/ours, `sense`, `why` (when the goal is missed)."""
+    return {
+        "work": work,
+        "against": against,
+        "ratio": theirs / ours if ours else None,
+        "goal": goal,
+        "ours_seconds": ours,
+        "theirs_seconds": theirs,
+        "ours_error": errors[0],
+        "theirs_error": errors[1],
+        **more,
+    }
+
+
+def met(row: Row) -> bool | None:
+    """Is the goal reached? None: the row has none, it stands beside one that has."""
+    if row["goal"] is None or row["ratio"] is None:
+        return None
+    if row.get("sense") == "at most":
+        return bool(row["ratio"] <= row["goal"])
+    return bool(row["ratio"] >= row["goal"])
+
+
+def largest_difference(found: Any, wanted: Any) -> float:
+    return float(np.abs(np.asarray(found) - np.asarray(wanted)).max())
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """The slope of log value against log size: value ~ size^exponent."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])

@@ -1,0 +1,155 @@
+"""SIG and DIG beside time-interpret: the same model, class, baseline and, for DIG, the same lists of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import pathlens as pl
+from benchmarks.captum_loop import CaptumLoop
+from benchmarks.measure import Row, alternate, largest_difference, row, seconds
+from benchmarks.texts import of_length
+from pathlens.path import PRESETS, PathCache
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
+from tests.twins.gradients import sequential_differences
+
+
+def sig(quick: bool) -> list[Row]:
+    """Token scores: S + 1 forward passes, against S integrals of 50 gradients each."""
+    from tint.attr import SequentialIntegratedGradients
+
+    model = load("sentiment")
+    captum = CaptumLoop(model)
+    theirs = SequentialIntegratedGradients(captum.logits)
+    text = of_length(model, 10 if quick else 24)
+
+    def package() -> np.ndarray:
+        end, start, mask = captum.ends([text])
+        with torch.no_grad():
+            target = int(captum.logits(end, mask).argmax())
+        found = theirs.attribute(
+            end, start, target=target, additional_forward_args=(mask,), n_steps=50
+        )  # its own default rule
+        return found.detach().sum(-1)[0].numpy()
+
+    explainer = pl.Explainer(model, method="sig")
+    with model.quiet():
+        explainer(text)
+        both = alternate(1 if quick else 3, lambda: explainer(text), package)
+        case = model.case(text, request=Request())
+        exact = sequential_differences(
+            lambda point: case.score(point[None], [case])[0], case.ends.start, case.ends.end
+        ).numpy()
+    return [
+        row(
+            f"SIG token scores, {len(both.ours.tokens)} tokens",
+            "time-interpret, 50 steps",
+            goal=60.0,
+            ours=both.ours_seconds,
+            theirs=both.theirs_seconds,
+            errors=(largest_difference(both.ours.scores, exact), largest_difference(both.theirs, exact)),
+            why="one forward pass per token against 50 gradients per token, each worth two forward passes, would give "
+            "100; the rest is what a call costs besides",
+            note="errors are largest differences from the output's own changes; ours is rounding: a batch of other "
+            "shape multiplies in another order",
+        )
+    ]
+
+
+class KnownNeighbours:
+    """What time-interpret expects of a sparse graph, for the words a path meets; found beforehand, not timed."""
+
+    def __init__(self, table: np.ndarray, count: int) -> None:
+        self.table, self.count = table, count
+        self.known: dict[int, np.ndarray] = {}
+
+    def __getitem__(self, word: int) -> KnownNeighbours.Entry:
+        if word not in self.known:
+            distance = ((self.table - self.table[word]) ** 2).sum(axis=1)
+            self.known[word] = np.argsort(distance, kind="stable")[: self.count]
+        return self.Entry(self.known[word])
+
+    class Entry:
+        def __init__(self, near: np.ndarray) -> None:
+            self.col, self.data = near, np.zeros(len(near))
+
+        def tocoo(self) -> KnownNeighbours.Entry:
+            return self
+
+
+def dig(quick: bool) -> list[Row]:
+    """Authors' settings (greedy, m = 30, K = 500, f = 1) and their left sum; path search included on both sides.
+
+    time-interpret looks neighbours up in a graph that its users compute once for the whole table. On both sides the
+    neighbours of the words met are found before the clock starts, and every path is searched inside it.
+    """
+    from tint.attr import DiscretetizedIntegratedGradients
+    from tint.attr.models import scale_inputs
+
+    model = load("sentiment")
+    captum = CaptumLoop(model)
+    settings = PRESETS["dig-greedy"]
+    text = of_length(model, 6 if quick else 14)
+    table = captum.embedding.weight.detach().double().numpy()
+    graph = KnownNeighbours(table, settings.neighbours)
+    words = {word: model.tokenizer.convert_tokens_to_ids(word) for word in ("[CLS]", "[SEP]")}
+    theirs = DiscretetizedIntegratedGradients(captum.logits)
+
+    def package() -> np.ndarray:
+        ids = model.tokenizer(text)["input_ids"]
+        baseline = [i if i in words.values() else model.tokenizer.mask_token_id for i in ids]
+        path = scale_inputs(
+            ids,
+            baseline,
+            "cpu",
+            (words, table, graph),
+            steps=settings.steps,
+            factor=settings.factor,
+            strategy=settings.strategy,
+        )
+        mask = torch.ones(1, len(ids), dtype=torch.long)
+        with torch.no_grad():
+            target = int(captum.logits(path[-1:], mask).argmax())
+        found = theirs.attribute(path, target=target, additional_forward_args=(mask,), n_steps=len(path))
+        return found.detach().sum(-1).reshape(-1, len(ids)).sum(0).numpy()
+
+    cache = PathCache(capacity=0)  # keeps neighbours, and no paths: every path is searched anew
+
+    def ours(cache: PathCache | None) -> Any:
+        return pl.explain(model, text, method="dig", preset="dig-greedy", rule="left", cache=cache)
+
+    with model.quiet():
+        package(), ours(cache)  # both find their neighbours
+        both = alternate(1 if quick else 3, lambda: ours(cache), package)
+        cold, _ = seconds(lambda: ours(None))
+        best = pl.explain(model, text, method="dig", preset="dig-greedy")
+    apart = largest_difference(both.ours.scores, both.theirs) / float(np.abs(both.theirs).max())
+    tokens = len(both.ours.tokens)
+    errors = (
+        largest_difference(both.ours.scores, best.scores),
+        largest_difference(both.theirs, best.scores),
+    )
+    note = "errors are of the papers' left sum, which both take, against the integral along the same path"
+    return [
+        row(
+            f"DIG, authors' settings, left rule, {tokens} tokens, neighbours known",
+            f"time-interpret, neighbours known; scores equal to {apart:.0e} of the largest",
+            goal=10.0,
+            ours=both.ours_seconds,
+            theirs=both.theirs_seconds,
+            errors=errors,
+            note=note,
+            why="both sides spend most of the rest on the same gradients",
+        ),
+        row(
+            f"DIG, the same, our neighbours searched in the whole table in this very call, {tokens} tokens",
+            "time-interpret, neighbours known (its users compute them for the whole table beforehand)",
+            goal=None,
+            ours=cold,
+            theirs=both.theirs_seconds,
+            errors=errors,
+        ),
+    ]
