@@ -337,3 +337,14 @@ def test_the_command_line_takes_messages_and_passages(tmp_path):
     ):
         done = run(app, wrong)
         assert isinstance(done.exception, InputError) and words in str(done.exception)
+
+
+def test_chats_together_are_explained_as_alone():
+    """Prompts of different lengths share batches; a list of lists of messages is a list of chats."""
+    chats = [rag(), chat(TURNS), [{"role": "user", "content": "who was it ?"}]]
+    choices = {"unit": "turn", "target": "man", "tolerance": 1e-4}
+    together = pl.explain(generator(), chats, **choices)
+    for one, given in zip(together, chats, strict=True):
+        alone = pl.explain(generator(), given, **choices)
+        assert one.tokens == alone.tokens
+        assert np.allclose(one.scores, alone.scores, atol=1e-4)
