@@ -139,3 +139,63 @@ def tagger() -> tuple[Any, Any]:
 def answerer() -> tuple[Any, Any]:
     torch.manual_seed(10)
     return sharpen(hf.AutoModelForQuestionAnswering.from_config(config("bert"))).eval(), tokenizer()
+
+
+@cache
+def generator(name: str = "llama") -> tuple[Any, Any]:
+    """A causal language model with a head of its own."""
+    torch.manual_seed(11)
+    settings = config(name)
+    settings.tie_word_embeddings = False
+    return sharpen(hf.AutoModelForCausalLM.from_config(settings)).eval(), tokenizer(decoder=True)
+
+
+@cache
+def closing_tokenizer() -> Any:
+    """For sequence-to-sequence models: texts end in [SEP]."""
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(tokenizer().backend_tokenizer.to_str()),
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        eos_token="[SEP]",
+    )
+    made.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A [SEP]", special_tokens=[("[SEP]", 3)]
+    )
+    return made
+
+
+@cache
+def translator(name: str) -> tuple[Any, Any]:
+    """A sequence-to-sequence model: "t5" (relative positions, no bias) or "bart" (learned positions)."""
+    torch.manual_seed(12)
+    size, ids = len(SPECIAL) + len(WORDS), {"pad_token_id": 0, "eos_token_id": 3}
+    if name == "t5":
+        settings: Any = hf.T5Config(
+            vocab_size=size,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=2,
+            num_heads=4,
+            feed_forward_proj="gated-gelu",
+            decoder_start_token_id=0,
+            **ids,
+        )
+        return sharpen(hf.T5ForConditionalGeneration(settings), 2.0).eval(), closing_tokenizer()
+    settings = hf.BartConfig(
+        vocab_size=size,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=64,
+        bos_token_id=2,
+        decoder_start_token_id=3,
+        forced_eos_token_id=None,
+        **ids,
+    )
+    return sharpen(hf.BartForConditionalGeneration(settings)).eval(), closing_tokenizer()

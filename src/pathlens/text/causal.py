@@ -24,6 +24,7 @@ class CausalLM(Generator):
     """
 
     kind = "causal language model"
+    one_text = True
 
     def __init__(
         self, module: nn.Module, tokenizer: Any, *, name: str | None = None, sink: str | None = None
@@ -73,12 +74,17 @@ class CausalLM(Generator):
             context["branch"] = branch
         return joined(opened, outputs, context, first=len(opened) - 1)
 
+    def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Two alternatives in one sequence: neither sees the other."""
+        if "branch" not in context:
+            return context
+        mask = _tree_mask(context["branch"], context["attention_mask"], self.network.dtype)
+        return {"position_ids": context["position_ids"], "attention_mask": mask}
+
     def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
-        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
-        if "branch" in context:
-            context["attention_mask"] = _tree_mask(
-                context.pop("branch"), context["attention_mask"], self.network.dtype
-            )
+        context = self.inputs(
+            {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
+        )
         at = kept_positions(cases, points.device)
         if "logits_to_keep" in self.network.accepts:
             return Kept(

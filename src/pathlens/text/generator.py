@@ -59,6 +59,7 @@ class Generator(LanguageModel):
 
     decoder = True
     token_axis = True
+    one_text = False  # does the output follow the prompt in the same text?
     options = ("contrast", "generate", "sink")
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
@@ -103,6 +104,8 @@ class Generator(LanguageModel):
         chosen = self._alternatives(opened, request)
         self._check_room(opened, chosen.each)
         asked = self.laid(opened, chosen.each)
+        if not request.each_output and self.one_text and len(asked.texts) == 2:
+            asked = _as_one_text(asked)
         score = self._score(request)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
         return replace(asked, name=chosen.name(score), meta=meta)
@@ -231,6 +234,20 @@ def joined(
         offsets=tuple(span for output in outputs for span in output.offsets),
     )
     return Asked(**own, reading=reading, **more)
+
+
+def _as_one_text(asked: Asked) -> Asked:
+    """For methods that give one number: the prompt and its continuation, read as the text they are."""
+    shift = len(asked.texts[0])
+    return replace(
+        asked,
+        texts=("".join(asked.texts),),
+        segments=tuple(min(segment, 0) for segment in asked.segments),
+        offsets=tuple(
+            (start + shift, end + shift) if segment == 1 else (start, end)
+            for (start, end), segment in zip(asked.offsets, asked.segments, strict=True)
+        ),
+    )
 
 
 def branches(opened: Tokens, outputs: Sequence[Output]) -> Tensor:

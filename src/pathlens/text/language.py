@@ -89,7 +89,11 @@ class LanguageModel(TextModel):
 
     def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Any:
         context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
-        return self.output(self.network.run(points, context, layer), cases)
+        return self.output(self.network.run(points, self.inputs(context), layer), cases)
+
+    def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What the network takes besides its states, from the cases' context (B, S, …)."""
+        return context
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
@@ -141,7 +145,7 @@ class LanguageModel(TextModel):
             meta=tokens.meta,
         )
         if request.block is not None:
-            return block_case(self.network, draft, context, request)
+            return block_case(self.network, draft, self.inputs(context), request)
         output = self._output_of(draft)
         target = self._target(tokens, output, request)
         score = Score(self, layer, target.read)
@@ -155,9 +159,8 @@ class LanguageModel(TextModel):
             target_name=target.name,
             outputs=target.outputs,
         )
-        return replace(
-            draft, ends=self._ends_at(layer, draft, context, request.baseline if at_layer else None)
-        )
+        given = request.baseline if at_layer else None
+        return replace(draft, ends=self._ends_at(layer, draft, self.inputs(context), given))
 
     def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
