@@ -241,3 +241,16 @@ def test_what_if_says_what_its_prediction_rests_on():
     assert (
         "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
     )
+
+
+def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys):
+    from pathlens.progress import Progress
+
+    pl.explain(pl.ToyModel(), "not really funny", show_progress=True)
+    said = capsys.readouterr().err
+    assert "point" in said and "text" not in said
+    pl.explain(pl.ToyModel(), ["a b", "c"], show_progress=True)
+    assert "2/2" in capsys.readouterr().err
+    pl.explain(pl.ToyModel(), "not really funny")
+    assert capsys.readouterr().err == "", "quiet unless asked"
+    assert Progress(2, True).points is None and Progress(1, False).points is None

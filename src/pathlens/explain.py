@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -163,9 +163,7 @@ class Explainer:
             results += self._chunk(chunk, tick)
         return results
 
-    def _chunk(
-        self, wanted: Sequence[tuple[Any, Any, Any]], tick: Callable[[Any], None]
-    ) -> list[Result | Exception]:
+    def _chunk(self, wanted: Sequence[tuple[Any, Any, Any]], tick: Progress) -> list[Result | Exception]:
         started = time.perf_counter()
         with (
             ONE_AT_A_TIME,
@@ -174,6 +172,8 @@ class Explainer:
         ):  # a caller's inference mode would forbid every gradient
             asked = [self._asked(*each) for each in wanted]
             jobs = [job for one in asked if isinstance(one, tuple) for job in one[1].jobs]
+            for job in jobs:
+                job.watch = tick.points
             last = {id(one[1].jobs[-1]) for one in asked if isinstance(one, tuple)}
             run(jobs, self.limits, lambda job: tick(job) if id(job) in last else None)
         seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""A bar over texts."""
+"""A bar over texts; over the points of the path when there is one text alone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from typing import Any
 
 
 class Progress:
-    """A bar over texts, or nothing."""
+    """A bar, or nothing. Called with a text's job when it is done; `points` watches a job on its way."""
 
     def __init__(self, total: int | None, show: bool) -> None:
         self.total, self.show = total, show
+        self.seen: dict[int, tuple[int, int]] = {}  # job -> (points done, points asked for so far)
 
-    def __enter__(self) -> Callable[[Any], None]:
-        if not self.show:
-            return lambda job: None
-        from tqdm.auto import tqdm
+    def __enter__(self) -> Progress:
+        if self.show:
+            from tqdm.auto import tqdm
 
-        self.bar = tqdm(total=self.total, unit="text")
-        return lambda job: self.bar.update(1)
+            alone = self.total == 1
+            self.bar = tqdm(
+                total=None if alone else self.total, unit="point" if alone else "text", leave=not alone
+            )
+        return self
+
+    def __call__(self, job: Any) -> None:
+        if self.show and self.total != 1:
+            self.bar.update(1)
+
+    @property
+    def points(self) -> Callable[[Any], None] | None:
+        """For a single text: how many of the points asked for so far are done. A further round asks for more."""
+        return self._points if self.show and self.total == 1 else None
+
+    def _points(self, job: Any) -> None:
+        self.seen[id(job)] = job.done, job.asked
+        done, asked = (sum(column) for column in zip(*self.seen.values(), strict=True))
+        self.bar.total = asked
+        self.bar.update(done - self.bar.n)
 
     def __exit__(self, *_: object) -> None:
         if self.show:

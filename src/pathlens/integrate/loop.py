@@ -34,6 +34,9 @@ class Job:
     sums: Tensor | None = field(default=None, repr=False)
     missing: int = 0
     output: int = 1  # numbers in one output, once seen
+    asked: int = 0  # points its driver has asked for so far, and how many are done
+    done: int = 0
+    watch: Callable[[Job], None] | None = field(default=None, repr=False)  # told after every batch
 
     def value_bytes(self) -> int:
         """What one row's value takes: for every unit, a change of the whole output."""
@@ -44,6 +47,7 @@ class Job:
         try:
             self.ask = self.work.send(sums) if sums is not None else next(self.work)
             self.sums, self.missing = None, len(self.ask.points)
+            self.asked += self.missing
         except StopIteration as end:
             self.ask, self.result = None, end.value
 
@@ -56,6 +60,9 @@ class Job:
         if isinstance(self.ask.integrand, Value):
             self.output = values[0].numel()
         self.missing -= len(rows)
+        self.done += len(rows)
+        if self.watch is not None:
+            self.watch(self)
         return self.missing == 0
 
 
