@@ -348,3 +348,10 @@ def test_chats_together_are_explained_as_alone():
         alone = pl.explain(generator(), given, **choices)
         assert one.tokens == alone.tokens
         assert np.allclose(one.scores, alone.scores, atol=1e-4)
+
+
+def test_an_answer_in_the_same_text_is_not_taken_for_the_template():
+    """Methods with one number read prompt and answer as one text; passages stay what they are."""
+    result = pl.explain(generator(), rag(), method="ih", unit="passage", target="the man", tolerance=1e-2)
+    assert list(result.tokens) == ["template", "system", "passage 1", "passage 2", "question", "the"]
+    assert np.all(result.matrix[0] == 0)

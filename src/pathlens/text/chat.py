@@ -45,8 +45,9 @@ class Prompt:
 
     @property
     def spans(self) -> dict[str, dict[str, Span]]:
-        """Spans by the name of the unit: `unit="turn"`, `unit="passage"`."""
-        return {"turn": dict(self.turns), "passage": dict(self.passages)}
+        """Spans by the name of the unit (`unit="turn"`, `unit="passage"`), and of the whole prompt."""
+        whole = {"prompt": (0, len(self.text))}
+        return {"turn": dict(self.turns), "passage": dict(self.passages), "prompt": whole}
 
 
 @dataclass(frozen=True)
