@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import pathlens as pl
 from pathlens.index import Index, build
 from pathlens.text.load import load
+from pathlens.text.sentence import SentenceEncoder
 from tests import models
 
 DOCUMENTS = [
@@ -112,14 +113,47 @@ def test_half_written_foreign_and_other_versions_are_refused(folder, model):
     manifest.write_text(json.dumps({**body, "format": 99}))
     with pytest.raises(pl.PathlensError, match=r"another version.*build it again"):
         Index.open(folder, model)
-    manifest.write_text("{half")
-    with pytest.raises(pl.PathlensError, match=r"index.json.*damaged"):
-        Index.open(folder, model)
+    few = {name: body[name] for name in ("format", "model", "files")}
+    uneven = {**body, "passages": 7}
+    for text in ("{half", "[1, 2]", json.dumps(few), json.dumps(uneven), json.dumps({**body, "files": [{}]})):
+        manifest.write_text(text)
+        with pytest.raises(pl.PathlensError, match=r"index.json.*damaged"):
+            Index.open(folder, model)
     manifest.unlink()
     with pytest.raises(pl.PathlensError, match="half written"):
         Index.open(folder, model)
     with pytest.raises(pl.PathlensError, match="no index"):
         Index.open(folder / "nowhere", model)
+
+
+@pytest.mark.parametrize("other", ["roberta", "bert"])
+def test_a_whole_vector_file_of_another_index_is_told_apart(folder, model, tmp_path, other):
+    """Of another model, or of the same model and other texts: never an explanation of the wrong passage."""
+    build(DOCUMENTS[::-1], tmp_path / "other", load(models.encoder(other)), n_steps=2)
+    name = "vectors-00000.safetensors"
+    (folder / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    index = Index.open(folder, model)
+    assert [name in line for line in index.verify()] == [True]
+    with pytest.warns(UserWarning, match="not the file this index was built with"):
+        hits = list(index.search(QUERY, k=5))
+    fresh = {hit.document: hit.score for hit in pl.rank(model, QUERY, DOCUMENTS, n_steps=2)}
+    assert {hit.document: hit.score for hit in hits} == pytest.approx(fresh, abs=1e-5)
+    assert {hit.document for hit in hits if hit.explanation is None} == {0, 1}
+    with pytest.raises(pl.PathlensError, match="not the file"):
+        index.repair()
+
+
+def test_embeddings_of_length_zero_are_never_lost_in_silence(tmp_path):
+    body, tokenizer = models.encoder("bert")
+    nothing = SentenceEncoder(body, tokenizer)
+    nothing.head = lambda states, mask, cases: 0.0 * states.mean(1)
+    with pytest.raises(pl.PathlensError, match=r"'document 0' has length zero.*similarity='dot'"):
+        build(DOCUMENTS[:2], tmp_path / "cosine", nothing, n_steps=2)
+    build(DOCUMENTS[:2], tmp_path / "dot", nothing, n_steps=2, similarity="dot")
+    index = Index.open(tmp_path / "dot", nothing)
+    assert [hit.score for hit in index.search(QUERY, one_sided=True)] == [0.0, 0.0]
+    with pytest.raises(pl.PathlensError, match="length zero"):
+        index.search(QUERY, similarity="cosine")
 
 
 def test_bad_input(model, tmp_path):

@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import pathlens as pl
 from pathlens.text.load import load
+from pathlens.text.sentence import SentenceEncoder
 from tests import models
 
 QUERY = "a funny film"
@@ -141,6 +143,8 @@ def test_bad_input(model):
     for call, words in [
         (lambda: pl.rank(model, QUERY, []), "list of documents is empty"),
         (lambda: pl.rank(model, QUERY, "one text"), "list of texts"),
+        (lambda: pl.rank(model, QUERY, None), "list of texts"),
+        (lambda: pl.encode(model, None), "list of texts"),
         (lambda: pl.rank(model, "", DOCUMENTS), "empty"),
         (lambda: pl.rank(model, QUERY, [*DOCUMENTS, " "]), "text 4"),
         (lambda: pl.rank(model, QUERY, DOCUMENTS, top=0), "at least 1"),
@@ -150,3 +154,22 @@ def test_bad_input(model):
     ]:
         with pytest.raises(pl.InputError, match=words):
             call()
+
+
+def test_any_collection_of_texts_is_a_list(model):
+    wanted = [hit.score for hit in pl.rank(model, QUERY, DOCUMENTS, n_steps=2)]
+    for texts in (tuple(DOCUMENTS), np.array(DOCUMENTS), (text for text in DOCUMENTS)):
+        assert [hit.score for hit in pl.rank(model, QUERY, texts, n_steps=2)] == wanted
+
+
+def test_a_document_of_length_zero_is_named():
+    body, tokenizer = models.encoder("bert")
+    encoder = SentenceEncoder(body, tokenizer)
+    plain = encoder.head
+    encoder.head = lambda states, mask, cases: (
+        plain(states, mask, cases) * torch.tensor([[float(case.texts[0] != "great !")] for case in cases])
+    )
+    with pytest.raises(pl.PathlensError, match=r"document 1: .*length zero.*similarity='dot'"):
+        pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2)
+    found = pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2, similarity="dot")
+    assert [hit.score for hit in found if hit.document == 1] == [0.0]

@@ -103,6 +103,8 @@ def test_zoom_opens_a_sentence_and_everything_still_adds_up():
     assert opened.full_matrix[2:7, 2].sum() == pytest.approx(sentences.full_matrix[2, 2], abs=1e-4)
     with pytest.raises(pl.InputError, match="cannot be opened"):
         zoom(model, sentences, a=[0])
+    with pytest.raises(pl.InputError, match="cannot be opened"):
+        zoom(model, sentences, a=["first"])
 
 
 def test_alone_equals_in_a_batch():

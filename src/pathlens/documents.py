@@ -48,12 +48,21 @@ def read_documents(path: str | Path) -> tuple[list[str], list[str]]:
     return [name for name, _ in pairs], [text for _, text in pairs]
 
 
+def as_list(texts: Any, name: str) -> list[Any]:
+    """Any collection of texts as a list; one that is none is named."""
+    try:
+        return list(texts)
+    except TypeError as error:
+        raise InputError(f"{name} must be a list of texts, got {type(texts).__name__}") from error
+
+
 def passages(model: Any, documents: Sequence[str], *, chunk: bool, truncation: bool = False) -> list[Passage]:
     """One passage per document; with `chunk`, a document longer than the model takes becomes several."""
     if isinstance(documents, str):
         raise InputError(
             "documents must be a list of texts, got one string; for one document pass [document]"
         )
+    documents = as_list(documents, "documents")
     if not documents:
         raise InputError("the list of documents is empty; give at least one document")
     found = []

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pathlens.documents import as_list
 from pathlens.errors import InputError, PathlensError
 from pathlens.explain import Explainer
 from pathlens.explanation.record import Explanation, PairExplanation
@@ -106,7 +107,7 @@ def encode(
     """
     if isinstance(texts, str):
         raise InputError("encode takes a list of texts; for one text pass [text]")
-    texts = list(texts)
+    texts = as_list(texts, "texts")
     if not texts:
         raise InputError("the list of texts is empty; give at least one text")
     explainer = Explainer(model, method="ij", **choices)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pathlens.documents import Passage, passages
 from pathlens.encode import Vectors, cases_of, check_model, embedding_of, header_of, integrate, side_model
-from pathlens.errors import InputError
+from pathlens.errors import InputError, NumberError
 from pathlens.explain import Explainer
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.finish_pair import Measure, Side, one_sided, pair_of
@@ -128,7 +128,7 @@ def rank(
     with explainer.model.quiet():
         (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
         found = [embedding_of(case) for case in cases_of(explainer, second, [piece.text for piece in pieces])]
-    order = _best(pieces, [_score(e_query, e, measure) for e in found])
+    order = _best(pieces, _scores(e_query, found, measure, pieces))
     chosen = order if top is None else order[:top]
     texts = [pieces[number].text for number, _ in chosen]
     limits = [measure.limit(score) for _, score in chosen]
@@ -224,7 +224,7 @@ def _from_vectors(
     with explainer.model.quiet():
         (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
     pieces = [Passage(number, text) for number, text in enumerate(documents.texts)]
-    order = _best(pieces, [_score(e_query, item.embedding, measure) for item in documents])
+    order = _best(pieces, _scores(e_query, [item.embedding for item in documents], measure, pieces))
     chosen = order if top is None else order[:top]
     meta = header_of(explainer)
     side: Any = e_query
@@ -249,6 +249,20 @@ def _explain(query: Side | np.ndarray, side: Side, measure: Measure, meta: Mappi
 
 def _score(a: np.ndarray, b: np.ndarray, measure: Measure) -> float:
     return float(a @ b) / measure.scale(a, b)
+
+
+def _scores(
+    query: np.ndarray, embeddings: Sequence[np.ndarray], measure: Measure, pieces: Sequence[Passage]
+) -> list[float]:
+    """Every passage's score; one that has none (length zero under the cosine) is named."""
+    measure.scale(query, query)
+    found = []
+    for piece, embedding in zip(pieces, embeddings, strict=True):
+        try:
+            found.append(_score(query, embedding, measure))
+        except NumberError as error:
+            raise NumberError(f"document {piece.document}: {error}") from error
+    return found
 
 
 def _per_length(other: np.ndarray, measure: Measure) -> float:

@@ -91,9 +91,9 @@ def _opened(
 ) -> list[Span]:
     """The partition as character spans, the chosen units replaced by their tokens."""
     for number in chosen:
-        if not 0 <= number < len(offsets) or special[number]:
+        if not isinstance(number, int) or not 0 <= number < len(offsets) or special[number]:
             have = [i for i, flag in enumerate(special) if not flag]
-            raise InputError(f"unit {number} cannot be opened; units with text: {have[0]} to {have[-1]}")
+            raise InputError(f"unit {number!r} cannot be opened; units with text: {have[0]} to {have[-1]}")
     spans: list[Span] = []
     for number, (offset, flag) in enumerate(zip(offsets, special, strict=True)):
         if flag:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,13 @@ import numpy as np
 
 from pathlens.documents import Passage, passages, read_documents
 from pathlens.encode import SURE, Vectors, header_of, integrate, side_model
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError, NumberError, StoreError
 from pathlens.explain import Explainer
 from pathlens.explanation.vector_store import write_whole
 from pathlens.index import table
 from pathlens.index.pack import STORAGES, pack
 
-FORMAT = 1  # an index of another format is refused
+FORMAT = 2  # an index of another format is refused
 MANIFEST = "index.json"
 PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
 
@@ -65,9 +66,17 @@ def build(
         file = folder / f"vectors-{number:05d}.safetensors"
         some = pieces[start : start + PER_FILE]
         vectors = _kept(file, header, some) or _encoded(explainer, encoder, header, some, show_progress)
+        _check_lengths(vectors, some, names)
         if not file.exists():
             vectors.save(file)
-        files.append({"file": file.name, "passages": len(some), "bytes": file.stat().st_size})
+        files.append(
+            {
+                "file": file.name,
+                "passages": len(some),
+                "bytes": file.stat().st_size,
+                "sha256": checksum(file),
+            }
+        )
         embeddings.append(vectors.embeddings)
     for stale in set(folder.glob("vectors-*.safetensors")) - {folder / each["file"] for each in files}:
         stale.unlink()
@@ -94,6 +103,24 @@ def _finish(
     }
     write_whole(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False).encode())
     return manifest
+
+
+def checksum(file: Path) -> str:
+    """Of the whole file: a file of another index in its place is told apart."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_lengths(vectors: Vectors, pieces: Sequence[Passage], names: Sequence[str]) -> None:
+    """Under the cosine a vector of length zero could never be found again, and nobody would know."""
+    if vectors.header["similarity"] != "cosine":
+        return
+    for piece, embedding in zip(pieces, vectors.embeddings, strict=True):
+        if not embedding.any():
+            raise NumberError(
+                f"the embedding of {names[piece.document]!r} has length zero, so the cosine is not defined; leave it out, "
+                "or build with similarity='dot'"
+            )
 
 
 def rows_of(pieces: Sequence[Passage], names: Sequence[str]) -> list[dict[str, Any]]:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from pathlens.encode import Vectors, cases_of, check_model, embedding_of, integrate
-from pathlens.errors import InputError, PathlensError, StoreError
+from pathlens.errors import InputError, NumberError, PathlensError, StoreError
 from pathlens.explain import Explainer
 from pathlens.finish_pair import Measure, Side
 from pathlens.index import table
-from pathlens.index.build import FORMAT, MANIFEST, PER_FILE, folder_size
+from pathlens.index.build import FORMAT, MANIFEST, PER_FILE, checksum, folder_size
 from pathlens.index.pack import unpack
 from pathlens.rank import Hit, Ranking, _explain, _reach, _score
 
@@ -50,6 +50,8 @@ class Index:
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             number = manifest["format"]
+            if number == FORMAT:
+                _check_fields(manifest)
         except FileNotFoundError as error:
             raise StoreError(
                 f"{str(folder)!r} is half written: {MANIFEST}, which is written last, is missing; run the same `pathlens "
@@ -89,7 +91,13 @@ class Index:
         first, _ = explainer.model.sides()
         with explainer.model.quiet():
             (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+        measure.scale(e_query, e_query)  # a query of length zero has no cosine
         rows = table.nearest(self._table, e_query, min(k, len(self)), measure.similarity, len(self))
+        if len(rows) < min(k, len(self)):
+            raise NumberError(
+                f"only {len(rows)} of {min(k, len(self))} passages have a cosine: the others' embeddings have length zero; "
+                "search with similarity='dot'"
+            )
         found = [(row, self._side(row["number"])) for row in rows]
         side: Any = e_query
         intact = [each for _, each in found if each is not None]
@@ -103,11 +111,9 @@ class Index:
     def verify(self) -> list[str]:
         """What is damaged, by name; an empty list when everything is whole."""
         found = []
-        for file in self.manifest["files"]:
+        for number in range(len(self.manifest["files"])):
             try:
-                vectors = Vectors.load(self.folder / file["file"])
-                if len(vectors) != file["passages"]:
-                    found.append(f"{file['file']}: {len(vectors)} passages instead of {file['passages']}")
+                self._read_file(number)
             except PathlensError as error:
                 found.append(str(error))
         try:
@@ -118,7 +124,7 @@ class Index:
 
     def repair(self) -> None:
         """Write the table of embeddings again from the vector files; the model is not needed."""
-        vectors = [Vectors.load(self.folder / file["file"]) for file in self.manifest["files"]]
+        vectors = [self._read_file(number) for number in range(len(self.manifest["files"]))]
         table.write(self._table, np.concatenate([each.embeddings for each in vectors]), self.manifest["rows"])
 
     def size(self) -> dict[str, float]:
@@ -147,11 +153,19 @@ class Index:
         self._model = explainer
         return explainer
 
+    def _read_file(self, number: int) -> Vectors:
+        """One vector file, when it is whole and the one this index was built with."""
+        entry = self.manifest["files"][number]
+        path = self.folder / entry["file"]
+        vectors = Vectors.load(path)
+        if checksum(path) != entry["sha256"]:
+            raise StoreError(f"{str(path)!r} is whole, but not the file this index was built with")
+        return vectors
+
     def _load_file(self, number: int) -> Vectors | None:
         """One vector file, or None when it is damaged: said once, and the others go on."""
-        file = self.folder / self.manifest["files"][number]["file"]
         try:
-            return Vectors.load(file)
+            return self._read_file(number)
         except StoreError as error:
             warnings.warn(
                 f"{error}. Its passages are found but not explained; run the same `pathlens index build` again",
@@ -178,3 +192,15 @@ class Index:
         score = _score(e_query, found.embedding, measure)
         why = _explain(side, found, measure, {**meta, "name": row["name"]})
         return Hit(row["document"], found.text, score, why, row["start"])
+
+
+def _check_fields(manifest: Mapping[str, Any]) -> None:
+    """Everything a search reads is there; a manifest cut short is damaged, not half used."""
+    names = "model", "stamp", "baseline", "unit", "norm", "similarity", "tolerance", "rows", "passages"
+    missing = [name for name in names if name not in manifest]
+    entries = manifest["files"]
+    missing += [name for entry in entries for name in ("file", "passages", "sha256") if name not in entry]
+    if missing:
+        raise KeyError(f"without {', '.join(missing)}")
+    if not sum(entry["passages"] for entry in entries) == len(manifest["rows"]) == manifest["passages"]:
+        raise ValueError("its counts of passages do not agree")
