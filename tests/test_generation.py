@@ -13,6 +13,7 @@ from pathlens.integrand import Batch, Outputs
 from pathlens.methods import METHODS
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
+from pathlens.text.network import Network
 from tests import models
 from tests.twins import continuation as twins
 
@@ -273,6 +274,40 @@ def test_baselines_are_stated(baseline):
     result = pl.explain(pair, PROMPT, baseline=baseline, target=SAID)
     assert result.certificate.converged
     assert result.meta["baseline"] in (baseline, f"text: {baseline}")
+
+
+# memory
+
+
+@pytest.mark.parametrize("choice", [{}, {"layer": 1}, {"target": SAID}], ids=str)
+def test_blocks_run_twice_where_memory_is_short_and_nothing_changes(choice, monkeypatch):
+    lean = []
+    plain = Network.checkpointing
+    monkeypatch.setattr(Network, "checkpointing", lambda self: lean.append(1) or plain(self))
+    wide = pl.explain(models.generator("llama"), PROMPT, n_steps=8, **choice)
+    assert not lean
+    tight = pl.explain(models.generator("llama"), PROMPT, n_steps=8, memory_budget=20_000, **choice)
+    assert lean
+    assert tight.scores == pytest.approx(wide.scores, abs=1e-6)
+
+
+def test_a_lean_pass_keeps_less():
+    model = load(models.generator("llama"))
+    case = model.case(PROMPT, request=Request())
+
+    def kept(score) -> int:
+        seen = {}
+
+        def note(tensor):
+            seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            score(case.ends.end[None].detach().requires_grad_(), [case])
+        return sum(seen.values())
+
+    weights = sum(p.numel() * 4 for p in model.module.parameters())
+    assert kept(case.score.lean) - weights < 0.5 * (kept(case.score) - weights)
 
 
 # what is said when something is wrong

@@ -15,7 +15,7 @@ def _slope_times_step(batch: Batch) -> Tensor:
     """∂F · direction, coordinate by coordinate (B, S, d), in float64 for the sums that follow."""
     position = batch.position.detach().requires_grad_()
     with torch.enable_grad():
-        value = batch.score(position).sum()
+        value = batch.reverse_score(position).sum()
     if not value.requires_grad:
         raise ModelError(
             "the model's output does not depend on its embeddings by a gradient (detached, or not differentiable); use "

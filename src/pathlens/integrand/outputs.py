@@ -32,7 +32,7 @@ class Outputs:
         """The fast attention kernels keep their place here: one reverse pass after another, no batching over them."""
         position = batch.position.detach().requires_grad_()
         with torch.enable_grad():
-            values = batch.score(position).sum(0).flatten()
+            values = batch.reverse_score(position).sum(0).flatten()
         if not values.requires_grad:
             raise ModelError(
                 "the model's output does not depend on its embeddings by a gradient (detached, or not differentiable); use "

@@ -115,7 +115,7 @@ def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | No
         pieces, rest = [queue[0]], queue[1:]
         try:
             pieces, rest = planner.next_batch(queue)
-            values = _evaluate(pieces, planner.room(pieces))
+            values = _evaluate(pieces, planner)
             _share_out(pieces, values, tick)
             queue = rest
         except Exception as error:
@@ -137,7 +137,7 @@ def _answer_rest(job: Job, pieces: list[Piece], planner: Planner, tick: Callable
         batch, rest = [pieces[0]], pieces[1:]
         try:
             batch, rest = planner.next_batch(pieces)
-            _share_out(batch, _evaluate(batch, planner.room(batch)), tick)
+            _share_out(batch, _evaluate(batch, planner), tick)
             pieces = rest
         except Exception as error:
             if out_of_memory(error) and planner.halve(sum(len(piece.rows) for piece in batch)):
@@ -203,8 +203,9 @@ def _by_coordinate(ask: Ask) -> bool:
     return getattr(ask.integrand, "by_coordinate", False)
 
 
-def _evaluate(pieces: list[Piece], room: float) -> Tensor:
+def _evaluate(pieces: list[Piece], planner: Planner) -> Tensor:
     """Lay the pieces' points into one padded batch and take the integrand there."""
+    room, lean = planner.room(pieces), planner.lean(pieces)
     cases = [piece.job.case for piece in pieces for _ in piece.rows]
     length = max(len(piece.job.case) for piece in pieces)
     units = max(len(piece.job.members) for piece in pieces)
@@ -225,7 +226,8 @@ def _evaluate(pieces: list[Piece], room: float) -> Tensor:
             t[row] = float(points.t[index])
             row += 1
     integrand = pieces[0].job.ask.integrand
-    score = cases[0].score
-    return integrand(
-        Batch(lambda rows: score(rows, cases[: len(rows)]), position, direction, members, t, room)
-    )
+
+    def of(score: Callable[[Tensor, Sequence[Case]], Tensor] | None) -> Callable[[Tensor], Tensor] | None:
+        return None if score is None else lambda rows: score(rows, cases[: len(rows)])
+
+    return integrand(Batch(of(cases[0].score), position, direction, members, t, room, of(lean)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,7 @@ class Planner:
         self.most: int | None = None  # rows, once memory has run out
         self.share = 1.0  # of the budget, once memory has run out with a single row
         self.bytes_per_row: dict[Any, int] = {}
+        self.budgets: dict[torch.device, int] = {}
 
     def next_batch(self, queue: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The longest run of pieces that fits; a piece may be split."""
@@ -84,7 +86,7 @@ class Planner:
         case, integrand = piece.job.case, piece.job.ask.integrand
         alive = integrand.rows_alive(len(piece.job.members))
         values = VALUE_COPIES * piece.job.value_bytes()
-        by_budget = self.limits.bytes(case.ends.end.device) / (alive * self._probe(case) + values)
+        by_budget = self._budget(case) / (alive * self._probe(case) + values)
         rows = by_budget
         if case.ends.end.device.type == "cpu":
             rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, alive))
@@ -95,7 +97,13 @@ class Planner:
     def room(self, pieces: Sequence[Any]) -> float:
         """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit."""
         longest = max((piece.job.case for piece in pieces), key=len)
-        return self.share * self.limits.bytes(longest.ends.end.device) / self._probe(longest)
+        return self.share * self._budget(longest) / self._probe(longest)
+
+    def lean(self, pieces: Sequence[Any]) -> Any:
+        """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
+        longest = max((piece.job.case for piece in pieces), key=len)
+        too_much = self.share < 1 or self._probe(longest) >= self._budget(longest)
+        return getattr(longest.score, "lean", None) if too_much else None
 
     def halve(self, rows: int) -> bool:
         """Memory ran out with this many rows: never so many again in this run. False: nothing left to halve."""
@@ -105,16 +113,30 @@ class Planner:
             self.share /= 2
         return self.share >= SMALLEST_SHARE
 
+    def _budget(self, case: Any) -> int:
+        """Read once for a device: what is free changes, the plan must not."""
+        device = case.ends.end.device
+        if device not in self.budgets:
+            self.budgets[device] = self.limits.bytes(device)
+        return self.budgets[device]
+
     def _probe(self, case: Any) -> int:
-        """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length."""
+        """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         bucket = 1 << (len(case) - 1).bit_length()
         key = (case.pack, bucket)
         if key not in self.bytes_per_row:
-            self.bytes_per_row[key] = max(1, _saved_bytes(case) * bucket // len(case))
+            most = self._budget(case)
+            counted = _saved_bytes(case, most) * bucket // len(case)
+            self.bytes_per_row[key] = max(1, min(most, counted))
         return self.bytes_per_row[key]
 
 
-def _saved_bytes(case: Any) -> int:
+class _Enough(Exception):
+    """A probe has seen what it came for."""
+
+
+def _saved_bytes(case: Any, most: int) -> int:
+    """Counted up to `most`: a row that keeps more than the budget is not kept to find out how much."""
     seen: dict[int, int] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
@@ -122,9 +144,12 @@ def _saved_bytes(case: Any) -> int:
         if not isinstance(owner, torch.nn.Parameter):  # weights are there once, however many rows
             storage = tensor.untyped_storage()
             seen[storage.data_ptr()] = storage.nbytes()
+            if sum(seen.values()) > most:
+                raise _Enough
         return tensor
 
     position = case.ends.end[None].detach().requires_grad_()
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
+    with suppress(_Enough), torch.enable_grad(), hooks:
         case.score(position, [case])
     return sum(seen.values())

@@ -47,6 +47,11 @@ class Score:
     def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
         return self.read(self.model.forward(points, cases, self.layer), cases)
 
+    def lean(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+        """The same, keeping less for the reverse pass; where no blocks are known, just the same."""
+        with self.model.network.checkpointing():
+            return self(points, cases)
+
 
 class LanguageModel(TextModel):
     """A Hugging Face model and its tokenizer. Subclasses say what the output is and which target is meant."""

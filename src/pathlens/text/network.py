@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from pathlens.errors import InputError, ModelError, NumberError
 
@@ -99,6 +100,19 @@ class Network:
         blank = states.new_zeros((*states.shape[:2], width), dtype=self.dtype)
         with self._entering(layer, states):
             return self.call(blank, context)
+
+    @contextmanager
+    def checkpointing(self) -> Iterator[None]:
+        """Blocks keep their input alone for a reverse pass and run again in it: less memory, a third more time."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                return checkpoint(original, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+            return forward
+
+        with replaced_forwards(self.blocks, wrap):
+            yield
 
     def states(self, embeds: Tensor, context: Mapping[str, Tensor], layer: int) -> Tensor:
         """The hidden states at a layer, from word embeddings."""
