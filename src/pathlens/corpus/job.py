@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pathlens.corpus.local import Engine, in_process, in_processes
 from pathlens.corpus.reading import batches, census, digest, groups, rows
 from pathlens.corpus.record import Batch, Census, Recipe, Row, Source, Tally
 from pathlens.errors import InputError, PathlensError
+from pathlens.explain import Explainer
 from pathlens.text.identity import stamp
 
 ROWS_PER_SHARD = 256  # what is done again at most after a kill; a file of some 100 kB
@@ -136,13 +138,19 @@ def prepare(
     if Path(out).exists() and not Path(out).is_dir():
         raise InputError(f"{str(out)!r} is a file; --out takes a folder")
     counted = census(source, limit)
-    recipe = Recipe(
-        model, {name: value for name, value in choices.items() if value is not None}, counted.kept
-    )
+    recipe = Recipe(model, _chosen(choices), counted.kept)
     explainer = recipe.explainer()
+    method = explainer._method(None if source.text_b is None else "")
+    recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
     job = Job(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
     _check_arguments(job)
     return job, manifest.describe(recipe, source, counted, stamp(explainer.model), rows_per_shard, limit)
+
+
+def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
+    """Without what is so anyway: a default that is spelled out is no other run."""
+    usual = {name: each.default for name, each in inspect.signature(Explainer.__init__).parameters.items()}
+    return {name: value for name, value in choices.items() if value is not None and usual.get(name) != value}
 
 
 def _check_arguments(job: Job) -> None:
