@@ -301,6 +301,9 @@ def test_a_held_token_costs_nothing_and_is_zero():
     [
         ({"interaction_index": 9}, "from 0 to 4"),
         ({"interaction_index": "nobody"}, "is not there"),
+        ({"interaction_index": 1.5}, "got 1.5"),
+        ({"pairs": []}, "at least one pair"),
+        ({"pairs": 3}, "at least one pair"),
         ({"pairs": [(1, 2, 3)]}, "two units each"),
         ({"pairs": [(0, 1)], "interaction_index": 0}, "not both"),
         ({"rule": "gauss"}, "it takes log"),
@@ -310,6 +313,21 @@ def test_a_held_token_costs_nothing_and_is_zero():
 def test_bad_choices_say_what_to_do(choice, words):
     with pytest.raises(InputError, match=words):
         pl.explain(wavy(), row(1, 2, 3, 4, 5), method="ih", **choice)
+
+
+def test_a_unit_may_be_a_number_of_numpy():
+    net, x = wavy(), row(1, -2, 0.5, 1.5, -1)
+    found = pl.explain(net, x, method="ih", interaction_index=np.int64(3))
+    assert found.meta["rows"] == [3]
+
+
+@pytest.mark.parametrize("most", [21, 40, 100])
+def test_the_ceiling_holds_and_the_warning_names_ways_that_exist(most):
+    step = Formula(lambda x: torch.tanh(300 * (x.sum(1) - 0.7)))
+    with pytest.warns(pl.ConvergenceWarning, match="placed where they are needed") as seen:
+        result = pl.explain(step, row(1, 1), method="ih", max_nodes=most, tolerance=1e-6)
+    assert result.certificate.nodes <= most and not result.certificate.converged
+    assert not any("split" in str(each.message) for each in seen)
 
 
 def test_a_bent_path_is_refused():

@@ -27,11 +27,14 @@ def chosen_rows(options: Mapping[str, Any], names: Sequence[str]) -> tuple[int, 
     if single is not None and pairs is not None:
         raise InputError("give interaction_index or pairs, not both")
     if single is not None:
-        wanted = [single] if isinstance(single, int | str) else list(single)
+        several = isinstance(single, Iterable) and not isinstance(single, str)
+        wanted = list(single) if several else [single]
         return tuple(sorted({_index(each, names) for each in wanted}))
     if pairs is None:
         return None
-    open_pairs = {_pair(each, names) for each in pairs}
+    open_pairs = {_pair(each, names) for each in pairs} if isinstance(pairs, Iterable) else set()
+    if not open_pairs:
+        raise InputError(f"pairs must be a list of at least one pair of units, got {pairs!r}")
     rows: set[int] = set()
     while open_pairs:
         members = list(chain.from_iterable(sorted(open_pairs)))

@@ -23,6 +23,11 @@ def warn_unsettled(results: Sequence[Result]) -> None:
         ways = generators_ways(worst)
     if isinstance(getattr(worst, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         ways = "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
+    if worst.method == "ih":  # it has the straight line alone, and nodes of its own
+        ways = (
+            "leave n_steps out (nodes are then placed where they are needed), another baseline, score='logprob', a deeper "
+            "layer (layer=1), a looser tolerance, or, for a model with ReLU, softplus=10"
+        )
     warnings.warn(
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
         f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {ways}.{_precision(worst)}",

@@ -18,7 +18,7 @@ from pathlens.integrand import Gradient, Hessian, RowSums
 from pathlens.integrate.adaptive import CELL_START, Interval, adaptive, refined
 from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, largest, place, size
 from pathlens.integrate.log_measure import LogMeasure
-from pathlens.quadrature import coarse, rule
+from pathlens.quadrature import coarse, nested, rule
 from pathlens.types import Route
 
 CELLS = (0.0, 0.09, 0.19, 0.39, 1.0)  # finer near the baseline; none is a cell of IG, so no node is shared
@@ -74,7 +74,9 @@ def _placed(
         goal.ceiling,
         judge=lambda value, estimate: SAFETY * (value - ig).abs(),
     )
-    first = [Interval(0, low, high, CELL_START) for low, high in pairwise(CELLS)]
+    fits = (len(CELLS) - 1) * nested.COUNTS[CELL_START] <= goal.ceiling
+    level = CELL_START if fits else CELL_START - 1
+    first = [Interval(0, low, high, level) for low, high in pairwise(CELLS)]
     sums, intervals = yield from refined(route, RowSums(), known, first, log)
     worth = _worth(sums.value - ig, torch.stack([each.error for each in intervals]).sum(0))
     same = [Interval(each.leg, each.low, each.high, each.level, change=each.change) for each in intervals]
