@@ -12,8 +12,8 @@ from torch import Tensor
 from pathlens.errors import InputError, PathlensError
 from pathlens.metrics.deletion import Subject
 from pathlens.metrics.ways import (
-    LEAVE_ONE_OUT,
     RANDOM,
+    TOGETHER,
     Pair,
     Scores,
     Way,
@@ -65,17 +65,8 @@ def score_texts(
     with model.quiet():
         for way in rows:
             own = [n for n in good if n not in failed]
-            if way.method == RANDOM:
-                found: Sequence[Any] = [random_scores(cases[n], seed, n) for n in own]
-            elif way.method == LEAVE_ONE_OUT:
-                found = leave_one_out([cases[n] for n in own])
-            else:
-                found = explained(way, model, [pairs[n] for n in own], choices)
-            for n, each in zip(own, found, strict=True):
-                if tick is not None:
-                    tick(n)
-                if isinstance(each, Exception):
-                    failed[n] = each
+            found = _scores_of(way, model, own, pairs, cases, seed, choices, tick)
+            failed |= {n: e for n, e in zip(own, found, strict=True) if isinstance(e, Exception)}
             by_way.append({n: e for n, e in zip(own, found, strict=True) if isinstance(e, Scores)})
     judged = [
         Judged(pairs[n], n, subjects[n], cases[n], tuple(own[n] for own in by_way))
@@ -85,6 +76,30 @@ def score_texts(
     if not judged:
         raise InputError(f"no text could be explained; the first error: {next(iter(failed.values()))}")
     return judged, failed
+
+
+def _scores_of(
+    way: Way,
+    model: TextModel,
+    own: Sequence[int],
+    pairs: Sequence[Pair],
+    cases: Mapping[int, Case],
+    seed: int,
+    choices: Mapping[str, Any],
+    tick: Callable[[Any], None] | None,
+) -> list[Scores | Exception]:
+    if not way.control:
+        return explained(way, model, [pairs[n] for n in own], choices, tick)
+    found: list[Scores | Exception] = []
+    for start in range(0, len(own), TOGETHER):
+        some = own[start : start + TOGETHER]
+        if way.method == RANDOM:
+            found += [random_scores(cases[n], seed, n) for n in some]
+        else:
+            found += leave_one_out([cases[n] for n in some])
+        for n in some if tick is not None else ():
+            tick(n)
+    return found
 
 
 def _cases(

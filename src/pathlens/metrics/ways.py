@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ RANDOM, LEAVE_ONE_OUT, GRADIENT = "random", "leave-one-out", "gradient-x-input"
 CONTROLS = (RANDOM, LEAVE_ONE_OUT)
 SCORED = ("ig", "sig", "dig", "udig")  # methods that give one score per token
 THROUGH_WORDS = ("dig", "udig")
+TOGETHER = 16  # texts explained in one go; between them the progress moves
 Pair = tuple[Any, Any]
 
 
@@ -79,11 +80,21 @@ class Scores:
 
 
 def explained(
-    way: Way, model: TextModel, pairs: Sequence[Pair], choices: Mapping[str, Any], **run: Any
+    way: Way,
+    model: TextModel,
+    pairs: Sequence[Pair],
+    choices: Mapping[str, Any],
+    tick: Callable[[Any], None] | None = None,
 ) -> list[Scores | Exception]:
-    """A method's scores of every text; what cannot be explained is its error."""
-    found = way.explainer(model, choices).run(pairs, total=len(pairs), **run)
-    return [each if isinstance(each, Exception) else _checked(each, way) for each in found]
+    """A method's scores of every text; what cannot be explained is its error. `tick` hears of every text done."""
+    explainer = way.explainer(model, choices)
+    found: list[Scores | Exception] = []
+    for start in range(0, len(pairs), TOGETHER):
+        results = explainer.run(pairs[start : start + TOGETHER])
+        found += [each if isinstance(each, Exception) else _checked(each, way) for each in results]
+        for each in results if tick is not None else ():
+            tick(each)
+    return found
 
 
 def _checked(result: Any, way: Way) -> Scores | Exception:
