@@ -3,8 +3,8 @@
     python experiments/siamese.py --data ../shared/data --models out/exact --out out/siamese --minutes 60
 
 Needs the adapters of experiments/train_exact_encoder.py and spaCy's small English model. Writes CSV tables, PNG
-pictures and findings.txt: error against nodes per layer, share of the top 5 %, parts of speech, negation, and the
-exact models beside the off-the-shelf one.
+pictures and findings.txt: error against nodes per layer, share of the top q %, parts of speech, negation, the exact
+models beside the off-the-shelf one, and how far sums are off with every choice at its default.
 
 Work is kept in <out>/kept, a chunk of pairs at a time, and a further run goes on where the last one stopped; every
 table says how many pairs it rests on. Nodes are fixed per layer (NODES, Gauss) and the error this leaves is in the
@@ -17,11 +17,13 @@ import pickle
 import random
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
+from siamese_figures import draw_curves, draw_errors, draw_relations, draw_shares
 from torch.func import jvp
 from train_exact_encoder import load_exact, read_stsb
 
@@ -138,77 +140,8 @@ def errors(model, pairs, args, until):
     return rows
 
 
-def draw_errors(rows, path):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
-    for axis, name in zip(axes, RULES, strict=True):
-        for layer in range(6):
-            own = [row for row in rows if row["layer"] == layer and row["rule"] == name]
-            x, y = [r["nodes"] for r in own], [r["median_error"] for r in own]
-            axis.loglog(x, y, "o-", markersize=3, color=plt.cm.viridis(layer / 5.5), label=f"layer {layer}")
-        axis.set(title=name, xlabel="nodes")
-        axis.set_xticks([4, 8, 16, 32], ["4", "8", "16", "32"])
-        axis.minorticks_off()
-    axes[0].set_ylabel(f"|sum − similarity|, median of {rows[0]['pairs']}")
-    axes[0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def draw_shares(shares, path):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4))
-    titles = {
-        "of_prediction": "top 5 % / prediction",
-        "of_positive": "top 5 % / positive mass",
-        "negative": "share negative",
-    }
-    for axis, (name, title) in zip(axes, titles.items(), strict=True):
-        for model in dict.fromkeys(row["model"] for row in shares):
-            own = sorted((row for row in shares if row["model"] == model), key=lambda row: row["layer"])
-            x, y = [row["layer"] for row in own], np.array([row[name] for row in own])
-            low, high = (np.array([row[f"{name}_{end}"] for row in own]) for end in ("low", "high"))
-            axis.errorbar(
-                x,
-                y,
-                [np.maximum(y - low, 0), np.maximum(high - y, 0)],
-                fmt="o-",
-                markersize=3,
-                capsize=2,
-                label=model,
-            )
-        axis.set(title=title, xlabel="layer")
-        axis.set_ylim(bottom=0)
-    axes[1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def draw_relations(rows, steps, title, path):
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
-    some = rows[:10][::-1]
-    left.barh([r["relation"] for r in some], [r["share"] for r in some], label="top 5 %")
-    left.plot([r["base"] for r in some], range(len(some)), "k|", markersize=12, label="all pairs")
-    left.set(xlabel="share", title=title)
-    left.legend(fontsize=7)
-    right.plot([s["relations"] for s in steps], [s["spearman"] for s in steps], "o-")
-    right.set(ylabel="Spearman with gold", title="only these relations summed")
-    right.tick_params(axis="x", rotation=60, labelsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def parts_of_speech(results, gold, tag, args, layer):
+def parts_of_speech(results, gold, tag):
     """Lift of relations in the top 5 %, and Spearman with gold when only some relations are summed."""
-    rows = relations(results, tag)
-    write(args.out, f"relations_layer{layer}", rows)
     tables = [relation_table(result, tag) for result in results]
     kept, steps = set(), []
     for name in [*GROUPS, "everything"]:
@@ -219,17 +152,9 @@ def parts_of_speech(results, gold, tag, args, layer):
             else sum(s for s, n in zip(scores, names, strict=True) if n in kept)
             for result, (names, scores) in zip(results, tables, strict=True)
         ]
-        steps.append(
-            {
-                "relations": name if name == "everything" else f"+ {name}",
-                "spearman": spearmanr(sums, gold).statistic,
-                "pairs": len(results),
-            }
-        )
-    write(args.out, f"relations_spearman_layer{layer}", steps)
-    title = f"exact model, layer {layer}, {len(results)} pairs"
-    draw_relations(rows, steps, title, args.out / f"relations_layer{layer}.png")
-    return rows, steps
+        step = name if name == "everything" else f"+ {name}"
+        steps.append({"relations": step, "spearman": spearmanr(sums, gold).statistic, "pairs": len(results)})
+    return relations(results, tag), steps
 
 
 def share_row(name, layer, results):
@@ -239,6 +164,35 @@ def share_row(name, layer, results):
     own["similarity"] = float(np.median([r.similarity for r in results]))
     gaps = [r.certificate.gap for r in results]
     return own | {"median_gap": float(np.median(gaps)), "worst_gap": max(gaps)}
+
+
+def curve_rows(name, layer, results):
+    """Cumulative share of the top q % for several q."""
+    head = {"model": name, "layer": layer, "pairs": len(results)}
+    return [{**head, "percent": percent, **top_share(results, percent)} for percent in PERCENTS]
+
+
+def sums(model, pairs, args, until, say):
+    """|full_matrix.sum() − similarity| with every choice at its default, token by token."""
+    path = args.out / "kept" / "sums.pickle"
+    found = pickle.loads(path.read_bytes()) if path.exists() else []
+    explain = pl.Explainer(model)
+    while len(found) < min(args.sum_pairs, len(pairs)) and time.time() < until:
+        some = pairs[len(found) : len(found) + 5]
+        for result in explain([a for a, *_ in some], [b for _, b, *_ in some]):
+            proof = result.certificate
+            gap = abs(float(result.full_matrix.sum()) - result.similarity)
+            found.append({"gap": gap, "nodes": proof.nodes, "converged": proof.converged})
+        path.write_bytes(pickle.dumps(found))
+        print(f"  sums: {len(found)} pairs", flush=True)
+    if found:
+        write(args.out, "sums", found)
+        gaps = [row["gap"] for row in found]
+        say(
+            f"off the shelf, layer 0, token by token, every choice at its default, {len(found)} pairs: |sum − similarity| "
+            f"median {np.median(gaps):.1e}, worst {max(gaps):.1e}; {sum(row['converged'] for row in found)} converged; "
+            f"{np.mean([row['nodes'] for row in found]):.0f} nodes a pair"
+        )
 
 
 def negation(model, args, say):
@@ -262,9 +216,12 @@ def arguments():
     parser.add_argument("--out", type=Path, default=Path("out/siamese"))
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--error-pairs", type=int, default=50)
+    parser.add_argument("--sum-pairs", type=int, default=200)
     parser.add_argument("--longest", type=int, default=10, help="tokens of the longer text")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop working and write what there is")
-    parser.add_argument("--part", choices=("all", "shares", "errors"), default="all", help="what to work on")
+    parser.add_argument(
+        "--part", choices=("all", "shares", "errors", "sums"), default="all", help="what to work on"
+    )
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
@@ -274,9 +231,6 @@ def main():
     begun = time.time()
     until = begun + 60 * args.minutes
     warnings.simplefilter("ignore")
-    import matplotlib
-
-    matplotlib.use("Agg")
     torch.set_num_threads(args.threads)
     kept = Kept(args.out / "kept")
     shelf = pl.Explainer("minilm").model
@@ -300,16 +254,22 @@ def main():
         f"{len(pairs)} STS-B test pairs of at most {args.longest} tokens a text, seed 0; counts beside each figure"
     )
     negation(models["shifted-cosine"], args, say)
-    if args.part != "errors":
+    if args.part in ("all", "shares"):
         for name, model in models.items():
             own = pairs[:CONTROL] if name == "plain-cosine" else pairs
             for layer in NODES:
                 kept.more(name, model, layer, own, until)
-    table = errors(shelf, pairs, args, until if args.part != "shares" else 0.0)
+    table = errors(shelf, pairs, args, until if args.part in ("all", "errors") else 0.0)
+    sums(shelf, pairs, args, until if args.part in ("all", "sums") else 0.0, say)
     found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
     shares = [share_row(name, layer, results) for (name, layer), results in found.items() if results]
     write(args.out, "top_share", shares)
     draw_shares(shares, args.out / "top_share.png")
+    curves = [row for key, results in found.items() if results for row in curve_rows(*key, results)]
+    write(args.out, "top_share_curves", curves)
+    for name in dict.fromkeys(row["model"] for row in curves):
+        own = [row for row in curves if row["model"] == name]
+        draw_curves(own, name, args.out / f"top_share_curves_{name.replace(' ', '_')}.png")
     for own in shares:
         say(
             f"{own['model']}, layer {own['layer']}, {own['pairs']} pairs: top 5 % carry {own['of_prediction']:.2f} of the "
@@ -332,16 +292,23 @@ def main():
                 f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other
             ]
             say(f"exact model against {other}, median Pearson by layer: " + ", ".join(own))
-    tag = tagger()
-    for layer in (4, 5):
-        results = found["shifted-cosine", layer]
-        if results:
-            rows, steps = parts_of_speech(results, gold[: len(results)], tag, args, layer)
-            say(
-                f"relations in the top 5 %, exact model, layer {layer}, {len(results)} pairs: "
-                + ", ".join(f"{r['relation']} {r['share']:.0%} (lift {r['lift']:.1f})" for r in rows[:6])
-            )
-            say("Spearman with gold: " + ", ".join(f"{s['relations']} {s['spearman']:.3f}" for s in steps))
+    tag, lifts, accuracies = cache(tagger()), [], []
+    for layer in sorted(NODES):
+        if not (results := found["shifted-cosine", layer]):
+            continue
+        rows, steps = parts_of_speech(results, gold[: len(results)], tag)
+        lifts += [{"layer": layer, "pairs": len(results), **row} for row in rows]
+        accuracies += [{"layer": layer, **step} for step in steps]
+        title = f"exact model, layer {layer}, {len(results)} pairs"
+        draw_relations(rows, steps, title, args.out / f"relations_layer{layer}.png")
+        say(
+            f"relations in the top 5 %, exact model, layer {layer}, {len(results)} pairs: "
+            + ", ".join(f"{r['relation']} {r['share']:.0%} (lift {r['lift']:.1f})" for r in rows[:6])
+        )
+        say("Spearman with gold: " + ", ".join(f"{s['relations']} {s['spearman']:.3f}" for s in steps))
+    if lifts:
+        write(args.out, "relations", lifts)
+        write(args.out, "relations_spearman", accuracies)
     if table:
         draw_errors(table, args.out / "error_by_nodes.png")
     for layer in sorted({row["layer"] for row in table}):

@@ -16,13 +16,16 @@ from torch import Tensor
 from pathlens.errors import InputError
 from pathlens.integrand import Gradient, Hessian, RowSums
 from pathlens.integrate.adaptive import CELL_START, Interval, adaptive, refined
-from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, largest, place, size
+from pathlens.integrate.drive import Ask, Drive, Goal, Integral, largest, place, size
 from pathlens.integrate.log_measure import LogMeasure
 from pathlens.quadrature import coarse, nested, rule
 from pathlens.types import Route
 
 CELLS = (0.0, 0.09, 0.19, 0.39, 1.0)  # finer near the baseline; none is a cell of IG, so no node is shared
 IG_SHARE = 0.25  # IG is held to a quarter of the bound: a row gap then measures the matrix, not IG
+LEAST_WORTH = (
+    0.01  # row sums may be right by luck: no estimate is taken for more than two digits too cautious
+)
 SAFETY = 2.0  # how much worse single entries may be off than row sums, whose error is known
 
 
@@ -102,7 +105,7 @@ def _fixed(
     return Integral(value, error, n, ((n, gap, largest(error)),))
 
 
-def _worth(true: Tensor, estimated: Tensor, least: float = LEAST_RATE) -> float:
+def _worth(true: Tensor, estimated: Tensor, least: float = LEAST_WORTH) -> float:
     """What an estimate is multiplied by: known errors over estimated ones, with room for safety, at most 1."""
     seen = largest(estimated.abs())
     return min(1.0, max(least, SAFETY * largest(true.abs()) / seen)) if seen > 0 else 1.0
