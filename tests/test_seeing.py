@@ -254,3 +254,18 @@ def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys):
     pl.explain(pl.ToyModel(), "not really funny")
     assert capsys.readouterr().err == "", "quiet unless asked"
     assert Progress(2, True).points is None and Progress(1, False).points is None
+
+
+def test_studies_draw_themselves_in_a_notebook(tiny, ranking):
+    from pathlens.layers import layers
+
+    for found in (
+        compare(pl.ToyModel(), "a b", methods=["ig", "sig"]),
+        whatif(pl.ToyModel(), "a b"),
+        pathview(tiny, "not funny", methods=["ig"], points=3),
+        layers(tiny, "not funny", layers=[0]),
+        ranking,
+    ):
+        shown = found._repr_html_()
+        assert shown.startswith("<style>") and "<article" in shown and "<!DOCTYPE" not in shown
+        assert "<img" not in shown

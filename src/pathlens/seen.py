@@ -12,7 +12,7 @@ from pathlens.errors import StoreError
 
 
 class Seen:
-    """`drawer` names the module of the drawing room that knows how (with `show`, `page` and `save`)."""
+    """`drawer` names the module of the drawing room that knows how (with `show`, `article`, `page` and `save`)."""
 
     drawer: ClassVar[str]
 
@@ -35,6 +35,11 @@ class Seen:
     def to_html(self, path: str | Path | None = None) -> str:
         """A self-contained page."""
         return self._draw().page(self, path)
+
+    def _repr_html_(self) -> str:
+        from pathlens.draw.sheet import fragment
+
+        return fragment(self._draw(), self)
 
     def to_png(self, path: str | Path) -> Path:
         """A picture."""

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pathlens.draw import assets, html, markup, palette
 from pathlens.draw.markup import Markup, element
@@ -61,6 +62,13 @@ def views_style() -> str:
 def views_script() -> str:
     """The script that wires tips, arrow keys and sliders of articles it has not seen yet."""
     return assets.script()
+
+
+def fragment(drawer: Any, found: object) -> str:
+    """HTML for a notebook cell: the drawer's article, with the style and script it needs."""
+    own = drawer.style() if hasattr(drawer, "style") else getattr(drawer, "STYLE", "")
+    script = views_script() + (drawer.script() if hasattr(drawer, "script") else "")
+    return f"<style>{views_style()}{own}</style>{drawer.article(found)}<script>{script}</script>"
 
 
 def article_of(result: object) -> Markup:
