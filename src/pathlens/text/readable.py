@@ -44,8 +44,9 @@ def decoded(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[
     spans, done = [], 0
     for count in range(1, len(ids) + 1):
         text = _decode(tokenizer, [*before, *ids[:count]])[start:]
-        broken = text.endswith(BROKEN) and not whole.startswith(text)
-        reached = len(text.rstrip(BROKEN)) if broken else len(text)
+        sound = len(text.rstrip(BROKEN))
+        broken = sound < len(text) and (not whole.startswith(text) or not whole[sound:].strip(BROKEN))
+        reached = sound if broken else len(text)
         end = min(len(whole), max(reached, done) + (1 if broken else 0))
         spans.append(trimmed(whole, done, max(end, done)))
         done = max(done, reached)
