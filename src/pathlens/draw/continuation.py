@@ -173,12 +173,7 @@ def _chosen(result: Continuation) -> str:
 
 
 def _bars(result: Continuation) -> Markup:
-    special = result.special or (False,) * len(result.tokens)
-    named = [
-        (token, float(score))
-        for token, score, flag in zip(result.tokens, result.scores, special, strict=True)
-        if score != 0 or not flag
-    ]
+    named = view.scored(result)
     additive = result.certificate.kind != "per token"
     return markup.bars(named, palette.limit(result.scores), additive=additive)
 

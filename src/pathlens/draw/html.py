@@ -147,12 +147,7 @@ def _spaced(parts: Sequence[Markup]) -> list[object]:
 
 
 def _explanation(result: Explanation) -> list[tuple]:
-    special = result.special or (False,) * len(result.tokens)
-    named = [
-        (token, float(score))
-        for token, score, flag in zip(result.tokens, result.scores, special, strict=True)
-        if score != 0 or not flag
-    ]
+    named = view.scored(result)
     additive = result.certificate.kind != "per token"
     texts = _texts(result)
     bars = markup.bars(named, palette.limit(result.scores), additive=additive)

@@ -82,9 +82,7 @@ def _body(result: Result, sheet: Sheet, said: list[str]) -> None:
         shapes.matrix(tables.grid(result), sheet, said, "→")
     elif isinstance(result, Explanation):
         _running(result, sheet)
-        special = result.special or (False,) * len(result.tokens)
-        scored = zip(result.tokens, map(float, result.scores), special, strict=True)
-        named = [(token, score) for token, score, flag in scored if score != 0 or not flag]
+        named = view.scored(result)
         _bars(named, sheet, said, additive=result.certificate.kind != "per token")
 
 

@@ -108,12 +108,7 @@ def _explanation(result: Explanation, paper: Paper, said: list[str]) -> Iterator
     limit = palette.limit(result.scores)
     for pieces in view.paragraphs(result):
         yield strokes.running(pieces, limit, paper)
-    special = result.special or (False,) * len(result.tokens)
-    named = [
-        (token, float(score))
-        for token, score, flag in zip(result.tokens, result.scores, special, strict=True)
-        if score != 0 or not flag
-    ]
+    named = view.scored(result)
     additive = result.certificate.kind != "per token"
     yield _bars(named, paper, said, limit=limit, additive=additive)
 

@@ -129,6 +129,13 @@ def paragraphs(result: Result, scores: np.ndarray | None = None) -> list[list[Pi
     return found
 
 
+def scored(result: Explanation | Continuation) -> list[tuple[str, float]]:
+    """(unit, score) as bars name them: all but special tokens without a score."""
+    special = result.special or (False,) * len(result.tokens)
+    found = zip(result.tokens, map(float, result.scores), special, strict=True)
+    return [(token, score) for token, score, flag in found if score != 0 or not flag]
+
+
 def outside(result: Explanation | Interactions | PhraseTree) -> list[int]:
     """Units that stand in no text (special tokens) but carry a score."""
     drawn = _drawn(result.tokens, result.offsets, result.special)
