@@ -163,10 +163,10 @@ def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
         return []
     columns = ("quantile", "gap", "relative_gap", "nodes", "passes")
     spread = tuple((f"{100 * q:g} %", *map(float, rest)) for q, *rest in ask.gaps())
-    bins = tuple((f"1e{k}", int(n)) for k, n in ask.gap_histogram())
+    bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", int(n)) for k, n in ask.gap_histogram())
     return [
         Table("gaps", "how far sums are off, and what it took", columns, spread),
-        Table("gap_histogram", "relative gaps by size", ("from", "rows"), bins),
+        Table("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
     ]
 
 

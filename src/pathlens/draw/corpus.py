@@ -151,7 +151,7 @@ def _histogram(summary: Any) -> list[Panel]:
     return [
         (
             "relative gaps (rows by size)",
-            [(f"{row[0]} to ×10", float(row[1]), None, None) for row in table.rows],
+            [(str(row[0]), float(row[1]), None, None) for row in table.rows],
             "rows",
         )
     ]
