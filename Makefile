@@ -1,12 +1,13 @@
 # Two commands do everything on a fresh machine with Python, pip and make:
 #   make demo   installs into .venv and explains a sentence and a pair of sentences
 #   make test   installs and runs the tests; make test-all runs the slower rest
+#   make bench  installs the peers and measures beside them (QUICK=1: within five minutes)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all check bench clean
 
 # A stamp remembers what was installed: a second run installs nothing.
 .venv/demo.stamp: pyproject.toml constraints.txt
@@ -28,6 +29,15 @@ test: .venv/test.stamp
 
 test-all: .venv/test.stamp
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+.venv/bench.stamp: .venv/test.stamp
+	$(PIP) --editable ".[bench]"
+	touch $@
+
+# A run that was stopped goes on where it was; BENCH_ARGS=--fresh measures again. DATA: the folder with SST-2.
+DATA ?= ../shared/data
+bench: .venv/bench.stamp
+	PATHLENS_DATA="$(DATA)" $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .

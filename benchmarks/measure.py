@@ -78,7 +78,7 @@ def row(
     *,
     goal: float | None,
     ours: float,
-    theirs: float,
+    theirs: float | None,
     errors: tuple[float | None, float | None] = (None, None),
     **more: Any,
 ) -> Row:
@@ -86,7 +86,7 @@ def row(
     return {
         "work": work,
         "against": against,
-        "ratio": theirs / ours if ours else None,
+        "ratio": theirs / ours if ours and theirs else None,
         "goal": goal,
         "ours_seconds": ours,
         "theirs_seconds": theirs,

@@ -1,0 +1,92 @@
+"""`python -m benchmarks [ROW …] [--quick] [--fresh]`: measure, show, write results.json and README.md.
+
+A row measured once for a commit is kept in out/bench, so a run that was stopped goes on where it was; `--fresh` measures
+again. With names, only those rows are measured and shown, and nothing but out/bench is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch comes in
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = Path("out/bench")
+
+
+def measured(entry, folder: Path, *, quick: bool, fresh: bool):
+    """The entry's rows: kept ones, or measured now and kept."""
+    from benchmarks.report import complete
+
+    file = folder / f"{entry.name}.json"
+    if file.exists() and not fresh:
+        return json.loads(file.read_text(encoding="utf-8"))["rows"], 0.0
+    begun = time.perf_counter()
+    rows = [complete(row) for row in entry.make(quick)]
+    spent = time.perf_counter() - begun
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps({"rows": rows, "wall_seconds": spent}, ensure_ascii=False), encoding="utf-8")
+    part.replace(file)
+    return rows, spent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
+    parser.add_argument("rows", nargs="*", help="names of rows; none: all of them")
+    parser.add_argument("--quick", action="store_true", help="smaller work, within five minutes")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is kept of this commit")
+    parser.add_argument("--list", action="store_true", help="names of the rows")
+    choice = parser.parse_args()
+    os.chdir(ROOT)
+    from benchmarks.table import ENTRIES, find
+
+    if choice.list:
+        print("\n".join(entry.name for entry in ENTRIES))
+        return 0
+    entries = find(choice.rows)
+
+    import torch
+
+    from benchmarks import machine, report
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # sums that do not settle, on purpose, on both sides
+    about = machine.description()
+    folder = KEPT / f"{about['commit']}{'-quick' if choice.quick else ''}"
+    folder.mkdir(parents=True, exist_ok=True)
+    sections: dict[str, list] = {entry.section: [] for entry in entries}
+    failed = []
+    for entry in entries:
+        try:
+            rows, spent = measured(entry, folder, quick=choice.quick, fresh=choice.fresh)
+        except Exception:  # one row that fails must not lose the others
+            traceback.print_exc()
+            failed.append(entry.name)
+            continue
+        sections[entry.section] += rows
+        print(f"{entry.name}: {'kept' if not spent else f'{spent:.0f} s'}", file=sys.stderr, flush=True)
+    report.show([row for rows in sections.values() for row in rows])
+    if failed:
+        print(f"benchmarks: no figures for {', '.join(failed)}; the errors are above", file=sys.stderr)
+    if not choice.rows:
+        if sections["Growth"]:
+            from benchmarks.growth import draw
+
+            draw(sections["Growth"])
+        report.write(sections, about, choice.quick)
+        print("written: benchmarks/results.json, benchmarks/README.md", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What the figures were measured on: nothing that names the machine or its owner."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = (
+    "pathlens",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "numpy",
+    "captum",
+    "time-interpret",
+    "inseq",
+)
+CODE = ("src", "benchmarks", "tests/twins")  # a figure belongs to what is in these
+
+
+def git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return run.stdout.strip()
+
+
+def commit() -> str:
+    """The last commit that touched what is measured, with "+" where the tree differs from it."""
+    found = git("log", "-1", "--format=%h", "--", *CODE) or "unknown"
+    changed = git(
+        "status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks/*.py", "tests/twins"
+    )
+    return f"{found}+" if changed else found
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def memory_gib() -> float:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    except (AttributeError, ValueError, OSError):
+        return float("nan")
+
+
+def description() -> dict[str, str]:
+    """Machine, date, commit and versions, as the page shows them."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "absent"
+    return {
+        "machine": f"{processor()}, {os.cpu_count()} cores, {memory_gib():.0f} GiB, {platform.system()} {platform.machine()}",
+        "threads": "1 (torch and BLAS)",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "versions": ", ".join(
+            [f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in versions.items())]
+        ),
+    }

@@ -1,0 +1,79 @@
+"""Peak memory of each method at 32, 128 and 512 tokens, beside the budget it was given.
+
+Settings are small in nodes and units, which go through in batches, and full in tokens, which do not: the peak is that of a
+batch. The budget covers a batch; the result's own sums come on top (see `memory_budget`).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from benchmarks.apart import measured
+from benchmarks.measure import Row, row
+from benchmarks.texts import of_length
+from pathlens.text.load import load
+
+BUDGET = 1 << 29
+TOKENS = (32, 128, 512)
+UNITS = 8
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # method -> model, its choices
+    "ig": ("sentiment", {"n_steps": 8}),
+    "sig": ("sentiment", {}),
+    "dig": ("sentiment", {"steps": 3, "neighbours": 20, "factor": 0, "rule": "left"}),
+    "udig": ("sentiment", {"steps": 3, "neighbours": 20, "factor": 0, "rule": "left"}),
+    "idg": ("sentiment", {"n_steps": 8}),
+    "ih": ("sentiment", {"n_steps": 1}),
+    "vaig": ("minilm", {"n_steps": 1}),
+    "ij": ("minilm", {"n_steps": 1}),
+}
+
+
+def spans(text: str, count: int) -> list[tuple[int, int]]:
+    """The text cut into `count` units of about as many words."""
+    ends = [place for place, sign in enumerate(text) if sign == " "] + [len(text)]
+    cuts = [0] + [ends[round(len(ends) * (i + 1) / count) - 1] for i in range(count)]
+    return list(pairwise(cuts))
+
+
+def call(method: str, choices: dict[str, Any], text: str) -> dict[str, Any]:
+    choices = {"method": method, "memory_budget": BUDGET, **choices}
+    units = spans(text, UNITS)
+    if method in ("sig", "ih", "vaig"):
+        choices["unit"] = units
+    if method != "ij":
+        return {"text": text, "choices": choices}
+    choices["unit"] = {"sides": [units, "token"]}
+    return {"text": text, "text_b": "Someone makes music.", "choices": choices}
+
+
+def memory(quick: bool) -> list[Row]:
+    sizes = TOKENS[:2] if quick else TOKENS
+    tokenizer = load("sentiment")
+    texts = [of_length(tokenizer, size) for size in sizes]
+    rows = []
+    for model in ("sentiment", "minilm"):
+        methods = [name for name, (needs, _) in METHODS.items() if needs == model]
+        calls = [call(name, METHODS[name][1], text) for name in methods for text in texts]
+        found = iter(measured(model, calls))
+        for name in methods:
+            own = [next(found) for _ in sizes]
+            peaks = {str(size): one["peak"] for size, one in zip(sizes, own, strict=True)}
+            worst = max(peaks.values())
+            shown = ", ".join(f"{peak / 2**20:.0f} at {size}" for size, peak in peaks.items())
+            rows.append(
+                row(
+                    f"{name}: peak memory, MiB: {shown} tokens",
+                    f"a budget of {BUDGET >> 20} MiB",
+                    goal=1.0,
+                    ours=sum(one["seconds"] for one in own),
+                    theirs=None,
+                    ratio=worst / BUDGET,
+                    sense="at most",
+                    peaks=peaks,
+                    budget=BUDGET,
+                    method=name,
+                    why="the planner counts what a reverse pass keeps; what a kernel needs besides comes on top",
+                )
+            )
+    return rows

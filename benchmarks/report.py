@@ -1,0 +1,147 @@
+"""Rows → the terminal's table, results.json and the page README.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import FIELDS, Row, met
+
+FOLDER = Path(__file__).parent
+PICTURE = "../docs/images/growth.png"
+INTRO = """# Measured
+
+Written by `make bench`; every figure is of one run on one machine. `ratio` is their time over ours: above 1, ours is
+quicker. Both sides ran in that run on the same model and texts, in turns; seconds are medians of CPU seconds with one
+thread. The error beside a time is what that time bought: the largest error of any score (for whole sentences relative to
+the output's change, otherwise as it is), against a far finer run of the same integral.
+"""
+ABOUT = {
+    "Beside the peers and the definitions": "captum, time-interpret and inseq are the installed packages. What exists as a "
+    "paper's formula only is its literal transcription, the same that the tests use as slow twin.",
+    "Close to the limit": "Ratio: the share of the machine's own float32 matrix-product rate that the loop reaches.",
+    "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15.\n\n![growth]({PICTURE})",
+    "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model.",
+    "Start-up": "Ratio: the share of the allowance that is used; wall time.",
+}
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e5 or abs(value) < 1e-2:
+        return f"{value:.1e}"
+    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def verdict(row: Row) -> str:
+    return {True: "met", False: "**missed**", None: ""}[met(row)]
+
+
+def goal(row: Row) -> str:
+    if row["goal"] is None:
+        return ""
+    return f"{'≤' if row.get('sense') == 'at most' else '≥'} {number(row['goal'])}"
+
+
+def cells(row: Row) -> list[str]:
+    return [
+        row["work"],
+        row["against"],
+        number(row["ratio"]),
+        goal(row),
+        number(row["ours_seconds"]),
+        number(row["theirs_seconds"]),
+        number(row["ours_error"], 2),
+        number(row["theirs_error"], 2),
+        verdict(row),
+    ]
+
+
+HEAD = ("work", "against", "ratio", "goal", "ours, s", "theirs, s", "our error", "their error", "")
+
+
+def show(rows: Sequence[Row]) -> None:
+    """The terminal's table: ours above theirs in a cell."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_lines=True)
+    for name in ("work", "against"):
+        table.add_column(name, ratio=1)
+    for name in ("ratio", "goal", "seconds", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        work, against, ratio, wanted, ours, theirs, error, other, _ = cells(row)
+        colour = {True: "green", False: "red", None: None}[met(row)]
+        table.add_row(work, against, ratio, wanted, f"{ours}\n{theirs}", f"{error}\n{other}", style=colour)
+    Console().print(table)
+
+
+def plain(value: Any) -> Any:
+    """JSON has no NaN and no numpy numbers."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def complete(row: Row) -> Row:
+    """Every row with the same fields first, and whether its goal is met."""
+    missing = [name for name in FIELDS if name not in row]
+    if missing:
+        raise ValueError(f"a row lacks {', '.join(missing)}: {row}")
+    first = {name: row[name] for name in FIELDS}
+    return plain(
+        {**first, **{name: value for name, value in row.items() if name not in FIELDS}, "met": met(row)}
+    )
+
+
+def page(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool) -> str:
+    """README.md, from the same rows."""
+    lines = [INTRO]
+    if quick:
+        lines.append("**A quick run**: smaller work, one round. `make bench` measures in full.\n")
+    lines += [f"- {name}: {value}" for name, value in about.items()] + [""]
+    every = [row for rows in sections.values() for row in rows]
+    missed = [row for row in every if met(row) is False]
+    goals = [row for row in every if met(row) is not None]
+    lines.append(f"{len(goals) - len(missed)} of {len(goals)} goals are met.\n")
+    for section, rows in sections.items():
+        if not rows:
+            continue
+        lines += [f"## {section}\n", ABOUT[section], ""]
+        lines += ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in rows]
+        notes = list(dict.fromkeys(row["note"] for row in rows if row.get("note")))
+        lines += ["", *(f"- {note[0].upper()}{note[1:]}." for note in notes), ""]
+    if missed:
+        lines += ["## What was missed, and why\n"]
+        lines += [
+            f"- {row['work']} ({row['against']}): {number(row['ratio'])}, goal {goal(row)}. "
+            f"{_sentence(row.get('why') or 'no reason is known yet')}"
+            for row in missed
+        ]
+        lines.append("")
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:] + "."
+
+
+def write(
+    sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool, folder: Path = FOLDER
+) -> None:
+    rows = [complete(row) for part in sections.values() for row in part]
+    (folder / "results.json").write_text(
+        json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    (folder / "README.md").write_text(page(sections, about, quick), encoding="utf-8")
