@@ -5,7 +5,8 @@
 Towns and people are invented, so the answer cannot come from anywhere but its passage; the other two passages say the
 same sort of thing of other names. The prompt goes through the model's own chat template, the assistant's turn is begun
 ("They are"), and the target is the right answer's tokens. A question counts when the passage with the answer has the
-highest score of the three. One row per question and method goes to rows.jsonl as it is found: a run that was stopped
+highest score of the three. `--methods ig-contrast` asks with ig why the answer and not what the next passage says in its
+place, which takes away what all three passages do alike. One row per question and method goes to rows.jsonl as it is found: a run that was stopped
 goes on where it ended. findings.txt has the shares with Wilson's 95 % interval.
 """
 
@@ -29,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import pathlens as pl
 from pathlens.text.load import load
 
+MEMORY = 2 << 30  # bytes of a batch
 SYSTEM = "Use the passages."
 COLORS = "red blue green yellow white black orange purple".split()
 CROPS = "rice wheat corn beans apples grapes potatoes onions".split()
@@ -59,6 +61,7 @@ class Question:
     stem: str
     answer: str
     at: int  # which passage has it
+    other: str = ""  # what the next passage says in its place
 
     def chat(self) -> Any:
         user = "\n\n".join([*self.passages, self.question])
@@ -81,18 +84,25 @@ def questions(count: int, seed: int) -> list[Question]:
         at = number % 3
         texts = tuple(passage.format(x=x, v=v) for x, v in zip(names, told, strict=True))
         found.append(
-            Question(texts, question.format(x=names[at]), stem.format(x=names[at]), " " + told[at], at)
+            Question(
+                texts,
+                question.format(x=names[at]),
+                stem.format(x=names[at]),
+                " " + told[at],
+                at,
+                " " + told[(at + 1) % 3],
+            )
         )
     return found
 
 
 def measure(model: Any, number: int, asked: Question, method: str, choices: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
+    name, _, against = method.partition("-")
+    choices = choices | ({"contrast": asked.other} if against else {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unsettled ones are counted in the row
-        result = pl.explain(
-            model, asked.chat(), method=method, unit="passage", target=asked.answer, **choices
-        )
+        result = pl.explain(model, asked.chat(), method=name, unit="passage", target=asked.answer, **choices)
     scores = dict(zip(result.tokens, map(float, result.scores), strict=True))
     three = [scores[f"passage {k}"] for k in (1, 2, 3)]
     certificate = result.certificate
@@ -193,7 +203,11 @@ def main() -> None:
     seen = {(row["method"], row["number"]): row for row in rows}
     own = {row["number"]: row for row in rows}
     model, asked = load(given.model), questions(given.questions, given.seed)
-    choices: dict[str, Any] = {"max_nodes": given.max_nodes, "tolerance": given.tolerance}
+    choices: dict[str, Any] = {
+        "max_nodes": given.max_nodes,
+        "tolerance": given.tolerance,
+        "memory_budget": MEMORY,
+    }
 
     def at(method: str) -> dict[str, Any]:
         layer = 0 if method == "sig" else given.layer
