@@ -43,7 +43,7 @@ def write(which: Any, parts: list[dict[str, Any]], out: Path) -> None:
         if protocol == "default":
             rest = [c.name for c in found.columns if c.name not in SHOWN]
             lines += [
-                "AOPC (mean over k = 10 … 90 %), completeness, infidelity:",
+                "AOPC (mean over k = 10, 20, 30, 50 and 70 %), completeness, infidelity:",
                 "",
                 *markdown(found, rest),
                 "",

@@ -3,8 +3,10 @@
     python experiments/train_qa.py --data ../shared/data --out out/qa [--minutes 8]
 
 XQuAD (English) is 1190 questions on 240 paragraphs of SQuAD's development set: far too little to learn to read, enough
-for a model whose answers can be explained. Paragraphs, not questions, are held out (every fifth). The script says how
-weak it is: exact match and F1 on the held-out part, SQuAD's own measures. Nothing is chosen on the held-out part.
+for a model whose answers can be explained. Paragraphs, not questions, are held out (every fifth). Every passage is cut to
+three sentences, one of which holds the answer (which one differs from question to question): that makes the task easier
+and an explanation affordable. The script says how weak the model is all the same: exact match and F1 on the held-out
+part, SQuAD's own measures, over cut passages. Nothing is chosen on the held-out part.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from torch.nn.functional import cross_entropy
 from pathlens.text.builtin import minilm_folder
 from pathlens.text.question import best_span
 
-LONGEST = 384  # tokens; longer paragraphs are left out
+LONGEST = 256  # tokens; longer passages are left out
+SENTENCES = 3  # kept of a passage
 
 
 def read(data: Path) -> list[dict[str, Any]]:
@@ -37,10 +40,26 @@ def read(data: Path) -> list[dict[str, Any]]:
         for paragraph in article["paragraphs"]:
             for question in paragraph["qas"]:
                 answer = question["answers"][0]
-                rows.append({"paragraph": number, "question": question["question"], "context": paragraph["context"],
-                             "answer": answer["text"], "start": answer["answer_start"]})  # fmt: skip
+                context, start = cut(paragraph["context"], answer["answer_start"], len(rows))
+                if context[start : start + len(answer["text"])] != answer["text"]:
+                    continue  # a few answers run over the cut
+                rows.append({"paragraph": number, "question": question["question"], "context": context,
+                             "answer": answer["text"], "start": start})  # fmt: skip
             number += 1
     return rows
+
+
+def cut(passage: str, start: int, number: int) -> tuple[str, int]:
+    """Three sentences around the answer, and where it starts there; question `number` decides how many come before."""
+    bounds = [
+        0,
+        *(found.end() for found in re.finditer(r"[.!?]['\")]*\s+(?=[A-Z\"'(])", passage)),
+        len(passage),
+    ]
+    own = max(i for i, bound in enumerate(bounds[:-1]) if bound <= start)
+    first = max(0, min(own - number % SENTENCES, len(bounds) - 1 - SENTENCES))
+    low, high = bounds[first], bounds[min(first + SENTENCES, len(bounds) - 1)]
+    return passage[low:high].rstrip(), start - low
 
 
 def split(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -123,13 +142,14 @@ def train(model: Any, rows: list[dict[str, Any]], args: argparse.Namespace) -> t
             spent = (time.time() - started) / (60 * args.minutes)
             share = max(done / steps, spent)
             if share >= 1:
-                return done, float(loss)
+                return done, float(loss.detach())
             for group in optimizer.param_groups:
                 group["lr"] = args.lr * min(1.0, (done + 1) / 20) * (1 - share)
             ids, types, mask, place = collate(chunk)
-            output = model(input_ids=ids, token_type_ids=types, attention_mask=mask)
+            with torch.autocast("cpu", torch.bfloat16):
+                output = model(input_ids=ids, token_type_ids=types, attention_mask=mask)
             loss = sum(
-                cross_entropy(logits.masked_fill(mask == 0, -1e4), place[:, side])
+                cross_entropy(logits.float().masked_fill(mask == 0, -1e4), place[:, side])
                 for side, logits in enumerate((output.start_logits, output.end_logits))
             )
             optimizer.zero_grad()
@@ -139,10 +159,10 @@ def train(model: Any, rows: list[dict[str, Any]], args: argparse.Namespace) -> t
             done += 1
             if done % 50 == 0:
                 print(
-                    f"  step {done}/{steps}  loss {float(loss):.3f}  {time.time() - started:.0f} s",
+                    f"  step {done}/{steps}  loss {float(loss.detach()):.3f}  {time.time() - started:.0f} s",
                     flush=True,
                 )
-    return done, float(loss)
+    return done, float(loss.detach())
 
 
 def main() -> None:
@@ -151,8 +171,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/qa"))
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--minutes", type=float, default=8.0, help="training ends then, wherever it is")
-    parser.add_argument("--blocks", type=int, default=3, help="blocks trained, from the top")
-    parser.add_argument("--lr", type=float, default=3e-4)
+    parser.add_argument("--blocks", type=int, default=4, help="blocks trained, from the top")
+    parser.add_argument("--lr", type=float, default=2e-4)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
