@@ -269,3 +269,19 @@ def test_studies_draw_themselves_in_a_notebook(tiny, ranking):
         shown = found._repr_html_()
         assert shown.startswith("<style>") and "<article" in shown and "<!DOCTYPE" not in shown
         assert "<img" not in shown
+
+
+def test_a_report_of_one_table_shows_every_feature(tmp_path):
+    import torch
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    rows = list(torch.randn(5, 3))
+    results = pl.explain(pl.Tabular(net, features=["体重", HOSTILE, "c"]), rows)
+    assert results[2].meta["features"] == pytest.approx(rows[2].tolist())
+    page = Report.of(results).to_html(tmp_path / "t.html")
+    assert page.count('class="point') == 2 * 5 * 3, "summary and dependence, a point per row and feature"
+    assert "<img" not in page and "体重" in page
+    assert Report.of(results).to_png(tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    mixed = [*results, pl.explain(pl.ToyModel(), "a b")]
+    assert 'class="point' not in Report.of(mixed).to_html(), "a text is no row of the table"

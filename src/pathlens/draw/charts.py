@@ -28,7 +28,7 @@ STYLE = (
     "fill:var(--down)}.pathlens .series{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;margin:0 0 .4rem;padding:0;list-style:none;"
     "font-size:.88rem}.pathlens .series svg{width:2.4em;height:.7em;vertical-align:middle;margin-right:.35em}"
     ".pathlens .series line{stroke:var(--series);stroke-width:3}.pathlens .multiples{display:grid;gap:.4rem 1rem;"
-    "grid-template-columns:repeat(auto-fill,minmax(11rem,1fr))}.pathlens .multiples h3{font-size:.8rem;font-weight:400;"
+    "grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr))}.pathlens .multiples h3{font-size:.8rem;font-weight:400;"
     "color:var(--dim);margin:0}"
     + "".join(f".pathlens .c{k}{{--series:{ink}}}" for k, ink in enumerate(INKS))
     + "@media (prefers-color-scheme:dark){"

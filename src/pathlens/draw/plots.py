@@ -152,7 +152,7 @@ def summary(
         x = scores[:, feature]
         rank = np.argsort(np.argsort(values[:, feature], kind="stable")) / max(len(x) - 1, 1)
         shades = [palette.length_color(0.15 + 0.85 * r, 1) if r < 1 else "#1f6b52" for r in rank]
-        axes.scatter(x, row + _swarm(x), s=14, c=shades, edgecolors="#1f6b52", linewidths=0.3, zorder=3)
+        axes.scatter(x, row + swarm(x), s=14, c=shades, edgecolors="#1f6b52", linewidths=0.3, zorder=3)
     canvas.names(axes, "y", [names[i] for i in order], size=9)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.axvline(0, color=DIM, lw=0.8)
@@ -180,7 +180,7 @@ def dependence(
     return figure
 
 
-def _swarm(x: np.ndarray, bins: int = 40, spread: float = 0.36) -> np.ndarray:
+def swarm(x: np.ndarray, bins: int = 40, spread: float = 0.36) -> np.ndarray:
     """Vertical offsets that keep points of equal x apart, symmetric around the line."""
     place = np.zeros(len(x))
     edges = np.linspace(x.min(), x.max() + 1e-12, bins + 1) if len(x) else np.zeros(2)

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pathlens.draw import embed, palette
+from pathlens.draw import embed, features, palette
 from pathlens.draw.markup import Markup, element
 from pathlens.draw.sheet import article_of, write_page
 
@@ -21,6 +21,8 @@ CHOICES = ("method", "model", "target")
 def page(report: Any, path: str | Path | None = None) -> str:
     """Filter by words, method, model, target and settledness; sort by any column; open any row."""
     rows = report.rows()
+    rows_of_a_table = features.Table.of(report.results)
+    above = [features.article(rows_of_a_table)] if rows_of_a_table else []
     table = _table(rows, report.results)
     head = element(
         "article", {"class": "pathlens report"},
@@ -31,8 +33,8 @@ def page(report: Any, path: str | Path | None = None) -> str:
                 "lowers it. Click a heading to sort, a row to see its explanation."),
     )  # fmt: skip
     return write_page(
-        report.title, [*report.articles, head], path, data=embed.data_element(report.to_dict()),
-        style=_read("report.css") + report.style,
+        report.title, [*report.articles, *above, head], path, data=embed.data_element(report.to_dict()),
+        style=_read("report.css") + report.style + features.STYLE,
         scripts=[_read("report.js")],
     )  # fmt: skip
 

@@ -106,9 +106,13 @@ class Report:
         return page(self, path)
 
     def to_png(self, path: str | Path, most: int = 24) -> Path:
-        """The units with the largest mean |score|, as bars."""
+        """The units with the largest mean |score|, as bars; rows of one table as a summary of its features."""
         from pathlens.draw import figure
+        from pathlens.draw.features import Table
 
+        if (table := Table.of(self.results)) is not None:
+            title = f"{self.title}: {len(self)} rows"
+            return figure.write(figure.summary(table.values, table.scores, table.names, title=title), path)
         strongest = sorted(self.words().items(), key=lambda item: -abs(item[1][0]))[:most]
         if not strongest:
             raise InputError("no result here has scores of single units, so there are no bars to draw")

@@ -91,6 +91,7 @@ class Tabular(TextModel):
             target_name=label if not request.vector else "all outputs",
             outputs=("outputs",) if request.vector else (),
             baseline=name,
+            meta={"features": end[:, 0].tolist()},
         )
 
     def _output_of(self, x: Tensor) -> Tensor:
