@@ -113,7 +113,7 @@ def steadiness(found: Evaluation, out: Path) -> None:
     """Max-sensitivity, stability, WAE, and rank correlation as layers are drawn anew."""
     lines = [f"## Steadiness, SST-2 test, n = {found.texts}, mask baseline", ""]
     names = [
-        c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "|Δ %|, median")
+        c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "gap Δ %, median")
     ]
     lines += [*markdown(found, names), ""]
     if found.randomised is not None:

@@ -143,8 +143,8 @@ def judge(
     columns = [
         *(Column(name, better, values[..., at]) for name, better, values in lines),
         *(Column(f"AOPC {name}", better, values[..., chosen].mean(-1)) for name, better, values in lines),
-        Column("|Δ|", LOWER, gaps[..., 0]),
-        Column("|Δ %|, median", LOWER, gaps[..., 1], median=True),
+        Column("gap Δ", LOWER, gaps[..., 0]),
+        Column("gap Δ %, median", LOWER, gaps[..., 1], median=True),
     ]
     notes = [
         f"log-odds replace tokens by the reference {' and '.join(references)}; published ones use pad in two papers and mask in the third, so they do not compare",
