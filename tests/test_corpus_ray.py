@@ -92,6 +92,7 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(
     run(model, source, tmp_path / "ray", limit=64, **SIZES)  # two shards are there: Ray goes on from them
     cluster(3)
     seen: set[int] = set()
+    ended = threading.Event()
     killed: list[tuple[int, str, int]] = []
 
     def kill_one() -> None:
@@ -103,19 +104,20 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(
                 killed.append((busy[0], at_work[busy[0]], len(shards(tmp_path / "ray"))))
                 os.kill(busy[0], signal.SIGKILL)
             time.sleep(0.01)
-        for _ in range(500):  # who takes its place
+        while not ended.is_set():  # who takes its place
             seen.update(p for p, t in descendants(os.getpid()).items() if t.startswith("ray::MapWorker"))
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     killer = threading.Thread(target=kill_one, daemon=True)
     killer.start()
     made = run(model, source, tmp_path / "ray", engine="ray", workers=2, **SIZES)
+    ended.set()
     assert killed, "no worker was killed"
     assert made.found == 64 and made.tally.rows == 600 and made.tally.failed == 0
     assert same_rows(tmp_path / "ray", tmp_path / "local") == 600
     with capsys.disabled():
         print(
-            f"\nkilled {killed}; workers seen: {len(seen)}; {made.tally.rows} rows equal to 1e-6, {made.found} of them found"
+            f"\nkilled in {killed[0][1].strip()!r} after {killed[0][2]} shards; workers seen: {len(seen)}; {made.tally.rows} rows equal to 1e-6, {made.found} of them found"
         )
 
 

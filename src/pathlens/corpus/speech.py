@@ -22,7 +22,7 @@ def tagger(name: str | None = None) -> Any | None:
 
     for each in [name] if name is not None else MODELS:
         if importlib.util.find_spec(each) is not None:
-            return spacy.load(each, disable=["ner", "lemmatizer", "parser"])
+            return spacy.load(each, disable=["ner", "lemmatizer"])  # the parser decides between DET and PRON
     if name is not None:
         raise InputError(
             f"--tagger {name}: there is no such spaCy model; python -m spacy download {MODELS[0]}"
