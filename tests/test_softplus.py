@@ -156,3 +156,17 @@ def test_curve_falls_in_output_change_and_grows_in_nodes(tmp_path):
     moved, nodes = np.array([p.moved for p in curve]), [p.nodes for p in curve]
     assert (np.diff(moved) <= 0).all() and nodes == sorted(nodes) and nodes[0] < nodes[-1]
     assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_logarithmic_axes_are_labelled_in_numbers():
+    """Text is drawn as it is, so the labels of a logarithmic axis must not be mathematics ($10^{1}$)."""
+    from pathlens.draw import canvas, figure
+
+    drawn = figure.curve([1, 10, 50], {"a": [0.2, 0.7, 4.0]})
+    drawn.axes[0].set(xscale="log", yscale="log")
+    canvas.finish(drawn)
+    drawn.canvas.draw()
+    (axes,) = drawn.axes
+    shown = [label.get_text() for label in axes.get_xticklabels(which="both")]
+    shown += [label.get_text() for label in axes.get_yticklabels(which="both")]
+    assert "10" in shown and "0.5" in shown and not any("$" in label for label in shown)

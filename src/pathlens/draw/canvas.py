@@ -71,6 +71,8 @@ def finish(figure: Figure) -> set[str]:
     """Give every text of a figure fonts that have its characters; warn and note on it what none has."""
     from matplotlib.text import Text
 
+    for axes in figure.axes:
+        _plain_ticks(axes)
     found = figure.findobj(Text)
     families, missing = fonts("".join(text.get_text() for text in found))
     for text in found:
@@ -82,6 +84,19 @@ def finish(figure: Figure) -> set[str]:
         words = missing_note(missing, shown=False)
         figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
     return missing
+
+
+def _plain_ticks(axes: Axes) -> None:
+    """Numbers at a logarithmic axis: the formatter that comes with it writes mathematics, which is switched off here."""
+    from matplotlib.ticker import LogFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        if isinstance(axis.get_major_formatter(), LogFormatter):
+            axis.set_major_formatter("{x:g}")
+        if isinstance(axis.get_minor_formatter(), LogFormatter):
+            low, high = sorted(axis.get_view_interval())
+            named = "25" if high < 1000 * low else ""  # over few decades, 2 and 5 of each as well
+            axis.set_minor_formatter(lambda x, _, named=named: f"{x:g}" if f"{x:e}"[0] in named else "")
 
 
 def missing_note(missing: set[str], *, shown: bool = True) -> str:
