@@ -116,8 +116,8 @@ def run(
     model: Any, rows: Rows, round_: int, settings: Iterable[Setting], texts: list[str], until: float
 ) -> bool:
     """False when the time was up."""
-    for text in texts:
-        for setting in settings:
+    for setting in settings:
+        for text in texts:
             if rows.has(round_, setting, text):
                 continue
             if time.monotonic() > until:
@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/decoders"))
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--best", type=int, default=3)
+    parser.add_argument("--final", nargs="*", default=[], help="settings for round 2, as the rows name them")
     parser.add_argument("--table", action="store_true", help="only write the tables of the rows there are")
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
@@ -179,8 +180,9 @@ def main() -> None:
     if not options.table:
         model = load("smollm")
         texts = [text for _, text in PROMPTS]
-        if run(model, rows, 1, settings, SHORT, until):
-            best = [s for s, _ in ranked(rows, 1, settings)[: options.best]]
+        chosen = [s for s in settings if s.key in options.final]
+        if chosen or run(model, rows, 1, settings, SHORT, until):
+            best = chosen or [s for s, _ in ranked(rows, 1, settings)[: options.best]]
             run(model, rows, 2, best, texts, until)
     text = "\n\n".join(
         f"Round {number}, at most {NODES[number]} nodes\n\n{table(lines)}"

@@ -261,9 +261,11 @@ class Explainer:
         return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
 
     def _layer(self, method: Method) -> int | None:
-        """The layer asked for, else the model's default; paths through words and blocks begin where they must."""
-        free = method.through_words(self.options) is None and self.options.get("block") is None
-        return self.model.default_layer if self.layer is None and free else self.layer
+        """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
+        held = (
+            method.telescopes or method.through_words(self.options) or self.options.get("block") is not None
+        )
+        return self.layer if self.layer is not None or held else self.model.default_layer
 
     def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
         """How exact each side must be; for two sides it depends on how similar they are, which is known already."""

@@ -27,9 +27,16 @@ class CausalLM(Generator):
     one_text = True
 
     def __init__(
-        self, module: nn.Module, tokenizer: Any, *, name: str | None = None, sink: str | None = None
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        name: str | None = None,
+        sink: str | None = None,
+        layer: int = 0,
     ) -> None:
         super().__init__(module, tokenizer, name=name)
+        self.default_layer = layer
         self.sink = sink or getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "eos_token", None)
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:

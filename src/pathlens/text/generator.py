@@ -108,7 +108,15 @@ class Generator(LanguageModel):
             asked = _as_one_text(asked)
         score = self._score(request)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
-        return replace(asked, name=chosen.name(score), meta=meta)
+        return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request)))
+
+    def _said(self, request: Request) -> tuple[str, ...]:
+        """A default that is not the word embeddings is not chosen silently."""
+        if self.default_layer == 0 or request.layer != self.default_layer:
+            return ()
+        return (
+            f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)",
+        )
 
     def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
         count, contrast = request.options.get("generate"), request.options.get("contrast")
