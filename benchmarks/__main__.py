@@ -1,7 +1,8 @@
 """`python -m benchmarks [ROW …] [--quick] [--fresh]`: measure, show, write results.json and README.md.
 
-A row measured once for a commit is kept in out/bench, so a run that was stopped goes on where it was; `--fresh` measures
-again. With names, only those rows are measured and shown, and nothing but out/bench is written.
+A row measured once for a commit is kept in out/bench/COMMIT, so a run that was stopped goes on where it was; `--fresh`
+measures again, `--keep FOLDER` names another place (rows of several commits then stand side by side, and the page says
+which). With names, only those rows are measured and shown, and nothing but the kept rows is written.
 """
 
 from __future__ import annotations
@@ -25,19 +26,22 @@ KEPT = Path("out/bench")
 
 
 def measured(entry, folder: Path, *, quick: bool, fresh: bool):
-    """The entry's rows: kept ones, or measured now and kept."""
+    """The entry's rows (kept ones, or measured now and kept), the seconds spent now, and the commit they belong to."""
+    from benchmarks.machine import commit
     from benchmarks.report import complete
 
     file = folder / f"{entry.name}.json"
     if file.exists() and not fresh:
-        return json.loads(file.read_text(encoding="utf-8"))["rows"], 0.0
-    begun = time.perf_counter()
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return kept["rows"], 0.0, kept["commit"]
+    begun, now = time.perf_counter(), commit()
     rows = [complete(row) for row in entry.make(quick)]
     spent = time.perf_counter() - begun
     part = file.with_suffix(".part")
-    part.write_text(json.dumps({"rows": rows, "wall_seconds": spent}, ensure_ascii=False), encoding="utf-8")
+    kept = {"rows": rows, "wall_seconds": spent, "commit": now}
+    part.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
     part.replace(file)
-    return rows, spent
+    return rows, spent, now
 
 
 def main() -> int:
@@ -45,6 +49,7 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", help="names of rows; none: all of them")
     parser.add_argument("--quick", action="store_true", help="smaller work, within five minutes")
     parser.add_argument("--fresh", action="store_true", help="measure again what is kept of this commit")
+    parser.add_argument("--keep", type=Path, help="where measured rows are kept (default: out/bench/COMMIT)")
     parser.add_argument("--list", action="store_true", help="names of the rows")
     choice = parser.parse_args()
     os.chdir(ROOT)
@@ -62,18 +67,19 @@ def main() -> int:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # sums that do not settle, on purpose, on both sides
     about = machine.description()
-    folder = KEPT / f"{about['commit']}{'-quick' if choice.quick else ''}"
+    folder = choice.keep or KEPT / f"{about['commit']}{'-quick' if choice.quick else ''}"
     folder.mkdir(parents=True, exist_ok=True)
     sections: dict[str, list] = {entry.section: [] for entry in entries}
-    failed = []
+    failed, commits = [], {}
     for entry in entries:
         try:
-            rows, spent = measured(entry, folder, quick=choice.quick, fresh=choice.fresh)
+            rows, spent, commit = measured(entry, folder, quick=choice.quick, fresh=choice.fresh)
         except Exception:  # one row that fails must not lose the others
             traceback.print_exc()
             failed.append(entry.name)
             continue
         sections[entry.section] += rows
+        commits.setdefault(commit, []).append(entry.name)
         print(f"{entry.name}: {'kept' if not spent else f'{spent:.0f} s'}", file=sys.stderr, flush=True)
     report.show([row for rows in sections.values() for row in rows])
     if failed:
@@ -83,7 +89,12 @@ def main() -> int:
             from benchmarks.growth import draw
 
             draw(sections["Growth"])
-        report.write(sections, about, choice.quick)
+        several = "; ".join(f"{commit} ({', '.join(names)})" for commit, names in commits.items())
+        report.write(
+            sections,
+            about | {"commit": several if len(commits) > 1 else next(iter(commits), "")},
+            choice.quick,
+        )
         print("written: benchmarks/results.json, benchmarks/README.md", file=sys.stderr)
     return 1 if failed else 0
 

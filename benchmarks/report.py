@@ -25,7 +25,7 @@ ABOUT = {
     "Close to the limit": "Ratio: the share of the machine's own float32 matrix-product rate that the loop reaches.",
     "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15.\n\n![growth]({PICTURE})",
     "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model.",
-    "Start-up": "Ratio: the share of the allowance that is used; wall time.",
+    "Start-up": "Ratio: the share of the allowance that is used; wall time, the least of several fresh processes.",
 }
 
 

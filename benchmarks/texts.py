@@ -28,7 +28,13 @@ def tokens_in(model: Any, text: str) -> int:
 
 
 def of_length(model: Any, count: int, *, skip: int = 0) -> str:
-    """Running SST-2 text of exactly `count` tokens, or the most below it that whole words allow."""
+    """Running SST-2 text of exactly `count` tokens; begins at sentence `skip`, or at the next where words allow it."""
+    tried = (_up_to(model, count, first) for first in range(skip, skip + 60))
+    return next((text for text in tried if tokens_in(model, text) == count), _up_to(model, count, skip))
+
+
+def _up_to(model: Any, count: int, skip: int) -> str:
+    """The most whole words from sentence `skip` on that have at most `count` tokens."""
     words = " ".join(sentences()[skip : skip + 80]).split()
     low, high = 1, min(len(words), count)
     while low < high:  # the largest number of words that fits
