@@ -41,6 +41,7 @@ _DOOR = {
     "PairExplanation": "pathlens.explanation.record",
     "Interactions": "pathlens.explanation.record",
     "PhraseTree": "pathlens.explanation.record",
+    "Continuation": "pathlens.explanation.continuation",
     "Certificate": "pathlens.types",
     "PathlensError": "pathlens.errors",
     "InputError": "pathlens.errors",

@@ -352,15 +352,17 @@ def explain(
     """Why did the model say that? Signed scores that add up to the output's change, with a certificate.
 
     model: a folder or hub id, (model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, a plain
-        nn.Module with tensors, or a built-in name ("minilm", "sentiment").
+        nn.Module with tensors, or a built-in name ("minilm", "sentiment", "smollm").
     text, text_b: one text or a pair; lists give a list of results. A chat model also takes `pl.chat(...)` or messages.
     method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`.
-    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output.
+    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output. Of a
+        generator: a continuation (" Paris"), a token id, or None for the predicted next token; then also contrast
+        (" London": why not that), generate (so many tokens of its own), sink (the token held in front, or None).
     baseline: "mask" (default where there is one), "pad", "unk", "eos", "zero", "mean", a text, a tensor, or a
         list of these (expected gradients).
-    layer: 0 word embeddings (default), k the states that enter block k.
+    layer: 0 word embeddings (default; integrals on "smollm": 2), k the states that enter block k.
     unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}; "turn" or "passage" of a chat.
-    score: "logit" (default), "logprob", "prob".
+    score: "logit" (default), "logprob" (default of generators), "prob".
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).
