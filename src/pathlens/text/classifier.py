@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import ModelError
 from pathlens.text.adapter import Case, Request, index_of
+from pathlens.text.first_token import first_token_alone, linears_of_the_first_token
 from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
 from pathlens.text.tokens import Tokens
 
@@ -48,6 +50,17 @@ class Classifier(LanguageModel):
 
     def body(self) -> nn.Module:
         return self.module.base_model if self.decoder else self.module
+
+    @cached_property
+    def read_first(self) -> list[nn.Linear]:
+        """Layers whose results are read at the first token alone ([CLS]); a decoder reads its last."""
+        return [] if self.decoder else linears_of_the_first_token(self.network, lambda raw: raw.logits)
+
+    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Any:
+        if self.network.runs_again:  # blocks run a second time in the reverse pass, as they are then
+            return super().forward(points, cases, layer)
+        with first_token_alone(self.read_first):
+            return super().forward(points, cases, layer)
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         if not self.decoder:

@@ -32,6 +32,7 @@ class Network:
         self.blocks, self.depth = find_blocks(module)
         self.accepts = frozenset(inspect.signature(module.forward).parameters)
         self._tuple_output: bool | None = None
+        self.runs_again = False  # inside `checkpointing`
 
     @property
     def device(self) -> torch.device:
@@ -112,7 +113,11 @@ class Network:
             return forward
 
         with replaced_forwards(self.blocks, wrap):
-            yield
+            self.runs_again = True
+            try:
+                yield
+            finally:
+                self.runs_again = False
 
     def states(self, embeds: Tensor, context: Mapping[str, Tensor], layer: int) -> Tensor:
         """The hidden states at a layer, from word embeddings."""
