@@ -201,12 +201,22 @@ def test_layers_and_rank(page, address):
     page.click("[role=tab][data-view=layers]")
     page.fill("[name=text]", "not funny")
     assert ask(page).startswith("done")
-    assert page.locator("#result img.wide").evaluate("image => image.naturalWidth") > 500
+    assert (
+        page.locator("#result .multiples svg.chart").count() == 3 and page.locator("#result .curve").count()
+    )
+    shot(page, "layers")
+    page.click("[role=tab][data-view=nodes]")
+    assert ask(page).startswith("done")
+    assert "allowed" in page.inner_text("#result") and page.locator("#result .curve").count() == 5
+    shot(page, "nodes")
     page.click("[role=tab][data-view=rank]")
     page.select_option("[name=model]", "encoder")
     page.fill("[name=documents]", "the film was good\nmusic plays")
     assert ask(page).startswith("done")
-    assert page.locator("#result details").count() == 2
+    assert page.locator("#result .ranking > details").count() == 2
+    page.fill("[name=why]", "1,2")
+    assert ask(page).startswith("done")
+    assert "stands above 2." in page.locator("#result .ranking > details").first.inner_text()
     shot(page, "rank")
 
 
