@@ -39,8 +39,12 @@ def linears_of_the_first_token(network: Network, output: Callable[[Any], Tensor]
             value = output(network.call(points, {"attention_mask": mask}))
             weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)
             once = [
-                part for part in linears if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape
+                part
+                for part in linears
+                if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape
             ]
+            if not once:
+                return []
             total = (value.flatten() * weight).sum()
             slopes = torch.autograd.grad(total, [results[part][0] for part in once], allow_unused=True)
     finally:
