@@ -113,7 +113,7 @@ def test_a_continuation_equals_the_slow_twin_column_by_column(name):
         {"layer": 2},
         {"method": "sig", "context": "prefix"},
         {"rule": "split"},
-        {"method": "udig", "steps": 4, "baseline": "eos"},
+        {"method": "udig", "steps": 4, "neighbours": 20, "baseline": "eos"},
     ],
     ids=str,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.generator import Generator, branches, end_ids, joined, kept_positions
+from pathlens.text.generator import Generator
+from pathlens.text.layout import branches, joined, kept_positions
 from pathlens.text.outputs import Asked, Kept, Output
 from pathlens.text.tokens import Tokens
 
@@ -99,23 +100,20 @@ class CausalLM(Generator):
             )
         return Kept(self.output(self.network.run(points, context, layer), cases)[:, at], at)
 
-    @torch.no_grad()
-    def greedy(self, opened: Tokens, count: int) -> list[int]:
-        ids = torch.tensor([opened.ids], device=self.network.device)
+    def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
+        """With the model's own cache: each call runs the new token alone."""
+        device, cache = self.network.device, None
         keep = {"logits_to_keep": 1} if "logits_to_keep" in self.network.accepts else {}
-        ends, found, cache = end_ids(self.module, self.tokenizer), [], None
-        while len(found) < count:
-            raw = self.module(input_ids=ids, past_key_values=cache, use_cache=count > 1, **keep)
-            following = int(self.output(raw, ())[0, -1].argmax())
-            if following in ends and found:
-                break
-            found.append(following)
-            if following in ends:
-                break
+
+        def read(found: list[int]) -> Tensor:
+            nonlocal cache
+            new = [*opened.ids, *found] if cache is None else found[-1:]
+            ids = torch.tensor([new], device=device)
+            raw = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **keep)
             cache = getattr(raw, "past_key_values", None)
-            last = torch.tensor([[following]], device=ids.device)
-            ids = last if cache is not None else torch.cat([ids, last], dim=1)
-        return found
+            return self.output(raw, ())[0, -1]
+
+        return read
 
 
 def _tree_mask(branch: Tensor, real: Tensor, dtype: torch.dtype) -> Tensor:

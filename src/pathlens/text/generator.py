@@ -8,8 +8,8 @@ Output tokens are read by teacher forcing: one forward pass gives the logits of 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, whole_number
+from pathlens.text.layout import as_one_text
 from pathlens.text.outputs import (
     Asked,
     Kept,
     Output,
     ReadEach,
-    Reading,
     ReadNext,
     ReadSum,
     output_of_ids,
@@ -76,8 +76,19 @@ class Generator(LanguageModel):
         """The prompt with what must stand before its output."""
 
     @abstractmethod
+    def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
+        """A function: the output so far, which grows by one token from call to call → (V,) logits of the next."""
+
+    @torch.no_grad()
     def greedy(self, opened: Tokens, count: int) -> list[int]:
-        """The likeliest next token, `count` times; ends after an end-of-text token."""
+        """The likeliest next token, `count` times; ends before an end-of-text token, unless that is all there is."""
+        ends, read, found = end_ids(self.module, self.tokenizer), self.reader(opened), []
+        while len(found) < count and not ends & set(found):
+            following = int(read(found).argmax())
+            if following in ends and found:
+                break
+            found.append(following)
+        return found
 
     @abstractmethod
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
@@ -105,7 +116,7 @@ class Generator(LanguageModel):
         self._check_room(opened, chosen.each)
         asked = self.laid(opened, chosen.each)
         if not request.each_output and self.one_text and len(asked.texts) == 2:
-            asked = _as_one_text(asked)
+            asked = as_one_text(asked)
         score = self._score(request)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
         return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request)))
@@ -209,65 +220,6 @@ def _read_text(opened: Tokens) -> str:
     """The prompt as far as it was read: a cut one ends with its last token."""
     text = opened.texts[0]
     return text[: max(end for _, end in opened.offsets)] if opened.meta.get("truncated") else text
-
-
-def joined(
-    opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int, **more: Any
-) -> Asked:
-    """The prompt's rows and those of every output but its last token; logits are read from position `first` on.
-
-    An output's tokens are a text of their own: segment 1 (and 2, of a contrast) of the texts.
-    """
-    tails = [output.ids[:-1] for output in outputs]
-    names = [output.names for output in outputs]
-    at, start = [], first + 1
-    for tail in tails:
-        at += [first, *range(start, start + len(tail))]
-        start += len(tail)
-    several = any(tails)
-    own = {f.name: getattr(opened, f.name) for f in fields(Tokens)}
-    own |= {
-        "ids": (*opened.ids, *(i for tail in tails for i in tail)),
-        "tokens": (*opened.tokens, *(n for each in names for n in each[:-1])),
-        "offsets": (*opened.offsets, *(span for output in outputs for span in output.offsets[:-1])),
-        "segments": (*opened.segments, *(k for k, tail in enumerate(tails, 1) for _ in tail)),
-        "texts": (*opened.texts, *(output.text for output in outputs)) if several else opened.texts,
-        "context": context,
-    }
-    reading = Reading(
-        at=tuple(at),
-        ids=tuple(i for output in outputs for i in output.ids),
-        sign=tuple(sign for output, sign in zip(outputs, (1.0, -1.0), strict=False) for _ in output.ids),
-        outputs=tuple(n for each in names for n in each),
-        offsets=tuple(span for output in outputs for span in output.offsets),
-    )
-    return Asked(**own, reading=reading, **more)
-
-
-def _as_one_text(asked: Asked) -> Asked:
-    """For methods that give one number: the prompt and its continuation, read as the text they are."""
-    shift = len(asked.texts[0])
-    return replace(
-        asked,
-        texts=("".join(asked.texts),),
-        segments=tuple(min(segment, 0) for segment in asked.segments),
-        offsets=tuple(
-            (start + shift, end + shift) if segment == 1 else (start, end)
-            for (start, end), segment in zip(asked.offsets, asked.segments, strict=True)
-        ),
-    )
-
-
-def branches(opened: Tokens, outputs: Sequence[Output]) -> Tensor:
-    """(S,) 0 for the prompt, k for the tokens of output k: alternatives do not see each other."""
-    tails = [k for k, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
-    return torch.tensor([*[0] * len(opened), *tails], dtype=torch.long)
-
-
-def kept_positions(cases: Sequence[Case], device: torch.device) -> Tensor:
-    """(P,) every position that some row is read at; before the target is known, the last one."""
-    wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
-    return torch.tensor(sorted(wanted), device=device)
 
 
 def end_ids(module: nn.Module, tokenizer: Any) -> set[int]:

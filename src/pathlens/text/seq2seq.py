@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request
-from pathlens.text.generator import Generator, end_ids, joined
+from pathlens.text.generator import Generator
+from pathlens.text.layout import joined
 from pathlens.text.outputs import Asked, Kept, Output
 from pathlens.text.readable import trimmed
 from pathlens.text.tokens import Tokens
@@ -118,18 +119,13 @@ class Seq2Seq(Generator):
         logits = self.output(self.network.call(encoder, context), cases)
         return Kept(logits, torch.arange(most, device=device))
 
-    @torch.no_grad()
-    def greedy(self, opened: Tokens, count: int) -> list[int]:
+    def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         device = self.network.device
         ids = torch.tensor([opened.ids], device=device)
-        ends, found = end_ids(self.module, self.tokenizer), []
-        while len(found) < count:
+
+        def read(found: list[int]) -> Tensor:
             written = torch.tensor([[*self.start, *found]], device=device)
             raw = self.module(input_ids=ids, decoder_input_ids=written, use_cache=False)
-            following = int(self.output(raw, ())[0, -1].argmax())
-            if following in ends and found:
-                break
-            found.append(following)
-            if following in ends:
-                break
-        return found
+            return self.output(raw, ())[0, -1]
+
+        return read
