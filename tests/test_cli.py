@@ -64,13 +64,26 @@ def test_help_is_quick_and_names_every_command():
     done = pathlens("--help")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0
-    for command in ("explain", "compare", "methods", "rank", "index", "report", "doctor", "serve"):
+    for command in (
+        "explain",
+        "compare",
+        "methods",
+        "rank",
+        "index",
+        "run",
+        "summary",
+        "report",
+        "doctor",
+        "serve",
+    ):
         assert command in done.stdout
     seconds = after.ru_utime - before.ru_utime  # of work: what others do on this machine does not count
     assert seconds < 1.0, f"--help took {seconds:.2f} s"
 
 
-@pytest.mark.parametrize("command", ["explain", "compare", "methods", "rank", "report", "doctor", "serve"])
+@pytest.mark.parametrize(
+    "command", ["explain", "compare", "methods", "rank", "run", "summary", "report", "doctor", "serve"]
+)
 def test_every_command_has_examples(command):
     done = pathlens(command, "--help")
     assert done.returncode == 0 and f"pathlens {command}" in done.stdout and "Examples" in done.stdout
