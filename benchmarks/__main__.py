@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 import traceback
@@ -25,6 +26,12 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path("out/bench")
 
 
+def _processor() -> float:
+    """CPU seconds so far of this process and of those it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def measured(entry, folder: Path, *, quick: bool, fresh: bool):
     """The entry's rows (kept ones, or measured now and kept), the seconds spent now, and the commit they belong to."""
     from benchmarks.machine import commit
@@ -34,11 +41,11 @@ def measured(entry, folder: Path, *, quick: bool, fresh: bool):
     if file.exists() and not fresh:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return kept["rows"], 0.0, kept["commit"]
-    begun, now = time.perf_counter(), commit()
+    begun, cpu, now = time.perf_counter(), _processor(), commit()
     rows = [complete(row) for row in entry.make(quick)]
     spent = time.perf_counter() - begun
     part = file.with_suffix(".part")
-    kept = {"rows": rows, "wall_seconds": spent, "commit": now}
+    kept = {"rows": rows, "wall_seconds": spent, "cpu_seconds": _processor() - cpu, "commit": now}
     part.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
     part.replace(file)
     return rows, spent, now
@@ -50,6 +57,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="smaller work, within five minutes")
     parser.add_argument("--fresh", action="store_true", help="measure again what is kept of this commit")
     parser.add_argument("--keep", type=Path, help="where measured rows are kept (default: out/bench/COMMIT)")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing: write the page from the rows that are kept"
+    )
     parser.add_argument("--list", action="store_true", help="names of the rows")
     choice = parser.parse_args()
     os.chdir(ROOT)
@@ -71,7 +81,10 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     sections: dict[str, list] = {entry.section: [] for entry in entries}
     failed, commits = [], {}
+    absent = [entry.name for entry in entries if choice.page and not (folder / f"{entry.name}.json").exists()]
     for entry in entries:
+        if entry.name in absent:
+            continue
         try:
             rows, spent, commit = measured(entry, folder, quick=choice.quick, fresh=choice.fresh)
         except Exception:  # one row that fails must not lose the others
@@ -90,6 +103,8 @@ def main() -> int:
 
             draw(sections["Growth"])
         several = "; ".join(f"{commit} ({', '.join(names)})" for commit, names in commits.items())
+        if absent or failed:
+            about["not measured"] = ", ".join([*absent, *failed])
         report.write(
             sections,
             about | {"commit": several if len(commits) > 1 else next(iter(commits), "")},
