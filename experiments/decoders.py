@@ -63,9 +63,9 @@ class Rows:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "rows.jsonl"
-        self.rows = (
-            [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
-        )
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        once = {(row["round"], row["key"], row["text"]): row for row in map(json.loads, lines)}
+        self.rows = list(once.values())
 
     def has(self, round_: int, setting: Setting, text: str) -> bool:
         return any((r["round"], r["key"], r["text"]) == (round_, setting.key, text) for r in self.rows)
