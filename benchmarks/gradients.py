@@ -43,12 +43,12 @@ class Exact:
         return np.array([self.error(number, scores) for number, scores in enumerate(found)])
 
 
-def nodes_captum_needs(model: Any, texts: Sequence[str], exact: Exact) -> int:
+def nodes_captum_needs(model: Any, texts: Sequence[str], exact: Exact, hardest: int) -> int:
     """The smallest n_steps of captum's rule (Gauss) that brings the worst of these texts to the error asked for.
 
     Read off the gradient along each line, sampled densely once; the timed run then shows whether it holds.
     """
-    order = np.argsort([-result.certificate.nodes for result in exact.results])[:HARDEST]
+    order = np.argsort([-result.certificate.nodes for result in exact.results])[:hardest]
     profiles = {int(number): Profile(model, texts[number]) for number in order}
     least = 1
     for number, profile in profiles.items():
@@ -64,10 +64,10 @@ def sst2(quick: bool) -> list[Row]:
     """100 SST-2 sentences, every one within 1e-3, on both sides."""
     model = load("sentiment")
     captum = CaptumLoop(model)
-    texts = sentences()[: 8 if quick else 100]
+    texts = sentences()[: 4 if quick else 100]
     exact = Exact(model, texts)
-    n = nodes_captum_needs(model, texts, exact)
-    piece = 4 if quick else PIECE
+    n = nodes_captum_needs(model, texts, exact, 1 if quick else HARDEST)
+    piece = 2 if quick else PIECE
     pieces = [texts[low : low + piece] for low in range(0, len(texts), piece)]
     explainer = pl.Explainer(model)
     with model.quiet():
@@ -99,9 +99,9 @@ def mixed_lengths(quick: bool) -> list[Row]:
     """8 to 200 tokens: captum's 50 nodes on both sides, and both within our default tolerance."""
     model = load("sentiment")
     captum = CaptumLoop(model)
-    texts = [of_length(model, count, skip=3 * i) for i, count in enumerate((8, 32, 96) if quick else LENGTHS)]
+    texts = [of_length(model, count, skip=3 * i) for i, count in enumerate((8, 24, 64) if quick else LENGTHS)]
     exact = Exact(model, texts)
-    n = nodes_captum_needs(model, texts, exact)
+    n = nodes_captum_needs(model, texts, exact, 1 if quick else HARDEST)
     lengths = [tokens_in(model, text) for text in texts]
     name = f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens"
     fixed, free = pl.Explainer(model, n_steps=50), pl.Explainer(model)

@@ -79,5 +79,5 @@ def searches(quick: bool) -> list[Row]:
         if quick
         else ("udig-maxcount", "udig-greedy", "dig-greedy", "dig-maxcount")
     )
-    words = SENTENCE[: 3 if quick else 12]
-    return [compare(name, vocabulary, words, 1 if quick else 3) for name in names]
+    words = SENTENCE[: 2 if quick else 12]
+    return [compare(name, vocabulary, words, 1 if quick else 2) for name in names]

@@ -92,7 +92,7 @@ def idg(quick: bool) -> list[Row]:
                 [directional(score, ends.start, ends.end, group, rule.t, rule.weight) for group in members]
             )
 
-        both = alternate(1 if quick else 3, lambda: explainer(TREE_SENTENCE), definition)
+        both = alternate(1 if quick else 2, lambda: explainer(TREE_SENTENCE), definition)
         best = pl.explain(model, TREE_SENTENCE, method="idg", tree=TREE, rule="gauss", n_steps=256)
     exact = np.array([node.signed for node in best.nodes])
     return [
