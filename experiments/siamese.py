@@ -38,7 +38,7 @@ NEGATION = [
     ("The building is hardly pretty.", "This is a beautiful house."),
 ]
 GROUPS = ["NN–NN", "VB–VB", "JJ–JJ", "NN–VB", "JJ–NN", "RB–VB", "IN–NN", "DT–NN"]
-NODES = {6: 1, 5: 8, 4: 12, 3: 6, 2: 6, 1: 6, 0: 8}  # layer 6 is linear up to the pooling
+NODES = {6: 1, 5: 8, 4: 12, 3: 16, 2: 16, 1: 24, 0: 32}  # layer 6 is linear up to the pooling
 REFERENCE = "pad"  # for every model: the exact ones were tuned with it
 CONTROL = 100  # pairs of the plainly tuned model, which only stands beside the exact one
 PERCENTS = (1, 2, 5, 10, 20, 50)
