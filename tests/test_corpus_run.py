@@ -21,7 +21,7 @@ from pathlens.corpus.bar import line
 from pathlens.corpus.folder import MANIFEST, locked, read_facts, read_rows, shard_path, shards
 from pathlens.corpus.record import Tally
 from pathlens.corpus.schema import COLUMNS, schema
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError, ModelError, StoreError
 from tests.corpora import pathlens, refused, same_rows, saved, table, texts
 from tests.models import classifier
 
@@ -362,6 +362,14 @@ def test_a_wrong_argument_of_the_model_is_told_before_the_first_row(model, tmp_p
     with pytest.raises(InputError, match="nobody"):
         run(model, Source(str(tmp_path / "t.csv")), tmp_path / "out", target="nobody")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_model_is_one_error_not_one_in_every_row(model, twenty, tmp_path, monkeypatch):
+    source, _ = twenty
+    monkeypatch.setattr(pl.Explainer, "run", lambda self, pairs, **_: [RuntimeError("broken")] * len(pairs))
+    with pytest.raises(ModelError, match="every text of the first batch fails alike.*RuntimeError: broken"):
+        run(model, source, tmp_path, n_steps=3)
+    assert not shards(tmp_path)
 
 
 @pytest.mark.slow

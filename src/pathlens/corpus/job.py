@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus import manifest
 from pathlens.corpus.local import Engine, in_process, in_processes
 from pathlens.corpus.reading import batches, census, digest, groups, rows
 from pathlens.corpus.record import Batch, Census, Recipe, Row, Source, Tally
-from pathlens.errors import InputError, PathlensError
+from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.explain import Explainer
 from pathlens.text.identity import stamp
 
@@ -187,6 +188,14 @@ class _no_bar:
     def __exit__(self, *_: object) -> None: ...
 
 
+def _refuse_breakage(part: pa.Table) -> None:
+    """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
+    found = part.column("error").to_pylist()
+    kind = (found[0] or "").partition(":")[0]
+    if len(found) > 1 and len(set(found)) == 1 and kind.endswith("Error") and not hasattr(errors, kind):
+        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {found[0]}")
+
+
 @dataclass(eq=False)
 class _Writer:
     """Gathers batches, in any order, into shards; a shard is written when its last row has come."""
@@ -230,6 +239,8 @@ class _Writer:
     def add(self, batch: Batch, part: pa.Table) -> None:
         from pathlens.corpus.schema import tally
 
+        if self.tally.rows == self.found:
+            _refuse_breakage(part)
         rows_wanted, mark, parts = self.open[batch.shard]
         parts.append(part)
         self._count(tally(part))
