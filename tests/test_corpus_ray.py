@@ -144,7 +144,7 @@ def test_the_command_line_starts_a_cluster_and_ends_it(tmp_path, tmp_path_factor
     model, data = saved(tmp_path_factory), table(tmp_path / "t.tsv", 24)
     command = [sys.executable, "-m", "pathlens.cli", "run", "--model", model, "--data", data, "--out", tmp_path / "out",
                "--engine", "ray", "--workers", "2", "--n-steps", "3"]  # fmt: skip
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0 and "24 rows" in done.stdout and "0 failed" in done.stdout, done
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 0, done.stderr
