@@ -89,7 +89,7 @@ def _imdb(data: Path, which: DataSet) -> Iterator[tuple[str, None, str]]:
     with (data / "imdb" / "texts.csv").open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             words = row["text"].replace("<br />", " ").split()
-            yield " ".join(words[: which.longest]), None, row["label"]
+            yield " ".join(words[: which.longest]), None, str(int(row["label"] == "positive"))
 
 
 def _xquad(data: Path, which: DataSet) -> Iterator[tuple[str, str, None]]:
