@@ -38,14 +38,14 @@ class CausalLM(Generator):
     ) -> None:
         super().__init__(module, tokenizer, name=name)
         self.default_layer = layer
+        self.named = sink is not None
         self.sink = sink or getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "eos_token", None)
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
         prompt = _without_tail(prompt)
         given = "sink" in request.options
         wanted = request.options["sink"] if given else self.sink
-        special = set(self.tokenizer.all_special_ids)
-        if not given and (prompt.segments[0] < 0 or prompt.ids[0] in special):
+        if not given and (prompt.segments[0] < 0 or self._begins(prompt.ids[0])):
             return _holding_first(prompt)
         if given and wanted in (None, False):
             return _without_first(prompt)
@@ -58,6 +58,10 @@ class CausalLM(Generator):
         note = f"{wanted} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
         meta = {**body.meta, "sink": wanted}
         return _put(body, number, wanted, notes=(*body.notes, note), meta=meta)
+
+    def _begins(self, first: int) -> bool:
+        """May the prompt's own first token serve? Any special one, unless the adapter knows which one this model needs."""
+        return not self.named and first in self.tokenizer.all_special_ids
 
     def _sink_id(self, wanted: Any) -> int:
         number = self.tokenizer.convert_tokens_to_ids(wanted) if isinstance(wanted, str) else None
