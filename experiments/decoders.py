@@ -147,6 +147,10 @@ def ranked(rows: Rows, round_: int, settings: Iterable[Setting]) -> list[tuple[S
     )
 
 
+def cell(token: str) -> str:
+    return token.replace("|", "\\|")
+
+
 def table(lines: list[tuple[Setting, dict[str, Any]]]) -> str:
     head = (
         "| held first token | baseline | score | layer | settled | nodes, median | CPU s, median | "
@@ -156,7 +160,7 @@ def table(lines: list[tuple[Setting, dict[str, Any]]]) -> str:
         [
             head,
             *(
-                f"| {s.sink or 'none'} | {s.baseline} | {s.score} | {s.layer} | {t['settled']} of {t['prompts']} | {t['nodes']:.0f} | "
+                f"| {cell(s.sink or 'none')} | {cell(s.baseline)} | {s.score} | {s.layer} | {t['settled']} of {t['prompts']} | {t['nodes']:.0f} | "
                 f"{t['cpu']:.1f} | {t['gap']:.1e} / {t['worst']:.1e} | {t['error']:.1e} |"
                 for s, t in lines
             ),
