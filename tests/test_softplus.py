@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from threading import Thread
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
@@ -58,6 +60,37 @@ def test_every_relu_is_replaced_inside_and_restored_outside(way):
     assert_allclose(relu(x.clone()), x.clamp(min=0))
 
 
+@pytest.mark.parametrize(
+    "relu", [torch.relu_, Tensor.relu_, partial(functional.relu, inplace=True), nn.ReLU(inplace=True)]
+)
+def test_in_place_also_what_was_passed_in_is_smoothed(relu):
+    """A statement `x.relu_()` whose value nobody uses must not lose its nonlinearity."""
+    weight = torch.linspace(-3, 3, 13, dtype=torch.float64).requires_grad_()
+    with pl.softplus(beta=4):
+        x = weight * 1
+        relu(x)
+        (slope,) = torch.autograd.grad(x.sum(), weight)
+    assert_allclose(x.detach(), torch.log1p(torch.exp(4 * weight.detach())) / 4, rtol=1e-12)
+    assert_allclose(slope, torch.sigmoid(4 * weight.detach()), rtol=1e-12)
+
+
+def test_the_innermost_with_decides_and_other_threads_are_left_alone():
+    seen = []
+    with pl.softplus(beta=4):
+        with pl.softplus(beta=1):
+            inner = float(torch.relu(torch.zeros(1)))
+        thread = Thread(target=lambda: seen.append(float(torch.relu(torch.zeros(1)))))
+        thread.start()
+        thread.join()
+        outer = float(torch.relu(torch.zeros(1)))
+    assert (inner, outer) == pytest.approx((math.log(2), math.log(2) / 4)) and seen == [0.0]
+
+
+@pytest.mark.parametrize("beta", [np.float32(7), np.int64(7)])
+def test_beta_may_be_a_number_of_numpy(beta):
+    assert pl.softplus(beta=beta).beta == 7.0
+
+
 def test_an_error_inside_restores():
     with pytest.raises(KeyError), pl.softplus(beta=4):
         raise KeyError
@@ -95,6 +128,28 @@ def test_xor_as_relu_loses_its_interaction_and_says_so():
     assert not result.certificate.converged and any("piecewise" in note for note in result.meta["notes"])
 
 
+def test_nodes_are_not_wasted_on_what_no_node_can_see():
+    """More nodes find nothing in a kink: row sums, which are cheap, notice, and the matrix is taken once, at the first look."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1))
+    with pytest.warns(pl.CurvatureWarning), pytest.warns(pl.ConvergenceWarning):
+        result = pl.explain(net, torch.ones(12), method="ih")
+    assert result.certificate.nodes <= 64 and not result.certificate.converged
+    assert result.meta["kinks"] == {"relu": ["ReLU '1'", "ReLU '3'"]}
+
+
+def test_a_kink_that_does_not_matter_costs_no_accuracy():
+    """A ReLU far from its kink beside a narrow smooth feature: nodes are still placed until it has settled."""
+
+    class Both(Xor):
+        def forward(self, x):
+            return torch.tanh(60 * (x.sum(1) - 0.7)) + self.relu(x.sum(1) + 5) + self.anchor
+
+    with pytest.warns(pl.CurvatureWarning):
+        result = pl.explain(Both(), ONE_ONE, method="ih")
+    assert result.certificate.converged and result.certificate.nodes > 28
+
+
 def test_no_warning_where_there_is_no_kink(recwarn):
     pl.explain(
         nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)), torch.ones(2), method="ih", n_steps=16
@@ -109,6 +164,10 @@ def test_inside_a_with_is_the_same_as_the_option():
     with pl.softplus(beta=7.0):
         inside = pl.explain(Xor(), ONE_ONE, method="ih")
     assert_allclose(option.matrix, inside.matrix, atol=1e-12)
+    assert inside.meta["softplus"] == option.meta["softplus"] and option.meta["softplus"]["output"] == 0
+    with pl.softplus(beta=1.0):  # the option is the innermost
+        both = pl.explain(Xor(), ONE_ONE, method="ih", softplus=7.0)
+    assert both.meta["softplus"] == option.meta["softplus"]
 
 
 def test_the_result_says_how_far_the_output_moved():
@@ -135,6 +194,14 @@ def test_kinks_are_named_with_their_module():
         torch.ones(2), request=Request()
     )
     assert kinks(case) == {"leaky_relu": ("LeakyReLU '1'",), "relu": ("ReLU '3'",)}
+
+
+@pytest.mark.parametrize("cut", [lambda x: x.clamp(min=0), lambda x: x.clamp_min(0.0)])
+def test_relu_by_another_name_is_seen_and_a_guard_against_zero_is_not(cut):
+    named = load(Xor(cut)).case(ONE_ONE, request=Request())
+    assert list(kinks(named)) in (["clamp"], ["clamp_min"])
+    guard = load(Xor(lambda x: x / x.clamp(min=1e-9))).case(ONE_ONE, request=Request())
+    assert kinks(guard) == {}
 
 
 def test_a_relu_transformer_is_smoothed_through_its_own_activation():

@@ -11,21 +11,24 @@ interactions sit in the kinks. SoftPlus_β(x) = ln(1 + e^{βx})/β rounds the ki
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pathlens.errors import CurvatureWarning, InputError
 from pathlens.text.adapter import Case
 
-RELU = frozenset({torch.relu, torch.relu_, functional.relu, functional.relu_, Tensor.relu, Tensor.relu_})
+IN_PLACE = frozenset({torch.relu_, functional.relu_, Tensor.relu_})
+RELU = frozenset({torch.relu, functional.relu, Tensor.relu}) | IN_PLACE
 KINKED = (
     "relu",
     "leaky_relu",
@@ -40,7 +43,7 @@ DEFAULT_BETA = 10.0  # on XOR networks 1 distorts the output and 50 needs four t
 
 
 def check_beta(beta: Any) -> float:
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 < beta < float("inf"):
+    if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < beta < float("inf"):
         raise InputError(
             f"softplus needs a positive β, got {beta!r}; 10 is a good start, larger is closer to ReLU and needs more nodes"
         )
@@ -51,7 +54,7 @@ class softplus(TorchFunctionMode):
     """Inside the `with`, in this thread, every relu is SoftPlus_β: nn.ReLU, F.relu, torch.relu, x.relu().
 
     Nothing of the model is touched, so nothing has to be put back: leaving the `with`, also by an error, is the
-    end of it. `count` says how many calls were replaced.
+    end of it. `count` says how many calls were replaced. A result made inside says how far the output moved.
 
     Limits: compiled and scripted modules call ReLU out of reach; `kinks` still finds it there, and a result of
     `ih` warns. Other kinked functions (LeakyReLU, max-pooling, clamp) stay as they are.
@@ -61,6 +64,7 @@ class softplus(TorchFunctionMode):
         super().__init__()
         self.beta = check_beta(beta)
         self.count = 0
+        self.paused = False
 
     def __torch_function__(
         self,
@@ -69,11 +73,33 @@ class softplus(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if function in RELU:
-            self.count += 1
-            value = args[0] if args else (kwargs or {})["input"]
-            return smooth_relu(value, self.beta)
-        return function(*args, **(kwargs or {}))
+        named = kwargs or {}
+        if function not in RELU or self.paused:
+            return function(*args, **named)
+        self.count += 1
+        value = args[0] if args else named["input"]
+        if function in IN_PLACE or named.get("inplace") or (len(args) > 1 and args[1]):
+            return value.copy_(smooth_relu(value.clone(), self.beta))  # callers may use what they passed in
+        return smooth_relu(value, self.beta)
+
+
+def surrounding() -> list[softplus]:
+    """The `with softplus` blocks that this call stands in, the innermost, which decides, last."""
+    return [mode for mode in _get_current_function_mode_stack() if isinstance(mode, softplus)]
+
+
+@contextmanager
+def without_softplus() -> Iterator[None]:
+    """As if there were no `with softplus` around."""
+    around = surrounding()
+    before = [mode.paused for mode in around]
+    for mode in around:
+        mode.paused = True
+    try:
+        yield
+    finally:
+        for mode, paused in zip(around, before, strict=True):
+            mode.paused = paused
 
 
 def smooth_relu(value: Tensor, beta: float) -> Tensor:
@@ -84,9 +110,10 @@ def smooth_relu(value: Tensor, beta: float) -> Tensor:
 def output_change(function: Callable[[Tensor], Tensor], inputs: Tensor, beta: float = DEFAULT_BETA) -> Tensor:
     """f_β(x) − f(x) for every row: the error of smoothing, apart from that of integration."""
     with torch.no_grad():
-        plain = function(inputs)
+        with without_softplus():
+            plain = function(inputs.clone())
         with softplus(beta):
-            return function(inputs) - plain
+            return function(inputs.clone()) - plain
 
 
 @dataclass(frozen=True)
@@ -107,7 +134,8 @@ def smoothed(case: Case, beta: float) -> Case:
     score = Smoothed(case.score, beta)
     ends = torch.stack([case.ends.start, case.ends.end])
     with torch.no_grad():
-        plain = case.score(ends, [case, case]).double()
+        with without_softplus():
+            plain = case.score(ends, [case, case]).double()
         with softplus(beta) as mode:
             moved = case.score(ends, [case, case]).double()
     report: dict[str, Any] = {"beta": beta, "calls": mode.count, "moved": float((moved - plain)[1].norm())}
@@ -136,7 +164,10 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function.overloadpacket.__name__.rstrip("_")
-        if name in KINKED:
+        cut_at_zero = (
+            name in ("clamp", "clamp_min") and len(args) == 2 and args[1] == 0
+        )  # ReLU by another name
+        if name in KINKED or (cut_at_zero and args[0].is_floating_point()):
             self.found.setdefault(name, []).append(self.stack[-1] if self.stack else None)
         return function(*args, **(kwargs or {}))
 
@@ -183,13 +214,18 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
         "which rounds ReLU for the explanation only; other kinked functions must be replaced in the model"
     )
     warnings.warn(note, CurvatureWarning, stacklevel=stacklevel)
-    return replace(case, notes=(*case.notes, note))
+    known = {operation: list(modules) for operation, modules in found.items()}
+    return replace(case, notes=(*case.notes, note), meta={**case.meta, "kinks": known})
 
 
 def prepared(case: Case, options: Any, *, second_order: bool) -> Case:
     """What `explain` does with a case: `softplus=β` where it was asked for, the warning where it was needed."""
+    around = surrounding()
     if options.get("softplus") is not None:
         case = smoothed(case, options["softplus"])
+    elif around:  # the `with` around the call does it already; the result says what it did
+        said = smoothed(case, around[-1].beta)
+        case = replace(case, notes=said.notes, meta=said.meta)
     return warn_of_kinks(case, stacklevel=7) if second_order else case
 
 
