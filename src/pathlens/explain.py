@@ -37,6 +37,7 @@ EVERYONES_OPTIONS = ("softplus",)  # besides those of the method and of the mode
 
 
 LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
+MOST_NODES = 100_000  # more only fill the memory: no score changes any more
 LOADING = ("pooling", "dtype", "device_map")  # passed on when the model is loaded
 
 
@@ -86,6 +87,11 @@ class Explainer:
         )
         if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
+        if max(n_steps or 0, max_nodes) > MOST_NODES:
+            raise InputError(
+                f"at most {MOST_NODES} nodes fit a text, got {max(n_steps or 0, max_nodes)}; "
+                "leave n_steps out and a tolerance finds the number it needs"
+            )
         if max_nodes < LEAST_NODES:
             raise InputError(
                 f"max_nodes must be at least {LEAST_NODES}, got {max_nodes}; for fewer nodes use n_steps"

@@ -56,8 +56,12 @@ class Ranking(Seen):
         reference column is the difference of both: everything sums to score(above) − score(below).
         """
         first, second = (self._explained(place) for place in (above, below))
-        names = (self.hits[place].document for place in (above, below))
-        return difference(first, second, "document {} above document {}".format(*names))
+        return difference(first, second, "place {} minus place {}".format(*self.order(above, below)[::2]))
+
+    def order(self, one: int, other: int) -> tuple[int, str, int]:
+        """Two places as a person counts them, from 1, and how the first stands to the second."""
+        first, second = (place % len(self.hits) + 1 for place in (one, other))
+        return first, "above" if first <= second else "below", second
 
     def with_reason(self, above: int, below: int) -> Ranking:
         """The same ranking, whose pictures and files also show `why(above, below)`."""

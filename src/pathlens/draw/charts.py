@@ -14,15 +14,15 @@ from pathlens.draw import palette, view
 from pathlens.draw.markup import Markup, element
 
 WIDE, HIGH = 640.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 14.0, 12.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 90.0, 24.0, 12.0, 44.0
 LEAST = 1e-16  # a zero has no place on a logarithmic axis: it sits at the bottom of double precision
 # Okabe and Ito's colours for categories, which colour-blind readers can tell apart; then the same for dark pages
 INKS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#a67300", "#3b8fc2", "#1b1f27", "#7f7f7f")
 DARK_INKS = ("#56b4e9", "#ee7933", "#4db491", "#cc79a7", "#e69f00", "#9ad0f5", "#e8eaef", "#9aa3b2")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 5", "12 4", "1 4", "4 2")
 STYLE = (
-    ".pathlens svg.chart{display:block;width:100%;max-width:44rem;height:auto}.pathlens .chart text{font:12px system-ui,"
-    "sans-serif;fill:var(--dim)}.pathlens .chart .grid{stroke:var(--line);stroke-width:1}.pathlens .chart .level{stroke:var(--dim);"
+    ".pathlens svg.chart{display:block;width:100%;max-width:44rem;height:auto}.pathlens .chart text{font:13px system-ui,"
+    "sans-serif;fill:var(--dim)}@media (max-width:40rem){.pathlens figure .chart text{font-size:19px}}.pathlens .chart .grid{stroke:var(--line);stroke-width:1}.pathlens .chart .level{stroke:var(--dim);"
     "stroke-dasharray:1 3}.pathlens .chart .curve{fill:none;stroke:var(--series);stroke-width:2}.pathlens .chart .mark{"
     "fill:var(--series);stroke:var(--ground);stroke-width:1}.pathlens .chart .up{fill:var(--up)}.pathlens .chart .down{"
     "fill:var(--down)}.pathlens .series{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;margin:0 0 .4rem;padding:0;list-style:none;"
@@ -81,10 +81,12 @@ def curves(
     level: float | None = None,
     level_name: str = "",
     xticks: Sequence[tuple[float, str]] | None = None,
+    keyed: bool = True,
 ) -> Markup:
     """One line per series, a mark at each point; `log`: both axes; `level`: a dotted line across, named.
 
     xticks: (place, words) where the numbers themselves would say little.
+    keyed: a key above; several charts of the same series need only one (`key`).
     """
     points = [(x, y) for line in series.values() for x, y in line if math.isfinite(y)]
     if not points:
@@ -103,21 +105,26 @@ def curves(
     for k, (name, line) in enumerate(series.items()):
         placed = [(across.place(x), up.place(max(abs(y), LEAST) if log else y), x, y) for x, y in line if math.isfinite(y)]  # fmt: skip
         drawn = "".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y, *_) in enumerate(placed))
-        marks.append(
-            element("path", {"d": drawn, "class": f"curve c{k % 8}", "stroke-dasharray": DASHES[k % 8]})
-        )
+        marks.append(element("path", {"d": drawn, "class": f"curve c{k % 8}", "stroke-dasharray": _dash(k)}))
         for x, y, a, b in placed:
             tip = f"{view.visible(name)}: {palette.short(b)} at {palette.short(a)}"
             marks.append(element("circle", {"cx": _n(x), "cy": _n(y), "r": 3.5 if len(placed) > 1 else 6, "class": f"mark c{k % 8}"},
                                  element("title", None, tip)))  # fmt: skip
     picture = element("svg", {"viewBox": f"0 0 {WIDE:.0f} {HIGH:.0f}", "class": "chart", "role": "img",
                               "aria-label": f"{ylabel} against {xlabel}: {', '.join(series)}"}, *marks)  # fmt: skip
-    return element("figure", None, _key(list(series)), picture)
+    return element("figure", None, key(list(series)) if keyed else "", picture)
 
 
-def _key(names: Sequence[str]) -> Markup:
+def _dash(k: int) -> str:
+    """Where the eight colours come round again the dashes are others."""
+    return DASHES[(k + k // 8) % 8]
+
+
+def key(names: Sequence[str]) -> Markup:
+    """The look of every series beside its name."""
+
     def one(k: int, name: str) -> Markup:
-        line = element("line", {"x1": 0, "x2": 30, "y1": 4, "y2": 4, "stroke-dasharray": DASHES[k % 8]})
+        line = element("line", {"x1": 0, "x2": 30, "y1": 4, "y2": 4, "stroke-dasharray": _dash(k)})
         swatch = element("svg", {"viewBox": "0 0 30 8", "aria-hidden": "true"}, line)
         return element("li", {"class": f"c{k % 8}", "dir": "auto"}, swatch, view.visible(name))
 
@@ -137,7 +144,7 @@ def _frame(
     for value, words in named:
         x = across.place(value)
         marks += [element("line", {"class": "grid", "x1": _n(x), "x2": _n(x), "y1": floor, "y2": floor + 4}),
-                  element("text", {"x": _n(x), "y": floor + 17, "text-anchor": "middle"}, words)]  # fmt: skip
+                  element("text", {"x": _n(x), "y": floor + 18, "text-anchor": "middle"}, words)]  # fmt: skip
     middle = (TOP + floor) / 2
     marks.append(
         element("text", {"x": (LEFT + WIDE - RIGHT) / 2, "y": HIGH - 5, "text-anchor": "middle"}, xlabel)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import canvas, embed, listing, palette, view
-from pathlens.draw.lines import ABREAST, ARROWS, chart, curve_axes, sample
+from pathlens.draw import canvas, charts, embed, listing, palette, view
+from pathlens.draw.lines import ABREAST, ARROWS, chart, curve_axes
 from pathlens.draw.listing import Listing
 from pathlens.draw.markup import Markup, element, level
 from pathlens.draw.sheet import write_page
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from pathlens.metrics.record import Column, Evaluation
 
 STYLE = listing.STYLE + (
-    ".pathlens .curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1rem 2rem}"
-    ".pathlens svg.curve{display:block;max-width:100%;height:auto}.pathlens .curve text{font:12px system-ui,sans-serif;"
-    "fill:var(--dim)}.pathlens .curve line{stroke:var(--line)}.pathlens .curve polyline{fill:none;stroke-width:2}"
-    ".pathlens .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;font-size:.85rem;padding:0;list-style:none}"
-    ".pathlens .key svg{vertical-align:middle;margin-right:.4rem}.pathlens .listing td.best{font-weight:650}"
+    ".pathlens .curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem 2rem}"
+    ".pathlens .curves figure{margin:0}.pathlens .curves h3{font-size:.95rem;margin:0}.pathlens .listing td.best{font-weight:650}"
 )
 
 
@@ -172,7 +169,7 @@ def _small_curves(found: Evaluation) -> Listing:
 def article(found: Evaluation) -> Markup:
     """The evaluation as a part of a page."""
     drawn = [
-        element("figure", None, element("figcaption", None, curve.name + ARROWS[curve.better]), chart(found, curve))
+        element("section", None, element("h3", None, curve.name + ARROWS[curve.better]), chart(found, curve))
         for curve in found.curves
     ]  # fmt: skip
     tables = [
@@ -182,8 +179,8 @@ def article(found: Evaluation) -> Markup:
         "article", {"class": "pathlens"},
         element("header", None, element("h1", None, title(found))),
         *tables[: len(parts(found))],
-        element("section", None, element("h2", None, "over the share of tokens"), element("div", {"class": "curves"}, *drawn),
-                _key(found)),
+        element("section", None, element("h2", None, "over the share of tokens"), charts.key(found.ways),
+                element("div", {"class": "curves"}, *drawn)),
         *tables[len(parts(found)) :],
         element("footer", None, element("ul", {"class": "notes"}, *[element("li", None, note) for note in notes(found)])),
     )  # fmt: skip
@@ -214,12 +211,6 @@ def _table(shown: Listing) -> Markup:
     return element(
         "div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": shown.title}, inner
     )
-
-
-def _key(found: Evaluation) -> Markup:
-    return element(
-        "ul", {"class": "key"}, *[element("li", None, sample(k), view.visible(way)) for k, way in enumerate(found.ways)]
-    )  # fmt: skip
 
 
 def page(found: Evaluation, path: str | Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The curves of an evaluation, on a page (plain SVG) and in a picture: one line per row, by colour and dash."""
+"""The curves of an evaluation, on a page and in a picture: one line per row, by colour and dash."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import canvas, palette, view
-from pathlens.draw.markup import Markup, element
-from pathlens.draw.plots import COLORS, MARKERS
-from pathlens.draw.plots import DASHES as MATPLOTLIB_DASHES
+from pathlens.draw import canvas, charts, view
+from pathlens.draw.markup import Markup
+from pathlens.draw.plots import COLORS, DASHES, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,59 +17,21 @@ if TYPE_CHECKING:
 
     from pathlens.metrics.record import Curve, Evaluation
 
-WIDE, TALL, EDGE = 420.0, 250.0, 44.0
 ARROWS = {"lower": " ↓", "higher": " ↑", "": ""}
 ABREAST = 2  # curves side by side in a picture
-DASHES = ("", "6 3", "2 3", "8 3 2 3")
-
-
-def stroke(k: int) -> dict[str, object]:
-    """The look of line k: eight colours, and another dash where they come round again."""
-    color = COLORS[k % len(COLORS)]
-    # black vanishes on a dark page, so it takes the page's own ink
-    return {
-        "style": f"stroke:{'var(--ink)' if color == '#000000' else color}",
-        "stroke-dasharray": DASHES[(k // len(COLORS) + k) % len(DASHES)] or None,
-    }
-
-
-def sample(k: int) -> Markup:
-    """A short piece of line k, for the key."""
-    line = element("polyline", {"points": "1,6 27,6", "fill": "none", "stroke-width": 2, **stroke(k)})
-    return element("svg", {"width": 28, "height": 12, "aria-hidden": "true"}, line)
 
 
 def chart(found: Evaluation, curve: Curve) -> Markup:
-    """One metric over the share of tokens, a line per row; every point tells its row and value."""
+    """One metric over the share of tokens, a line per row and a line at zero; every point tells its row and value."""
     means = np.nanmean(curve.values, axis=1)
-    low, high = float(np.nanmin(means)), float(np.nanmax(means))
-    low, high = min(low, 0.0), max(high, 0.0)
-    span = (high - low) or 1.0
-    x = [EDGE + (WIDE - EDGE - 10) * share for share in curve.shares]
-
-    def y(value: float) -> float:
-        return 12 + (TALL - EDGE - 12) * (high - value) / span
-
-    digits = palette.decimals(max(abs(low), abs(high)))
-    parts: list[Markup] = []
-    for level in np.linspace(low, high, 5):
-        parts.append(
-            element("line", {"x1": EDGE, "x2": WIDE - 10, "y1": f"{y(level):.1f}", "y2": f"{y(level):.1f}"})
-        )
-        label = palette.number(float(level), min(digits, 2), sign=False)
-        parts.append(
-            element("text", {"x": EDGE - 6, "y": f"{y(level) + 4:.1f}", "text-anchor": "end"}, label)
-        )
-    for share, place in zip(curve.shares, x, strict=True):
-        at = {"x": f"{place:.1f}", "y": TALL - EDGE + 18, "text-anchor": "middle"}
-        parts.append(element("text", at, f"{share:.0%}"))
-    for k, way in enumerate(found.ways):
-        points = " ".join(f"{place:.1f},{y(value):.1f}" for place, value in zip(x, means[k], strict=True))
-        ends = f"{view.visible(way)}: {means[k][0]:.3f} … {means[k][-1]:.3f}"
-        parts.append(element("polyline", {"points": points, **stroke(k)}, element("title", None, ends)))
-    said = f"{curve.name} over the share of tokens, one line per row of the table"
-    box = {"class": "curve", "viewBox": f"0 0 {WIDE:.0f} {TALL - 16:.0f}", "role": "img", "aria-label": said}
-    return element("svg", box, *parts)
+    series = {
+        way: list(zip(curve.shares, own.tolist(), strict=True))
+        for way, own in zip(found.ways, means, strict=True)
+    }
+    shares = [(share, f"{share:.0%}") for share in curve.shares]
+    return charts.curves(
+        series, xlabel="share of the tokens", ylabel=curve.name, level=0.0, xticks=shares, keyed=False
+    )
 
 
 def curve_axes(
@@ -106,7 +67,7 @@ def _draw_curve(axes: Axes, found: Evaluation, curve: Any) -> None:
         style = {
             "color": COLORS[k % 8],
             "marker": MARKERS[k % 8],
-            "ls": MATPLOTLIB_DASHES[(k // 8 + k) % 4],
+            "ls": DASHES[(k // 8 + k) % 4],
         }
         axes.plot(shares, means[k], label=view.visible(way), lw=1.3, ms=3.2, **style)
     axes.set_title(

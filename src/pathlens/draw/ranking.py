@@ -74,9 +74,9 @@ def table(found: Ranking) -> Listing:
 
 def why_title(found: Ranking) -> str:
     """The question the reason answers, with places as they are shown and the first words of both."""
-    above, below = found.places or (0, 0)
-    first, second = (view.visible(_cut(found.hits[place].text, 60)) for place in (above, below))
-    return f"why {above + 1}. “{first}” stands above {below + 1}. “{second}”"
+    above, how, below = found.order(*(found.places or (0, 0)))
+    first, second = (view.visible(_cut(found.hits[place - 1].text, 60)) for place in (above, below))
+    return f"why {above}. “{first}” stands {how} {below}. “{second}”"
 
 
 def _cut(text: str, long: int = LONG) -> str:

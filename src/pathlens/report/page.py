@@ -75,7 +75,7 @@ def _table(rows: list[dict[str, Any]], results: Any) -> Markup:
 
 def _body(row: dict[str, Any], result: Any) -> Markup:
     data = {f"data-{key}": row[key] for _, key, _ in COLUMNS}
-    cells = [element("td", {"class": "number" if number else "words", "dir": "auto"}, _shown(row[key], number))
+    cells = [element("td", {"class": "number" if number else f"words of-{key}", "dir": "auto"}, _shown(row[key], number))
              for _, key, number in COLUMNS]  # fmt: skip
     mark = element("td", {"class": "mark"}, "✓" if row["converged"] else "✗")
     line = element("tr", {"class": "row", "tabindex": 0, "aria-expanded": "false"}, *cells, mark)
