@@ -165,6 +165,33 @@ def test_a_narrow_feature_is_closed_in_on():
     assert np.abs(whole.matrix - exact).max() > 3 * np.abs(placed.matrix - exact).max()
 
 
+@pytest.mark.parametrize("n", [None, 24])
+@pytest.mark.parametrize(("sharp", "where", "strength"), [(31.0, 1.37, 1.22), (32.0, 0.81, 9.87)])
+def test_entries_that_cancel_in_their_row_are_not_called_settled(n, sharp, where, strength):
+    """(x₁ − x₂)²·h(x₁ + x₂) adds to all four entries and to no row: row sums are exact long before the matrix."""
+    hidden = Formula(
+        lambda x: (
+            strength * (x[:, 0] - x[:, 1]) ** 2 * torch.tanh(sharp * (x.sum(1) - where))
+            + torch.tanh(x.sum(1))
+        )
+    )
+    u, weight = (rule("gauss")(2000).t, rule("gauss")(2000).weight)
+    curve = -2 * np.tanh(2 * u) / np.cosh(2 * u) ** 2 - 2 * strength * np.tanh(sharp * (2 * u - where))
+    exact = weight @ (-u * np.log(u) * curve)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = pl.explain(hidden, row(1, 1), method="ih", n_steps=n)
+    off = abs(found.matrix[0, 1] - exact)
+    assert off <= found.certificate.bound if n is None else not found.certificate.converged
+    assert off <= max(found.certificate.error_estimate) + 1e-3 * abs(exact)
+
+
+def test_a_gradient_is_not_needed_at_the_baseline():
+    """√x₁·x₂: infinite at 0, where its weight u ln u is 0."""
+    found = pl.explain(Formula(lambda x: x[:, 0].sqrt() * x[:, 1]), row(1, 1), method="ih")
+    assert_allclose(found.matrix, [[1 / 9, 2 / 9], [2 / 9, 4 / 9]], atol=2 * found.certificate.bound)
+
+
 # -- rows, symmetry, packing
 
 
@@ -302,6 +329,7 @@ def test_a_held_token_costs_nothing_and_is_zero():
         ({"interaction_index": 9}, "from 0 to 4"),
         ({"interaction_index": "nobody"}, "is not there"),
         ({"interaction_index": 1.5}, "got 1.5"),
+        ({"interaction_index": []}, "is empty"),
         ({"pairs": []}, "at least one pair"),
         ({"pairs": 3}, "at least one pair"),
         ({"pairs": [(1, 2, 3)]}, "two units each"),

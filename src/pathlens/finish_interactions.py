@@ -29,6 +29,8 @@ def chosen_rows(options: Mapping[str, Any], names: Sequence[str]) -> tuple[int, 
     if single is not None:
         several = isinstance(single, Iterable) and not isinstance(single, str)
         wanted = list(single) if several else [single]
+        if not wanted:
+            raise InputError("interaction_index is empty; give one unit or several, by index or name")
         return tuple(sorted({_index(each, names) for each in wanted}))
     if pairs is None:
         return None

@@ -79,7 +79,7 @@ def work(
     goal = Goal(limit, lambda value: _missing(value, change), settings.ceiling)
     if method.rule == "log":
         rows = moving_rows(chosen_rows(settings.options, units.names), moving)
-        integral = yield from interactions(route, goal, rows, settings.n_steps)
+        integral = yield from interactions(route, goal, rows, settings.n_steps, kinked="kinks" in case.meta)
         gap = float(integral.extra["gap"])
     else:
         integral, moving = yield from _choose(

@@ -8,6 +8,7 @@ no node with them, and the matrix is usually taken a single time.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.integrand import Gradient, Hessian, RowSums
-from pathlens.integrate.adaptive import CELL_START, Interval, adaptive, refined
+from pathlens.integrate.adaptive import CELL_START, STALLED, Interval, adaptive, refined
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, largest, place, size
 from pathlens.integrate.log_measure import LogMeasure
 from pathlens.quadrature import coarse, nested, rule
@@ -29,11 +30,14 @@ LEAST_WORTH = (
 SAFETY = 2.0  # how much worse single entries may be off than row sums, whose error is known
 
 
-def interactions(route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int | None = None) -> Drive:
+def interactions(
+    route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int | None = None, *, kinked: bool = False
+) -> Drive:
     """Γ (R, U) of the rows wanted (None: all), `extra`: "ig" (U,), "ig_error" (U,), and "gaps" (R,) of the rows.
 
     `n` fixes the number of nodes, of one Gauss rule for the weight −ln u on the whole line. Without it nodes are
-    placed by halving and nested rules, as IG's are.
+    placed by halving and nested rules, as IG's are. For a `kinked` model (ReLU) whose row sums cannot be brought to
+    IG, the matrix is taken once, and not refined any further.
 
     Limits: the identity behind it (one integral for two) holds on the straight line only.
     """
@@ -50,7 +54,7 @@ def interactions(route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int 
     elif n is not None:
         found = yield from _fixed(route, goal, rows, wanted, n)
     else:
-        found = yield from _placed(route, goal, rows, wanted, ig.value)
+        found = yield from _placed(route, goal, rows, wanted, ig.value, kinked=kinked)
     gaps = (found.value.sum(1) - wanted).abs()
     gap = _gap(goal, rows, found.value, wanted)
     extra = {"ig": ig.value, "ig_error": ig.error, "gaps": gaps, "gap": gap}
@@ -63,7 +67,7 @@ def _gap(goal: Goal, rows: tuple[int, ...] | None, value: Tensor, wanted: Tensor
 
 
 def _placed(
-    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, ig: Tensor
+    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, ig: Tensor, *, kinked: bool
 ) -> Generator[Ask, Tensor, Integral]:
     """Row sums until they agree with IG; the matrix on the intervals this took, and further only if it must.
 
@@ -77,19 +81,45 @@ def _placed(
         goal.ceiling,
         judge=lambda value, estimate: SAFETY * (value - ig).abs(),
     )
-    fits = (len(CELLS) - 1) * nested.COUNTS[CELL_START] <= goal.ceiling
-    level = CELL_START if fits else CELL_START - 1
-    first = [Interval(0, low, high, level) for low, high in pairwise(CELLS)]
-    sums, intervals = yield from refined(route, RowSums(), known, first, log)
-    worth = _worth(sums.value - ig, torch.stack([each.error for each in intervals]).sum(0))
+    sums, intervals = yield from refined(route, RowSums(), known, _first(goal), log)
+    guess = torch.stack([each.error for each in intervals]).sum(0)
+    hopeless = kinked and largest(sums.error) > goal.bound  # what sits in a kink, no node can see
+    if hopeless and sums.history[-1][2] > STALLED * sums.history[0][2]:  # the first look was as good
+        intervals = _first(goal)
     same = [Interval(each.leg, each.low, each.high, each.level, change=each.change) for each in intervals]
     aim = Goal(
         goal.bound,
         lambda value: _gap(goal, rows, value, wanted),
-        goal.ceiling,
-        judge=lambda value, estimate: torch.maximum(worth * estimate, (value.sum(1) - wanted).abs()),
+        0 if hopeless else goal.ceiling,
+        judge=_Judge(sums.value - ig, guess, guess if rows is None else guess[list(rows)], wanted),
     )
     return (yield from refined(route, Hessian(rows), aim, same, log))[0]
+
+
+def _first(goal: Goal) -> list[Interval]:
+    fits = (len(CELLS) - 1) * nested.COUNTS[CELL_START] <= goal.ceiling
+    level = CELL_START if fits else CELL_START - 1
+    return [Interval(0, low, high, level) for low, high in pairwise(CELLS)]
+
+
+@dataclass
+class _Judge:
+    """The error of every row of the matrix: its estimate times what the estimate of row sums was worth.
+
+    That is settled at the first look, where matrix and row sums stand on the same nodes: only there can it be
+    seen whether entries that cancel in their row's sum need more nodes than the sums did.
+    """
+
+    true: Tensor  # (U,) how far row sums were off
+    guess: Tensor  # (U,) what had been estimated for them
+    own: Tensor  # (R,) of the rows wanted
+    wanted: Tensor  # (R,) IG
+    worth: float | None = None
+
+    def __call__(self, value: Tensor, estimate: Tensor) -> Tensor:
+        if self.worth is None:
+            self.worth = _for_entries(_worth(self.true, self.guess), estimate, self.own)
+        return torch.maximum(self.worth * estimate, (value.sum(1) - self.wanted).abs())
 
 
 def _fixed(
@@ -99,8 +129,9 @@ def _fixed(
     nodes = rule("log")(n)
     value, rough = yield Ask(place(route, [nodes], [coarse(nodes, "log")]), Hessian(rows))
     gaps = (value.sum(1) - wanted).abs()
-    worth = _worth(gaps, value.sum(1) - rough.sum(1), least=0.0)  # a rule of half the nodes: far too cautious
-    error = torch.maximum(worth * size(value - rough), gaps)
+    moved, sums_moved = size(value - rough), (value - rough).sum(1)
+    worth = _worth(gaps, sums_moved, least=0.0)  # a rule of half the nodes: far too cautious
+    error = torch.maximum(_for_entries(worth, moved, sums_moved) * moved, gaps)
     gap = largest(_gap(goal, rows, value, wanted))
     return Integral(value, error, n, ((n, gap, largest(error)),))
 
@@ -109,3 +140,12 @@ def _worth(true: Tensor, estimated: Tensor, least: float = LEAST_WORTH) -> float
     """What an estimate is multiplied by: known errors over estimated ones, with room for safety, at most 1."""
     seen = largest(estimated.abs())
     return min(1.0, max(least, SAFETY * largest(true.abs()) / seen)) if seen > 0 else 1.0
+
+
+def _for_entries(worth: float, entries: Tensor, sums: Tensor) -> float:
+    """What an estimate of entries is multiplied by, where that of row sums is worth `worth` of itself.
+
+    Where entries moved more than their rows' sums they cancel there, and row sums say as much less about them.
+    """
+    seen, moved = largest(sums.abs()), largest(entries.abs())
+    return min(1.0, worth * max(1.0, moved / seen)) if seen > 0 else 1.0

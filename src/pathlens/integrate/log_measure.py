@@ -36,8 +36,12 @@ class LogMeasure(Measure):
         So an interval's sum is known from its ends, as F(high) − F(low) is for IG.
         """
         outputs = yield from super().potential(route, legs, t)
-        slopes = yield Ask(Points(route, legs, t, np.eye(len(t))), Gradient())
-        return outputs - from_numpy(t * np.log(np.where(t > 0, t, 1.0))) * slopes.sum(1)
+        inside = (t > 0) & (t < 1)  # at both ends u ln u is 0; a gradient at the baseline need not even exist
+        if inside.any():
+            at = t[inside]
+            slopes = yield Ask(Points(route, legs[inside], at, np.eye(len(at))), Gradient())
+            outputs[from_numpy(inside)] -= from_numpy(at * np.log(at)) * slopes.sum(1)
+        return outputs
 
 
 @cache
