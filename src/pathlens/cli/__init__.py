@@ -39,6 +39,7 @@ def main() -> None:
     if not sys.stderr.isatty():  # nobody is looking: no bars of any library, no chatter while a model loads
         os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # its retries are told in one line, at the end
     for name in COMMANDS:
         import_module(f"pathlens.cli.{name}")
     try:

@@ -12,6 +12,39 @@ from typing import Annotated, Any
 
 import typer
 
+
+def place_to_write(value: Any) -> Any:
+    """A file that can be written, asked before the work: an hour of it must not be lost to a slip of the pen."""
+    from pathlens.errors import InputError
+
+    if value is None:
+        return None
+    path = Path(value)
+    if str(path) == "-":
+        raise InputError(
+            "- prints JSON alone (--json -); give a page, a picture or a table the name of a file"
+        )
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    return value
+
+
+def place_for_json(value: str | None) -> str | None:
+    """The same, or - for standard output."""
+    return value if value == "-" else place_to_write(value)
+
+
+def place_for_picture(value: Path | None) -> Path | None:
+    """The same, with a suffix that says what kind of picture."""
+    from pathlens.draw.canvas import check_kind
+
+    if value is not None:
+        check_kind(value)
+    return place_to_write(value)
+
+
 # arguments and options that mean the same in every command that has them
 Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
 Encoder = Annotated[str, typer.Argument(help="A sentence encoder: minilm, a folder, or a hub id.")]
@@ -28,9 +61,13 @@ OneSided = Annotated[
 ]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
 Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
-JsonOut = Annotated[str | None, typer.Option("--json", help="Write JSON to a file; - prints it.")]
-HtmlOut = Annotated[Path | None, typer.Option(help="Write a self-contained page.")]
-PngOut = Annotated[Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).")]
+JsonOut = Annotated[
+    str | None, typer.Option("--json", help="Write JSON to a file; - prints it.", callback=place_for_json)
+]
+HtmlOut = Annotated[Path | None, typer.Option(help="Write a self-contained page.", callback=place_to_write)]
+PngOut = Annotated[
+    Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)
+]
 Choice = Annotated[list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")]
 
 

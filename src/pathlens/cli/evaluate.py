@@ -16,6 +16,7 @@ from pathlens.cli.common import (
     give,
     number_or_name,
     parse_options,
+    place_to_write,
     warnings_in_a_line,
     watched,
 )
@@ -64,7 +65,9 @@ def evaluate(
     json_out: JsonOut = None,
     html: HtmlOut = None,
     png: PngOut = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table, one line per cell.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the table, one line per cell.", callback=place_to_write)
+    ] = None,
 ) -> None:
     """Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."""
     from pathlens.evaluate import evaluate as verb

@@ -122,6 +122,6 @@ def parse_shard(text: str) -> tuple[int, int]:
     from pathlens.errors import InputError
 
     parts = text.split("/")
-    if len(parts) != 2 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) != 2 or not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise InputError(f"--shard takes i/n, as in 0/4; got {text!r}")
     return int(parts[0]), int(parts[1])

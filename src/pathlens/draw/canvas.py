@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 INK, DIM, LINE = "#1b1f27", "#5b6372", "#d8dce4"
 DPI = 160
+KINDS = (".png", ".svg", ".pdf")  # of pictures, by suffix
 
 
 def blank(width: float, height: float) -> Figure:
@@ -50,14 +51,18 @@ def names(axes: Axes, side: str, labels: Iterable[str], **style: Any) -> None:
     place(range(len(shown)), labels=shown, parse_math=False, usetex=False, **style)
 
 
+def check_kind(path: Path) -> None:
+    """A picture's name says what it is."""
+    if path.suffix.lower() not in KINDS:
+        raise InputError(
+            f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(KINDS)}"
+        )
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Write PNG, SVG or PDF by suffix."""
     path = Path(path)
-    kinds = (".png", ".svg", ".pdf")
-    if path.suffix.lower() not in kinds:
-        raise InputError(
-            f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(kinds)}"
-        )
+    check_kind(path)
     finish(figure)
     with warnings.catch_warnings():
         # `finish` has already said which characters are missing, once and in words

@@ -118,18 +118,19 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
     import transformers
 
+    kept = {} if folder.is_dir() or _hub_has_an_address() else {"local_files_only": True}
     try:
-        if _is_sentence_transformer(model):
+        if _is_sentence_transformer(model, kept):
             _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
-            return open_sentence_transformer(str(model), name=str(model), model_kwargs=options)
-        config = transformers.AutoConfig.from_pretrained(model)
+            return open_sentence_transformer(str(model), name=str(model), model_kwargs=options, **kept)
+        config = transformers.AutoConfig.from_pretrained(model, **kept)
         name = (config.architectures or [""])[0]
         suffix = next((s for s in AUTO if name.endswith(s)), None)
         if suffix is None:
             _refuse_unknown([name])
         loader = getattr(transformers, AUTO[suffix] if suffix else "AutoModel")
-        module = loader.from_pretrained(model, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        module = loader.from_pretrained(model, **kept, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model, **kept)
     except PathlensError:
         raise
     except (OSError, ValueError, TypeError, AttributeError, AssertionError, RuntimeError) as error:
@@ -143,6 +144,10 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
 
 def _refuse_slip(name: str, folder: Path) -> None:
     """A slip of the pen is answered at once, not after a hub has been asked again and again."""
+    if folder.is_file():
+        raise ModelError(
+            f"{name!r} is a file; give the folder that holds the model, or a hub id like owner/name"
+        )
     if folder.exists():
         return
     if name.startswith((".", "/", "~")):
@@ -154,14 +159,32 @@ def _refuse_slip(name: str, folder: Path) -> None:
         )
 
 
-def _is_sentence_transformer(model: str | Path) -> bool:
+def _hub_has_an_address() -> bool:
+    """Without one only the cache is asked: nobody should wait for half a minute of retries on a train."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    from huggingface_hub import constants
+
+    if getproxies():  # then the proxy looks names up
+        return True
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        return False
+    return True
+
+
+def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
     if Path(model).is_dir():
         return (Path(model) / "modules.json").exists()
     from transformers.utils import cached_file
 
     try:
         return (
-            cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False) is not None
+            cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False, **kept)
+            is not None
         )
     except (OSError, ValueError):
         return False
