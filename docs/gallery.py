@@ -8,18 +8,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from PIL import Image
 
 import pathlens as pl
 from pathlens.compare import compare
 from pathlens.draw import figure
+from pathlens.evaluate import evaluate
 from pathlens.explain import Explainer
 from pathlens.pathview import pathview
+from pathlens.report import Report
 from pathlens.whatif import whatif
 
 TEXT = "Not really funny, but moving."
 PAIR = "A man plays a guitar.", "Someone makes music."
 TREE = "(S (X (X Not really funny) ,) (X but moving) .)"
+DOCUMENTS = ["Boil the rice in water.", "He plays an old guitar.", "The river is wide."]
+REVIEWS = [
+    "A fine film.",
+    "A dull film.",
+    "Funny and moving.",
+    "Not funny, but moving.",
+    "Dull and too long.",
+]
 LARGEST = 200_000  # bytes of a picture
+SHADES = 128  # of a picture: flat colours and letters need no more, and it takes a third of the room
 
 
 def explained(
@@ -45,6 +57,34 @@ def nodes(path: Path) -> None:
     )
 
 
+def rank(path: Path) -> None:
+    found = pl.rank("minilm", "Someone makes music.", DOCUMENTS, unit="word", tolerance=0.01)
+    found.with_reason(0, 1).to_png(path)
+
+
+def evaluation(path: Path) -> None:
+    evaluate("sentiment", REVIEWS, methods=["ig", "sig"], extra=[], draws=200, tolerance=0.01).to_png(path)
+
+
+def words(path: Path) -> None:
+    Report.of(pl.Explainer("sentiment", unit="word", tolerance=0.01)(REVIEWS), title="five reviews").to_png(
+        path
+    )
+
+
+def tabular(path: Path) -> None:
+    torch.manual_seed(0)
+    rows = torch.randn(60, 3)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    names = ["age", "income", "years at address"]
+    results = pl.explain(pl.Tabular(network, features=names), list(rows))
+    Report.of(results, title="sixty rows of a table").to_png(path)
+
+
+def said(path: Path) -> None:
+    pl.explain("smollm", "The capital of France is", generate=2, tolerance=0.05).to_png(path)
+
+
 VIEWS: dict[str, Callable[[Path], object]] = {
     "ig": explained("ig"),
     "sig": explained("sig"),
@@ -59,6 +99,11 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "path": lambda path: pathview("sentiment", TEXT).to_png(path),
     "layers": layers,
     "nodes": nodes,
+    "rank": rank,
+    "evaluation": evaluation,
+    "words": words,
+    "tabular": tabular,
+    "said": said,
     "japanese": lambda path: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。").to_png(path),
 }
 
@@ -69,9 +114,12 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     folder = Path(__file__).parent / "gallery"
     folder.mkdir(exist_ok=True)
+    if strange := sorted(set(names) - set(VIEWS)):
+        sys.exit(f"no view {', '.join(strange)}; views: {', '.join(VIEWS)}")
     for name in names or VIEWS:
         file = folder / f"{name}.png"
         VIEWS[name](file)
+        Image.open(file).convert("RGB").quantize(SHADES).save(file, optimize=True)
         size = file.stat().st_size
         assert size < LARGEST, f"{file.name} has {size} bytes"
         sys.stdout.write(f"{file.name} {size // 1000} kB\n")

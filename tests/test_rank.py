@@ -80,6 +80,7 @@ def test_ranking_orders_explains_and_adds_up(model):
         assert hit.text == DOCUMENTS[hit.document]
     why = ranking.why(0, 3)
     assert why.similarity == pytest.approx(scores[0] - scores[3])
+    assert why.target.endswith("place 1 minus place 4"), "counted from 1, as on every picture"
     assert why.full_matrix.sum() == pytest.approx(scores[0] - scores[3], abs=1e-3)
     first, last = ranking[0].explanation, ranking[3].explanation
     count = len(first.tokens_b)

@@ -62,6 +62,8 @@ def evaluate(
     Limits: metrics that delete tokens favour scores made by deleting them (sig, leave-one-out).
     """
     asked = find_protocol(protocol)
+    if seed < 0:
+        raise InputError(f"seed must be a whole number from 0 upwards, got {seed}")
     _check(extra, EXTRAS, "extra")
     _check_choices(choices)
     if not texts:

@@ -74,6 +74,11 @@ def examine(
 def _patient(model: TextModel, text: Any, text_b: Any, tolerance: float) -> Patient:
     if text is None and model.kind == "tabular":
         raise InputError("a model of tensors is examined with one of its inputs: examine(model, row)")
+    for given in (text, text_b):
+        if isinstance(given, str) and not given.strip():
+            raise InputError(f"the text to examine with is empty ({given!r}); give one with words, or none")
+    if not tolerance > 0:  # no law can be tried: that is the asker's mistake, not the model's
+        raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
     needs_two = model.two_texts_are_a_pair() or model.kind == "question answering"
     if text is None and model.kind == "question answering":
         text, text_b = "What was the film?", TEXT

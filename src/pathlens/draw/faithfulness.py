@@ -36,19 +36,20 @@ def notes(found: Evaluation) -> list[str]:
     """What the numbers are, and what must stand beside them."""
     said = [
         f"[low, high]: 95 % of {found.draws} bootstrap draws over the texts (seed {found.seed}); ↑ higher is better, ↓ lower; "
-        "random and leave-one-out are controls; ★ the best row, controls aside"
+        "random and leave-one-out are controls; ★ best, controls aside"
     ]
     return [*said, *found.notes]
 
 
-def best(found: Evaluation, column: Column) -> str | None:
-    """The best row of a metric, controls aside."""
+def best(found: Evaluation, column: Column) -> frozenset[str]:
+    """The best rows of a metric, controls aside; rows that choose the same tokens are equally good."""
     rows = [way for way in found.ways if way not in ("random", "leave-one-out")]
     known = [(found.estimate(way, column.name).value, way) for way in rows]
     known = [(value, way) for value, way in known if np.isfinite(value)]
     if not column.better or len(known) < 2:
-        return None
-    return (min if column.better == "lower" else max)(known)[1]
+        return frozenset()
+    top = (min if column.better == "lower" else max)(value for value, _ in known)
+    return frozenset(way for value, way in known if np.isclose(value, top, rtol=1e-6, atol=0.0))
 
 
 def cell(found: Evaluation, way: str, column: Column) -> str:
@@ -88,10 +89,10 @@ def _shares(found: Evaluation) -> str:
 
 
 def table(found: Evaluation, name: str, columns: Sequence[Column]) -> Listing:
-    """Rows × metrics as text cells; the best row of each metric is marked by a star."""
+    """Rows × metrics as text cells; the best rows of each metric are marked by a star."""
     stars = {column.name: best(found, column) for column in columns}
     rows = tuple(
-        (way, *(cell(found, way, c) + (" ★" if stars[c.name] == way else "") for c in columns))
+        (way, *(cell(found, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
         for way in found.ways
     )
     heads = ("", *(f"{c.name.removeprefix('AOPC ')}{ARROWS[c.better]}" for c in columns))
