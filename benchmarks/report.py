@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parent
 PICTURE = "../docs/images/growth.png"
 INTRO = """# Measured
 
-Written by `make bench`; every figure is of one run on one machine. `ratio` is their time over ours: above 1, ours is
+Written by `make bench` on one machine; a run that was stopped goes on, so rows can be of several commits (named below).
+`ratio` is their time over ours: above 1, ours is
 quicker. Both sides ran in that run on the same model and texts, in turns; seconds are medians of CPU seconds with one
 thread. The error beside a time is what that time bought: the largest error of any score (for whole sentences relative to
 the output's change, otherwise as it is), against a far finer run of the same integral.
@@ -130,7 +131,7 @@ def page(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick:
             for row in missed
         ]
         lines.append("")
-    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+    return "\n".join(line.rstrip(" ") for line in lines).rstrip() + "\n"
 
 
 def _sentence(words: str) -> str:
