@@ -18,6 +18,7 @@ from pathlens.pathview import pathview
 from pathlens.report import Report
 from pathlens.text.load import load
 from pathlens.whatif import whatif
+from tests.draw_samples import explanation
 from tests.models import classifier, encoder
 
 TEXT = "the movie was not really funny"
@@ -285,3 +286,15 @@ def test_a_report_of_one_table_shows_every_feature(tmp_path):
     assert Report.of(results).to_png(tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     mixed = [*results, pl.explain(pl.ToyModel(), "a b")]
     assert 'class="point' not in Report.of(mixed).to_html(), "a text is no row of the table"
+
+
+def test_a_report_never_averages_what_raises_one_target_with_what_raises_another(tmp_path):
+    """`dull` speaks for negative and against positive: one mean of both would say nothing."""
+    good = explanation("fine film", [2.0, 0.5], target="positive")
+    bad = explanation("dull film", [3.0, 0.1], target="negative")
+    found = Report.of([good, bad]).words()
+    assert found["positive"]["film"] == (0.5, 1) and found["negative"]["film"] == (0.1, 1)
+    assert set(found) == {"positive", "negative"}
+    both = Report.of([good, good]).words()
+    assert both["positive"]["film"] == (0.5, 2)
+    assert Report.of([good, bad]).to_png(tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")

@@ -87,6 +87,11 @@ def finish(figure: Figure) -> set[str]:
     if missing:
         warnings.warn(missing_note(missing), stacklevel=3)
         words = missing_note(missing, shown=False)
+        if (
+            engine := figure.get_layout_engine()
+        ) is not None:  # plots fill their figure: the note needs a line
+            line = 0.2 / figure.get_size_inches()[1]
+            engine.set(rect=(0, line, 1, 1 - line))
         figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
     return missing
 

@@ -10,13 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pathlens.draw import canvas, pictures, view
-from pathlens.draw.plots import bars, curve, dependence, error_against_nodes, layers, summary
+from pathlens.draw.plots import bars, bars_in_panels, curve, dependence, error_against_nodes, layers, summary
 from pathlens.explanation.record import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["bars", "curve", "dependence", "draw", "error_against_nodes", "layers", "save", "summary", "write"]
+__all__ = [
+    "bars",
+    "bars_in_panels",
+    "curve",
+    "dependence",
+    "draw",
+    "error_against_nodes",
+    "layers",
+    "save",
+    "summary",
+    "write",
+]
 
 
 def draw(result: Result, *, unit: str | None = None) -> Figure:

@@ -124,6 +124,22 @@ def bars(
     return figure
 
 
+def bars_in_panels(panels: Mapping[str, Mapping[str, float]], *, title: str = "") -> Figure:
+    """What is explained → signed bars, one panel below the other on a common scale."""
+    heights = [0.28 * len(named) + 1.1 for named in panels.values()]
+    figure = canvas.blank(7, sum(heights) + 0.7)
+    figure.set_layout_engine("constrained")
+    colors = f"{palette.RAISES_WORD} raises what is explained, {palette.LOWERS_WORD} lowers it"
+    head = f"{canvas.cut(view.visible(title), 70)}\n{colors}"
+    figure.suptitle(head, x=0.01, ha="left", size=10, color=INK, parse_math=False)
+    every = figure.subplots(len(panels), squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+    for axes, (asked, named) in zip(every, panels.items(), strict=True):
+        style(axes, canvas.cut(asked, 60), "", "")
+        bars_on(axes, list(named), list(named.values()))
+        axes.tick_params(labelbottom=True)
+    return figure
+
+
 def bars_on(axes: Axes, labels: Sequence[str], values: Sequence[float], *, errors: object = None) -> None:
     """Signed bars from top to bottom; `errors` one reach per bar, or (2, n): below and above."""
     colors = [palette.color(np.sign(value), 1) for value in values]

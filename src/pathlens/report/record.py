@@ -16,6 +16,7 @@ from pathlens.explanation.store import load, many_to_dict
 
 SUFFIXES = (".json", ".html")
 TOP = 5
+PANELS = 4  # of a picture: the targets met most often
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +58,26 @@ class Report:
             for k, (result, source) in enumerate(zip(self.results, self.sources, strict=True), 1)
         ]
 
-    def words(self) -> dict[str, tuple[float, int]]:
-        """Unit → (mean score, how often), over all results that have scores; case is folded."""
-        sums: dict[str, list[float]] = {}
-        for result in self.results:
+    def words(self) -> dict[str, dict[str, tuple[float, int]]]:
+        """What is explained → unit → (mean score, how often), over results that have scores; case is folded.
+
+        Scores for different targets, models or methods are never averaged: what raises one lowers another.
+        """
+        sums: dict[str, dict[str, list[float]]] = {}
+        for result, asked in zip(self.results, self._questions(), strict=True):
             for token, score, special in _scored(result):
                 if not special:
-                    sums.setdefault(token.lower().strip(), []).append(score)
-        return {name: (float(np.mean(values)), len(values)) for name, values in sums.items()}
+                    sums.setdefault(asked, {}).setdefault(token.lower().strip(), []).append(score)
+        return {
+            asked: {name: (float(np.mean(values)), len(values)) for name, values in units.items()}
+            for asked, units in sums.items()
+        }
+
+    def _questions(self) -> list[str]:
+        """What each result explains, with as much of method and model as the results differ in."""
+        rows = [_row(result) for result in self.results]
+        telling = [key for key in ("model", "method") if len({row[key] for row in rows}) > 1]
+        return [" · ".join([*(row[key] for key in telling if row[key]), row["target"]]) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back."""
@@ -106,20 +119,26 @@ class Report:
         return page(self, path)
 
     def to_png(self, path: str | Path, most: int = 24) -> Path:
-        """The units with the largest mean |score|, as bars; rows of one table as a summary of its features."""
+        """For everything that is explained the units with the largest mean |score|, as bars; rows of one table as
+        a summary of its features. `most`: bars in all."""
         from pathlens.draw import figure
         from pathlens.draw.features import Table
 
         if (table := Table.of(self.results)) is not None:
             title = f"{self.title}: {len(self)} rows"
             return figure.write(figure.summary(table.values, table.scores, table.names, title=title), path)
-        strongest = sorted(self.words().items(), key=lambda item: -abs(item[1][0]))[:most]
-        if not strongest:
+        found = self.words()
+        if not found:
             raise InputError("no result here has scores of single units, so there are no bars to draw")
-        named = {f"{name} ×{count}" if count > 1 else name: mean for name, (mean, count) in strongest}
-        return figure.write(
-            figure.bars(named, title=f"{self.title}: mean score by unit", xlabel="mean score"), path
-        )
+        often = sorted(found, key=lambda asked: -sum(count for _, count in found[asked].values()))
+        panels = {}
+        for asked in often[:PANELS]:
+            each = max(most // min(len(often), PANELS), 1)
+            strongest = sorted(found[asked].items(), key=lambda item: -abs(item[1][0]))[:each]
+            named = {f"{name} ×{count}" if count > 1 else name: mean for name, (mean, count) in strongest}
+            panels[asked] = named
+        title = f"{self.title}: mean score by unit"
+        return figure.write(figure.bars_in_panels(panels, title=title), path)
 
 
 def _files(given: Iterable[Any]) -> Sequence[Any]:
