@@ -1,9 +1,10 @@
 """Time and peak memory of one explanation on `smollm` by the length of the prompt, one process for each.
 
     python experiments/decoder_lengths.py --tokens 20 200 2000 --nodes 16 --out out/decoders/lengths.jsonl
+    python experiments/decoder_lengths.py --tokens 2000 --method sig --parts 4
 
 Seconds and CPU seconds are of the explanation alone, memory is the process's peak (the model's 540 MB included). With
-`--nodes 0` the driver decides.
+`--nodes 0` the driver decides; with `--parts N` the units are N passages of about equal length, else tokens.
 """
 
 from __future__ import annotations
@@ -30,13 +31,19 @@ def prompt_of(model, tokens: int) -> str:
     return text[: spans[tokens - 2][1]]
 
 
-def one(tokens: int, nodes: int, method: str) -> dict:
+def passages_of(text: str, parts: int) -> dict[str, tuple[int, int]]:
+    """The text cut into named spans at blanks, so that no token is in two."""
+    ends = [0, *(text.index(" ", len(text) * k // parts) for k in range(1, parts)), len(text)]
+    return {f"passage {k}": (ends[k - 1], ends[k]) for k in range(1, parts + 1)}
+
+
+def one(tokens: int, nodes: int, method: str, parts: int) -> dict:
     model = load("smollm")
     text = prompt_of(model, tokens)
     started, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        unit = "sentence" if method == "sig" else "token"
+        unit = passages_of(text, parts) if parts else "token"
         result = pl.explain(model, text, method=method, unit=unit, n_steps=nodes or None)
     cert = result.certificate
     return {
@@ -61,17 +68,19 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[20, 200, 2000])
     parser.add_argument("--nodes", type=int, default=0)
     parser.add_argument("--method", default="ig")
+    parser.add_argument("--parts", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/decoders/lengths.jsonl"))
     options = parser.parse_args()
     if len(options.tokens) == 1:
-        row = one(options.tokens[0], options.nodes, options.method)
+        row = one(options.tokens[0], options.nodes, options.method, options.parts)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         with options.out.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
         print(row)
         return
     for tokens in options.tokens:
-        more = ["--nodes", str(options.nodes), "--method", options.method, "--out", str(options.out)]
+        more = ["--nodes", str(options.nodes), "--method", options.method, "--parts", str(options.parts)]
+        more += ["--out", str(options.out)]
         subprocess.run([sys.executable, __file__, "--tokens", str(tokens), *more], check=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from copy import deepcopy
 
 import numpy as np
@@ -201,6 +202,35 @@ def test_total_of_a_continuation_with_methods_of_one_number():
     assert logits.vectors.shape == (1, 7, 40) and logits.certificate.converged
 
 
+@pytest.mark.parametrize("name", ["bart", "t5"])
+def test_phrases_of_a_sequence_to_sequence_models_answer(name):
+    """The answer does not go on with the prompt's text: it has a line of its own, and its phrases are found there."""
+    pair = models.translator(name)
+    tree = pl.explain(pair, PROMPT, target="good music", method="idg")
+    ig = pl.explain(pair, PROMPT, target="good music").aggregate()
+    assert tree.scores == pytest.approx(ig.scores, abs=2e-3 * np.abs(ig.scores).max())
+    assert tree.meta["texts"] == [f"{PROMPT}\ngood music"] and tree.nodes[0].value == pytest.approx(1)
+    (text,) = tree.meta["texts"]
+    assert {text[slice(*node.span)] for node in tree.nodes} >= {
+        "movie",
+        "good music",
+    }  # its last token is no source
+
+
+def test_phrases_and_pairs_of_a_contrast_of_continuations():
+    pair, asked = models.generator("llama"), {"target": " but moving .", "contrast": " and bad"}
+    ig = pl.explain(pair, PROMPT, tolerance=1e-5, **asked)
+    for method in ("idg", "ih"):
+        result = pl.explain(pair, PROMPT, method=method, **asked)
+        assert result.scores == pytest.approx(ig.scores, abs=1e-3)
+        assert result.meta["texts"] == [f"{PROMPT} but moving .\n and bad"]
+        assert [result.meta["texts"][0][slice(*span)] for span in result.offsets[-3:]] == [
+            "but",
+            "moving",
+            "and",
+        ]
+
+
 def test_a_function_of_the_next_tokens_logits():
     model, tokenizer = models.generator("llama")
     index = ids("good")[0]
@@ -307,7 +337,7 @@ def test_a_lean_pass_keeps_less():
 
         def note(tensor):
             seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
+            return tensor.detach()
 
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             score(case.ends.end[None].detach().requires_grad_(), [case])
@@ -315,6 +345,19 @@ def test_a_lean_pass_keeps_less():
 
     weights = sum(p.numel() * 4 for p in model.module.parameters())
     assert kept(case.score.lean) - weights < 0.5 * (kept(case.score) - weights)
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, {"target": SAID}, {"layer": 1}, {"memory_budget": 20_000}, {"method": "sig"}], ids=str
+)
+def test_nothing_of_an_explanation_stays_in_memory(choice):
+    """One process may explain any number of texts: no graph outlives its own."""
+    living = []
+    for _ in range(3):
+        pl.explain(models.generator("llama"), PROMPT, n_steps=2, tolerance=1e3, **choice)
+        gc.collect()
+        living.append(sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects()))
+    assert living[1] == living[2]
 
 
 # what is said when something is wrong

@@ -146,7 +146,7 @@ def _saved_bytes(case: Any, most: int) -> int:
             seen[storage.data_ptr()] = storage.nbytes()
             if sum(seen.values()) > most:
                 raise _Enough
-        return tensor
+        return tensor.detach()  # a tensor that its own graph keeps would never be freed
 
     position = case.ends.end[None].detach().requires_grad_()
     hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)

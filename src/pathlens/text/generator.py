@@ -115,8 +115,8 @@ class Generator(LanguageModel):
         chosen = self._alternatives(opened, request)
         self._check_room(opened, chosen.each)
         asked = self.laid(opened, chosen.each)
-        if not request.each_output and self.one_text and len(asked.texts) == 2:
-            asked = as_one_text(asked)
+        if not request.each_output and len(asked.texts) > 1:
+            asked = as_one_text(asked, follows=self.one_text)
         score = self._score(request)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
         return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request)))

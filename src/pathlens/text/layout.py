@@ -47,16 +47,23 @@ def joined(
     return Asked(**own, reading=reading, **more)
 
 
-def as_one_text(asked: Asked) -> Asked:
-    """For methods that give one number: the prompt and its continuation, read as the text they are."""
-    shift = len(asked.texts[0])
+def as_one_text(asked: Asked, follows: bool) -> Asked:
+    """For methods that give one number: the prompt and its outputs, read as one text.
+
+    An output that `follows` the prompt goes on where that ends; any other, and a second alternative, has a line of its own.
+    """
+    text, starts = asked.texts[0], [0]
+    for number, output in enumerate(asked.texts[1:]):
+        text += "" if follows and number == 0 else "\n"
+        starts.append(len(text))
+        text += output
+    places = [starts[max(segment, 0)] for segment in asked.segments]
     return replace(
         asked,
-        texts=("".join(asked.texts),),
+        texts=(text,),
         segments=tuple(min(segment, 0) for segment in asked.segments),
         offsets=tuple(
-            (start + shift, end + shift) if segment == 1 else (start, end)
-            for (start, end), segment in zip(asked.offsets, asked.segments, strict=True)
+            (start + shift, end + shift) for (start, end), shift in zip(asked.offsets, places, strict=True)
         ),
     )
 
