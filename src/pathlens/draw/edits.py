@@ -34,7 +34,8 @@ def table(found: WhatIf) -> Listing:
     every = [value for edit in found.edits for value in (edit.predicted, edit.actual)]
     method = found.explanation.method
     notes = [
-        f"the output is {found.f_before:.4g} before; a change is the output after the edit minus that",
+        f"the output is {found.f_before:.4g} before; a change is the output after the edit minus that "
+        f"({palette.RAISES_WORD}: it rises, {palette.LOWERS_WORD}: it falls)",
         f"predicted by masking or deleting: minus the {method} score of the unit (a score is a share of the way from the "
         "baseline); exact where the model is linear on that way",
     ]

@@ -158,10 +158,10 @@ def table(sheet: Any, listing: Listing, size: float = 9) -> None:
                 ink = canvas.DIM if head else canvas.INK
                 if isinstance(value, float) and listing.limit:
                     back = palette.color(value, listing.limit)
-                    axes.broken_barh([(x - 0.04, width - 0.08)], (-0.03, step), color=back, lw=0)
+                    axes.broken_barh([(x - 0.04, width - 0.08)], (0.0, step), color=back, lw=0)
                     ink = palette.text_color(back)
                 for k, line in enumerate(lines):
-                    canvas.write(axes, x, k * step, line, size=size, color=ink, va="top")
+                    canvas.write(axes, x, (k + 0.5) * step, line, size=size, color=ink, va="center")
                 x += width
 
         sheet.add(max(map(len, wrapped)) * step + 0.04, draw)
