@@ -368,7 +368,10 @@ def test_bad_targets_are_explained():
     for choice, told in (
         ({"target": 3.5}, "a text"),
         ({"target": 99}, "token id"),
-        ({"target": ""}, "empty"),
+        ({"target": ""}, "target is an empty"),
+        ({"target": "   "}, "no tokens after this prompt"),
+        ({"target": " good", "contrast": ""}, "contrast is an empty"),
+        ({"target": " good", "contrast": 2.5}, "^contrast of a generator"),
         ({"generate": 0}, "at least 1"),
         ({"generate": 2, "target": " good"}, "not both"),
         ({"target": " good", "contrast": " good"}, "same tokens"),
@@ -380,6 +383,7 @@ def test_bad_targets_are_explained():
         pl.explain(pair, "  ")
     with pytest.raises(InputError, match="one prompt"):
         pl.explain(pair, PROMPT, "another text")
+    assert pl.explain(pair, PROMPT, generate=np.int64(2), method="sig").meta["outputs"]
 
 
 def test_a_continuation_longer_than_the_context():

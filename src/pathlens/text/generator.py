@@ -130,7 +130,7 @@ class Generator(LanguageModel):
         )
 
     def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
-        count, contrast = request.options.get("generate"), request.options.get("contrast")
+        count, contrast = whole_number(request.options.get("generate")), request.options.get("contrast")
         if count is not None:
             _check_count(count, request.target)
             self._check_count_fits(opened, count)
@@ -140,25 +140,27 @@ class Generator(LanguageModel):
             return Alternatives(first)
         if request.vector or callable(request.target):
             raise InputError("contrast is for a target that is a token or a text")
-        against = self._output(opened, contrast, 1)
+        against = self._output(opened, contrast, 1, "contrast")
         if against.ids == first.ids:
             raise InputError(
                 f"target and contrast are the same tokens ({first.text!r}); give another contrast"
             )
         return Alternatives(first, against)
 
-    def _output(self, opened: Tokens, target: Any, count: int) -> Output:
+    def _output(self, opened: Tokens, target: Any, count: int, what: str = "target") -> Output:
         before = self.before(opened)
         if target is None:
             return output_of_ids(self.tokenizer, before, self.greedy(opened, count))
         if isinstance(target, str):
+            if not target:
+                raise InputError(f"the {what} is an empty text; give the continuation, e.g. {what}=' Paris'")
             return self.given(opened, target)
         number = whole_number(target)
         size = self.network.embedding.weight.shape[0]
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < size:
             raise InputError(
-                f"target of a generator is a text (' Paris'), a token id from 0 to {size - 1}, or None for the predicted "
-                f"next token; got {target!r}"
+                f"{what} of a generator is a text (' Paris'), a token id from 0 to {size - 1}, or None for "
+                f"{'the predicted next token' if what == 'target' else 'none'}; got {target!r}"
             )
         return output_of_ids(self.tokenizer, before, [number])
 

@@ -65,12 +65,12 @@ class Kept(NamedTuple):
 
 def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     """The tokens of `target` as they are when it follows the prompt; refused where it changes the prompt's own."""
-    if not target:
-        raise InputError("the target is an empty text; give the continuation, e.g. target=' Paris'")
     alone = list(_encoded(tokenizer, prompt)["input_ids"])
     both = _encoded(tokenizer, prompt + target)
     ids = list(both["input_ids"])
-    if ids[: len(alone)] != alone or len(ids) == len(alone):
+    if ids == alone:
+        raise InputError(f"{target!r} has no tokens after this prompt; give a text with words")
+    if ids[: len(alone)] != alone:
         raise InputError(_split_differently(tokenizer, prompt, target, alone, ids))
     count = len(prompt)
     offsets = [

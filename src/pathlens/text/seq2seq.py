@@ -68,7 +68,7 @@ class Seq2Seq(Generator):
         )
         ids = tuple(int(i) for i in encoded["input_ids"])
         if not ids:
-            raise InputError(f"the target {target!r} has no tokens; give a text with words")
+            raise InputError(f"{target!r} has no tokens; give a text with words")
         return Output(ids, target, tuple(trimmed(target, *span) for span in encoded["offset_mapping"]))
 
     def room(self, opened: Tokens) -> int | None:
