@@ -151,8 +151,12 @@ def figure(found: Comparison) -> Figure:
     listing.table(sheet, rows, 10)
     sheet.words(agreement(found).title, size=9)
     listing.table(sheet, agreement(found), 9)
-    for note in [*found.notes, *([f"{left} weaker units are not drawn"] if left else [])]:
+    colors = f"{palette.RAISES_WORD} raises what is explained, {palette.LOWERS_WORD} lowers it"
+    for note in [colors, *found.notes, *([f"{left} weaker units are not drawn"] if left else [])]:
         sheet.words("· " + view.visible(note), size=8)
+    for label, result in zip(found.labels, found.results, strict=True):
+        mark = "✓" if result.certificate.converged else "✗"
+        sheet.words(f"{mark} {view.visible(label)}: {palette.certificate_line(result.certificate)}", size=8)
     return sheet.figure()
 
 
