@@ -208,7 +208,14 @@ def test_doctor_says_what_holds(folder, tmp_path):
 
 def test_interrupting_is_quiet(folder):
     command = [sys.executable, "-m", "pathlens.cli", "doctor", str(folder)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background job ignores it, and so would its child
+    try:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    finally:
+        signal.signal(signal.SIGINT, before)
     time.sleep(2.5)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
