@@ -40,6 +40,11 @@ def folder(model, tmp_path, monkeypatch):
     return tmp_path / "index"
 
 
+def _empty(folder):
+    folder.mkdir()
+    return folder
+
+
 def test_hits_are_the_ranking_and_add_up_to_the_score(folder, model):
     found = Index.open(folder, model).search(QUERY, k=5)
     fresh = pl.rank(model, QUERY, DOCUMENTS)
@@ -119,6 +124,8 @@ def test_half_written_foreign_and_other_versions_are_refused(folder, model):
         manifest.write_text(text)
         with pytest.raises(pl.PathlensError, match=r"index.json.*damaged"):
             Index.open(folder, model)
+    with pytest.raises(pl.PathlensError, match="is empty"):
+        Index.open(_empty(folder.parent / "nothing yet"), model)
     manifest.unlink()
     with pytest.raises(pl.PathlensError, match="half written"):
         Index.open(folder, model)

@@ -101,7 +101,10 @@ def read_rows(
     if limit is not None and limit < 1:
         raise InputError(f"limit must be at least 1, got {limit}")
     source = Source(data, text, text_b, keep=(label,) if label else (), encoding=encoding)
-    found = list(rows(source))
+    try:
+        found = list(rows(source))
+    except InputError as error:  # there the label's column is one that is kept
+        raise InputError(str(error).replace("(--keep)", "(--label)")) from error
     good = [row for row in found if row.error is None]
     if not good:
         why = f"; the first: {found[0].error}" if found else ""

@@ -18,6 +18,7 @@ from typing import Any
 
 from pathlens.corpus.record import Source
 from pathlens.errors import InputError, MissingError
+from pathlens.hub import cache_alone_without_hub
 
 Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
@@ -222,7 +223,8 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
             found = datasets.load_from_disk(source.data)
             found = found[source.split] if isinstance(found, datasets.DatasetDict) else found
         else:
-            found = datasets.load_dataset(source.data, source.config, split=source.split)
+            with cache_alone_without_hub():
+                found = datasets.load_dataset(source.data, source.config, split=source.split)
     except Exception as error:  # whatever a hub, a network or a script of the data set raises
         raise InputError(
             f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({_line(error)})"

@@ -53,6 +53,10 @@ class Index:
             if number == FORMAT:
                 _check_fields(manifest)
         except FileNotFoundError as error:
+            if not any(folder.iterdir()):
+                raise StoreError(
+                    f"{str(folder)!r} is empty; build an index there: pathlens index build DOCUMENTS {folder}"
+                ) from error
             raise StoreError(
                 f"{str(folder)!r} is half written: {MANIFEST}, which is written last, is missing; run the same `pathlens "
                 "index build` again, finished files are kept"

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from pathlens.errors import InputError, ModelError, PathlensError
+from pathlens.hub import hub_has_an_address
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
@@ -118,7 +119,7 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
     import transformers
 
-    kept = {} if folder.is_dir() or _hub_has_an_address() else {"local_files_only": True}
+    kept = {} if folder.is_dir() or hub_has_an_address() else {"local_files_only": True}
     try:
         if _is_sentence_transformer(model, kept):
             _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
@@ -157,23 +158,6 @@ def _refuse_slip(name: str, folder: Path) -> None:
         raise ModelError(
             f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
         )
-
-
-def _hub_has_an_address() -> bool:
-    """Without one only the cache is asked: nobody should wait for half a minute of retries on a train."""
-    import socket
-    from urllib.parse import urlsplit
-    from urllib.request import getproxies
-
-    from huggingface_hub import constants
-
-    if getproxies():  # then the proxy looks names up
-        return True
-    try:
-        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
-    except OSError:
-        return False
-    return True
 
 
 def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
