@@ -18,6 +18,8 @@ from pathlens.errors import ConvergenceWarning, InputError, MissingError, ModelE
 from pathlens.integrand import Batch, Outputs
 from pathlens.methods import METHODS
 from pathlens.text.adapter import Request
+from pathlens.text.generator import Alternatives
+from pathlens.text.layout import joined
 from pathlens.text.load import load
 from pathlens.text.network import Network
 from pathlens.text.outputs import output_of_ids, output_of_text
@@ -473,6 +475,11 @@ def test_bytes_of_one_character_are_named_by_it():
     assert made.text == "本 🗼!" and made.names[:3] == ("本[1/3]", "本[2/3]", "本[3/3]")
     assert made.names[-2:] == ("🗼[4/4]", "!") and made.text[slice(*made.offsets[-1])] == "!"
     assert output_of_ids(tokenizer, [], ids[:2]).names == ("[part][1/2]", "[part][2/2]")
+    cut = output_of_ids(tokenizer, [], ids[:5])  # as a generation may end: in the middle of a character
+    laid = joined(tokens, [cut], {}, first=0)
+    for told in (cut.shown, Alternatives(cut).name("logprob"), *laid.texts):
+        assert "\N{REPLACEMENT CHARACTER}" not in told
+    assert cut.shown == "本 …" and len(cut.shown) == len(cut.text)
     given = output_of_text(tokenizer, "日", "本 🗼!")
     assert given.names == made.names and given.ids == made.ids
 

@@ -46,8 +46,8 @@ class Alternatives:
         return (self.first,) if self.against is None else (self.first, self.against)
 
     def name(self, score: str) -> str:
-        against = f" against {self.against.text!r}" if self.against is not None else ""
-        return f"{self.first.text!r}{against} ({score})"
+        against = f" against {self.against.shown!r}" if self.against is not None else ""
+        return f"{self.first.shown!r}{against} ({score})"
 
 
 class Generator(LanguageModel):

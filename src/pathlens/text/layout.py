@@ -34,7 +34,7 @@ def joined(
         "tokens": (*opened.tokens, *(n for each in names for n in each[:-1])),
         "offsets": (*opened.offsets, *(span for output in outputs for span in output.offsets[:-1])),
         "segments": (*opened.segments, *(k for k, tail in enumerate(tails, 1) for _ in tail)),
-        "texts": (*opened.texts, *(output.text for output in outputs)) if several else opened.texts,
+        "texts": (*opened.texts, *(output.shown for output in outputs)) if several else opened.texts,
         "context": context,
     }
     reading = Reading(

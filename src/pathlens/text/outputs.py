@@ -28,6 +28,11 @@ class Output:
         return len(self.ids)
 
     @property
+    def shown(self) -> str:
+        """The text for people, as long as it is: an output may end in the middle of a character."""
+        return self.text.replace(BROKEN, "…")
+
+    @property
     def names(self) -> tuple[str, ...]:
         plain = [self.text[start:end] for start, end in self.offsets]
         plain = [
