@@ -270,10 +270,34 @@ def test_sequence_to_sequence_next_token_contrast_and_batches(name):
         assert result.certificate.converged
     predicted = pl.explain(pair, PROMPT, generate=3, method="sig")
     assert 1 <= len(getattr(predicted, "outputs", [1])) <= 3
-    with pytest.raises(InputError, match="causal models"):
-        pl.explain(pair, PROMPT, target="good", contrast="very bad")
     with pytest.raises(InputError, match="no list of blocks"):
         pl.explain(pair, PROMPT, layer=1)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+@pytest.mark.parametrize(
+    "said, against", [("good music", "very very bad"), ("good", "very bad"), ("good music", "bad")]
+)
+def test_a_contrast_of_answers_is_the_difference_of_two_explanations(name, said, against):
+    """Each answer is written by itself: the prompt's scores are differences, each side's own tokens keep theirs."""
+    pair, choice = models.translator(name), {"tolerance": 1e-5}
+    both = pl.explain(pair, PROMPT, target=said, contrast=against, **choice)
+    first, second = (pl.explain(pair, PROMPT, target=each, **choice) for each in (said, against))
+    first, second = (each.aggregate() if hasattr(each, "aggregate") else each for each in (first, second))
+    prompt = len(ids(PROMPT)) + 2  # its end and the decoder's start are held
+    expected = [
+        *(first.scores[:prompt] - second.scores[:prompt]),
+        *first.scores[prompt:],
+        *-second.scores[prompt:],
+    ]
+    assert both.scores == pytest.approx(expected, abs=5e-5)
+    assert both.certificate.f_input == pytest.approx(
+        first.certificate.f_input - second.certificate.f_input, abs=1e-5
+    )
+    texts = [PROMPT, "great !", "i never was a plot that was hardly good"]
+    for text, result in zip(texts, pl.explain(pair, texts, target=said, contrast=against), strict=True):
+        alone = pl.explain(pair, text, target=said, contrast=against)
+        assert result.scores == pytest.approx(alone.scores, abs=1e-5)
 
 
 # batches, sinks, baselines

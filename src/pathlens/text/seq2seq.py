@@ -75,11 +75,6 @@ class Seq2Seq(Generator):
         return None if self.limit is None else self.limit - len(self.start) + 1
 
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
-        if len(outputs) > 1 and any(len(output) > 1 for output in outputs):
-            raise InputError(
-                "a contrast of several tokens is for causal models; with an encoder and a decoder, target and contrast are one "
-                f"token each (here {' and '.join(str(len(output)) for output in outputs)})"
-            )
         count = len(self.start)
         names = tuple(str(name) for name in self.tokenizer.convert_ids_to_tokens(list(self.start)))
         whole = Tokens(
@@ -90,34 +85,60 @@ class Seq2Seq(Generator):
             context={},
             texts=opened.texts,
             notes=opened.notes,
-            meta={**opened.meta, "decoder_starts_at": len(opened)},
+            meta={**opened.meta, "decoder_starts_at": len(opened), **self._second_begins(outputs)},
         )
         rows = len(whole) + sum(len(output) - 1 for output in outputs)
         decoder = torch.zeros(rows, dtype=torch.long)
         decoder[len(opened) :] = 1
         return joined(whole, outputs, {"decoder": decoder}, first=count - 1)
 
+    def _second_begins(self, outputs: Sequence[Output]) -> dict[str, int]:
+        """Where among the decoder's rows a contrast's own tokens begin; nowhere, when it has none."""
+        if len(outputs) < 2 or len(outputs[1]) < 2:
+            return {}
+        return {"second_output_at": len(self.start) + len(outputs[0]) - 1}
+
     def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
-        """Encoder rows and decoder rows, laid into two padded batches."""
+        """Each alternative is written by itself: neither sees the other, both see the prompt and the start."""
         splits = [int(case.meta["decoder_starts_at"]) for case in cases]
         tails = [len(case) - split for case, split in zip(cases, splits, strict=True)]
+        seconds = [
+            int(case.meta.get("second_output_at", tail)) for case, tail in zip(cases, tails, strict=True)
+        ]
+        device = points.device
+        at = torch.arange(max(tails), device=device)
+        logits = self._written(points, cases, splits, seconds, [0] * len(cases))
+        if seconds == tails:
+            return Kept(logits, at)
+        count = len(self.start)
+        skips = [second - count for second in seconds]
+        rest = [tail - skip for tail, skip in zip(tails, skips, strict=True)]
+        other = self._written(points, cases, splits, rest, skips)
+        rows = torch.arange(len(cases), device=device)[:, None]
+        after = at[None] - torch.tensor(skips, device=device)[:, None]  # where the second one wrote it
+        is_first = at[None] < torch.tensor(seconds, device=device)[:, None]
+        own = logits[rows, at[None].clamp_max(logits.shape[1] - 1)]
+        others = other[rows, after.clamp(0, other.shape[1] - 1)]
+        return Kept(torch.where(is_first[..., None], own, others), at)
+
+    def _written(
+        self, points: Tensor, cases: Sequence[Case], splits: list[int], tails: list[int], skips: list[int]
+    ) -> Tensor:
+        """(B, T, V) logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start."""
         device, longest, most = points.device, max(splits), max(tails)
         rows = torch.arange(len(cases), device=device)[:, None]
-        split, tail = (
-            torch.tensor(splits, device=device)[:, None],
-            torch.tensor(tails, device=device)[:, None],
-        )
+        split, tail, skip = (torch.tensor(each, device=device)[:, None] for each in (splits, tails, skips))
         into, onto = torch.arange(longest, device=device)[None], torch.arange(most, device=device)[None]
         read, written = into < split, onto < tail
+        place = split + onto + torch.where(onto >= len(self.start), skip, 0)
         encoder = points[rows, torch.where(read, into, 0)] * read[..., None].to(points.dtype)
-        decoder = points[rows, torch.where(written, split + onto, 0)] * written[..., None].to(points.dtype)
+        decoder = points[rows, torch.where(written, place, 0)] * written[..., None].to(points.dtype)
         context = {
             "attention_mask": read.long(),
             "decoder_inputs_embeds": decoder,
             "decoder_attention_mask": written.long(),
         }
-        logits = self.output(self.network.call(encoder, context), cases)
-        return Kept(logits, torch.arange(most, device=device))
+        return self.output(self.network.call(encoder, context), cases)
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         device = self.network.device
