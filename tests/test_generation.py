@@ -202,6 +202,8 @@ def test_total_of_a_continuation_with_methods_of_one_number():
     assert vectors.certificate.converged
     logits = pl.explain(pair, PROMPT, method="vaig")
     assert logits.vectors.shape == (1, 7, 40) and logits.certificate.converged
+    with pytest.raises(InputError, match="takes no target"):
+        pl.explain(pair, PROMPT, method="vaig", target=" good")
 
 
 @pytest.mark.parametrize("name", ["bart", "t5"])

@@ -188,6 +188,11 @@ class Generator(LanguageModel):
     def _target(self, tokens: Asked, output: Kept, request: Request) -> Target:
         reading, score = tokens.reading, self._score(request)
         if request.vector:
+            if request.target is not None or request.options.get("generate") is not None:
+                raise InputError(
+                    "vaig explains all logits of the next token as one vector, so it takes no target; leave it out, explain a "
+                    "block (block='…'), or use ig for a single token"
+                )
             return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
         if callable(request.target):
             name = getattr(request.target, "__name__", "own function")
