@@ -67,6 +67,7 @@ def test_help_is_quick_and_names_every_command():
     for command in (
         "explain",
         "compare",
+        "evaluate",
         "methods",
         "rank",
         "index",

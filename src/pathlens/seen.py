@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pathlens.errors import StoreError
+from pathlens.written import write_json
 
 
 class Seen:
@@ -22,11 +21,7 @@ class Seen:
 
     def save(self, path: str | Path) -> Path:
         """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
+        return write_json(path, self.to_dict())
 
     def show(self, **options: Any) -> None:
         """Draw in the terminal."""

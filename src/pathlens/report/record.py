@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.record import Result
 from pathlens.explanation.store import load, many_to_dict
+from pathlens.written import write_json
 
 SUFFIXES = (".json", ".html")
 TOP = 5
@@ -85,11 +85,7 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
+        return write_json(path, self.to_dict())
 
     def listing(self) -> Any:
         """The rows as a table to draw."""
