@@ -75,6 +75,16 @@ PASSAGES = [
     "river Po flows through Turin. Question: Which river flows through Rome? Answer: The river",
     "The red box holds a key. The blue box holds a coin. The green box holds a ring. Peter opens the blue box and finds a",
     "Maria lives in Lisbon and works in a bank. Her brother Paulo lives in Madrid and works in a school. The city where Maria lives is",
+    "To make tea, first boil the water. Then warm the pot, put in one spoon of leaves for every cup, pour the water over them, "
+    "and wait for about five",
+    "Three friends ran a race along the beach on a sunny Sunday morning. Anna was faster than Ben, and Ben was faster than Carl, "
+    "who had hurt his foot the day before and could hardly walk. Everybody clapped at the end. The winner of the race was",
+    "The ship left the harbour at dawn with twelve sailors on board. For two days the sea was calm and the wind was light. On the "
+    "third day black clouds came up from the west, the waves rose higher than the mast, and the captain shouted that all sails must "
+    "come",
+    "Our library lends books for three weeks, films for one week, and games for two days only. Whoever brings something back too late "
+    "pays ten cents for every day. Lisa took home a book, a film and a game on the same morning. The one she must bring back first is "
+    "the",
 ]
 KINDS = {
     "fact": FACTS,

@@ -1,11 +1,13 @@
 """Which settings make the path integral of a decoder settle? sink × baseline × score × layer on `smollm`.
 
-Round 1 tries every setting on 4 short prompts with at most 64 nodes; round 2 takes the best ones to all prompts with
-the usual ceiling. The score is that of the predicted next token; a result has settled when its certificate says so:
+Round 1 tries every setting on 4 short prompts with at most 64 nodes. Round 2 takes every setting that is one choice away
+from the default (held end-of-text, mean embedding, log-probability, layer 2) to all prompts with at most 128 nodes. Round 3
+takes the best of round 1 to all prompts with the usual ceiling of 512; what they settled with 128 nodes or fewer is counted
+too, so that both rounds compare. The score is that of the predicted next token; a result has settled when its certificate says so:
 gap and every token's error estimate within 1e-3 of the output's change. Rows are written as they come, and a run that
 was stopped goes on where it was.
 
-    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 3] [--table]
+    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 3] [--rounds 1 2 3] [--table]
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from experiments.decoder_prompts import PROMPTS, SHORT
 from pathlens.text.load import load
 
 END, TURN = "<|endoftext|>", "<|im_start|>"
-NODES = {1: 64, 2: 512}  # at most, in each round
+NODES = {1: 64, 2: 128, 3: 512}  # at most, in each round
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,19 @@ def first_round() -> list[Setting]:
     plain = [Setting(sink, baseline, "logprob", layer) for sink, baseline, layer in crossed]
     other = [Setting(END, "mean", "logit", layer) for layer in (0, 2, 4)]
     return [*plain, *other, *(Setting(END, "mean", "prob", layer) for layer in (0, 2))]
+
+
+def one_away() -> list[Setting]:
+    """The default with one choice changed, the choices least like it first."""
+    return [
+        Setting(None, "mean", "logprob", 2),
+        Setting(TURN, "mean", "logprob", 2),
+        Setting(END, "zero", "logprob", 2),
+        Setting(END, END, "logprob", 2),
+        Setting(END, "mean", "logprob", 0),
+        Setting(END, "mean", "logit", 2),
+        Setting(END, "mean", "logprob", 1),
+    ]
 
 
 class Rows:
@@ -131,6 +146,7 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "prompts": len(found),
         "settled": sum(r["settled"] for r in found),
+        "early": sum(r["settled"] and r["nodes"] <= NODES[2] for r in found),
         "nodes": middle("nodes"),
         "cpu": middle("cpu"),
         "gap": middle("relative_gap"),
@@ -153,14 +169,14 @@ def cell(token: str) -> str:
 
 def table(lines: list[tuple[Setting, dict[str, Any]]]) -> str:
     head = (
-        "| held first token | baseline | score | layer | settled | nodes, median | CPU s, median | "
-        "relative gap, median / worst | largest share's error, median |\n|---|---|---|---|---|---|---|---|---|"
+        "| held first token | baseline | score | layer | settled | with 128 nodes | nodes, median | CPU s, median | "
+        "relative gap, median / worst | largest share's error, median |\n|---|---|---|---|---|---|---|---|---|---|"
     )
     return "\n".join(
         [
             head,
             *(
-                f"| {cell(s.sink or 'none')} | {cell(s.baseline)} | {s.score} | {s.layer} | {t['settled']} of {t['prompts']} | {t['nodes']:.0f} | "
+                f"| {cell(s.sink or 'none')} | {cell(s.baseline)} | {s.score} | {s.layer} | {t['settled']} of {t['prompts']} | {t['early']} | {t['nodes']:.0f} | "
                 f"{t['cpu']:.1f} | {t['gap']:.1e} / {t['worst']:.1e} | {t['error']:.1e} |"
                 for s, t in lines
             ),
@@ -175,7 +191,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/decoders"))
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--best", type=int, default=3)
-    parser.add_argument("--final", nargs="*", default=[], help="settings for round 2, as the rows name them")
+    parser.add_argument("--rounds", type=int, nargs="*", default=[1, 2, 3], choices=[1, 2, 3])
     parser.add_argument("--table", action="store_true", help="only write the tables of the rows there are")
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
@@ -184,13 +200,14 @@ def main() -> None:
     if not options.table:
         model = load("smollm")
         texts = [text for _, text in PROMPTS]
-        chosen = [s for s in settings if s.key in options.final]
-        if chosen or run(model, rows, 1, settings, SHORT, until):
-            best = chosen or [s for s, _ in ranked(rows, 1, settings)[: options.best]]
-            run(model, rows, 2, best, texts, until)
+        plan = {1: (settings, SHORT), 2: (one_away(), texts)}
+        for round_ in options.rounds:
+            if round_ == 3:
+                plan[3] = ([s for s, _ in ranked(rows, 1, settings)[: options.best]], texts)
+            run(model, rows, round_, *plan[round_], until)
     text = "\n\n".join(
         f"Round {number}, at most {NODES[number]} nodes\n\n{table(lines)}"
-        for number in (1, 2)
+        for number in NODES
         if (lines := ranked(rows, number, settings))
     )
     (options.out / "tables.md").write_text(text + "\n")

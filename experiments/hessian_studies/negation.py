@@ -18,6 +18,7 @@ import regex
 
 from experiments.hessian_studies.sentiment import both_models, explain
 from experiments.hessian_studies.writing import Folder, Rows, interval
+from pathlens.corpus.speech import tagger
 
 NEGATORS = ("not", "never", "hardly")
 BAD = (
@@ -53,6 +54,10 @@ def run(out: Path, *, quick: bool = False, data: Path = Path("../shared/data"), 
     ):  # fmt: skip
         found = measured(Rows(folder.path(f"{name}.csv"), COLUMNS, resume=resume), models, phrases)
         lines += [f"{title} (n = {len(phrases)})", *summary(found)]
+        if name == "negation" and (words := adjectives(phrases)):
+            own = [row for row in found if row["second"] in words]
+            count = len({(row["first"], row["second"]) for row in own})
+            lines += [f"of these, those whose second word spaCy tags as an adjective (n = {count})", *summary(own)]
     folder.say("\n".join(lines))
 
 
@@ -68,6 +73,14 @@ def negated_phrases(data: Path) -> list[Phrase]:
                 if first in NEGATORS and label != 2 and word.isalpha():
                     found[first, word] = 1 if label > 2 else -1
     return [Phrase(f"{a} {b}", a, b, -sign, (0, 1)) for (a, b), sign in sorted(found.items())]
+
+
+def adjectives(phrases: Sequence[Phrase]) -> set[str]:
+    """The second words that are adjectives in "it is not …" (empty where no spaCy model is installed)."""
+    nlp = tagger()
+    if nlp is None:
+        return set()
+    return {p.second for p in phrases if nlp(f"It is {p.first} {p.second}.")[3].pos_ == "ADJ"}
 
 
 def piled_adjectives(seed: int = 0) -> list[Phrase]:
