@@ -57,7 +57,10 @@ def run(out: Path, *, quick: bool = False, data: Path = Path("../shared/data"), 
         if name == "negation" and (words := adjectives(phrases)):
             own = [row for row in found if row["second"] in words]
             count = len({(row["first"], row["second"]) for row in own})
-            lines += [f"of these, those whose second word spaCy tags as an adjective (n = {count})", *summary(own)]
+            lines += [
+                f"of these, those whose second word spaCy tags as an adjective (n = {count})",
+                *summary(own),
+            ]
     folder.say("\n".join(lines))
 
 

@@ -17,11 +17,12 @@ from torch import Tensor
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import Case
-from pathlens.types import Certificate, Span, bound
+from pathlens.types import Certificate, Span
 
 SIMILARITIES = ("cosine", "dot")
 NORMS = ("outside", "inside")
-LEAST = 0.1  # a similarity near zero is not asked for more digits than one of this size
+LEAST = 0.1  # a cosine near zero is not asked for more digits than one of this size; of a dot product, this · lengths
+NOISE = 1e-5  # float32: no error is asked to be smaller than this, relative to the lengths
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,28 +83,40 @@ class Measure:
             )
         return lengths[0] * lengths[1] if self.norm == "outside" else 1.0
 
-    def limit(self, value: float) -> float:
+    def reach(self, e_a: np.ndarray, e_b: np.ndarray) -> float:
+        """The largest similarity that embeddings of these lengths can have: 1, or the product of the lengths."""
+        if self.similarity == "cosine":
+            return 1.0
+        return float(np.linalg.norm(e_a)) * float(np.linalg.norm(e_b)) or 1.0
+
+    def size(self, value: float, reach: float) -> float:
+        """What a gap is measured against: a dot product of short embeddings is small without being near zero."""
+        return max(abs(value), LEAST * reach)
+
+    def limit(self, value: float, reach: float) -> float:
         """The largest gap that still counts as settled."""
-        return self.tolerance * max(abs(value), LEAST)
+        return max(self.tolerance * self.size(value, reach), NOISE * max(abs(value), reach))
+
+    def length_limit(self, own: np.ndarray, other: np.ndarray) -> float:
+        """How long an error of a vector of `own`'s text may be: ε in V_a,i moves row i's sum by at most ‖ε‖·‖e(b)‖ / scale."""
+        scale, length = self.scale(own, other), float(np.linalg.norm(other))
+        least = NOISE * max(float(np.linalg.norm(own)), 1e-3)
+        if length == 0:
+            return max(self.tolerance * float(np.linalg.norm(own)), least)
+        value = float(own @ other) / scale
+        return max(self.limit(value, self.reach(own, other)) * scale / length, least)
 
 
 def pair_limits(cases: Sequence[Case], measure: Measure) -> list[float]:
-    """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral.
-
-    An error ε in V_a,i moves the sum of row i by at most ‖ε‖·‖e(b)‖ / scale.
-    """
+    """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral."""
     with torch.no_grad():
         e_a, e_b = (case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy() for case in cases)
     if e_a.shape != e_b.shape:
         raise InputError(
             f"the two sides' embeddings have {len(e_a)} and {len(e_b)} coordinates; they must live in one space to be compared"
         )
-    scale = measure.scale(e_a, e_b)
-    limit = measure.limit(float(e_a @ e_b) / scale)
-    lengths = [float(np.linalg.norm(e)) for e in (e_b, e_a)]
-    return [
-        max(limit * scale / length if length > 0 else limit, 1e-5 * max(length, 1e-3)) for length in lengths
-    ]
+    measure.scale(e_a, e_b)  # a length of zero is named by its place
+    return [measure.length_limit(e_a, e_b), measure.length_limit(e_b, e_a)]
 
 
 def side_of(part: Any, value: Tensor, error: Sequence[float]) -> Side:
@@ -137,6 +150,7 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     scale = measure.scale(a.embedding, b.embedding)
     matrix = a.rows @ b.rows.T / scale
     notes = list(dict.fromkeys([*meta.get("notes", ()), *a.notes, *b.notes]))
+    meta = _named(meta)
     kept = {"texts": [a.text, b.text], "similarity": measure.similarity, "norm": measure.norm, "notes": notes}
     return PairExplanation(
         method="ij",
@@ -161,15 +175,15 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
     value = float(a.embedding @ b.embedding) / scale
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
     error = np.concatenate([a.error * reach_a, b.error * reach_b])
-    gap = abs(float(matrix.sum()) - value)
-    limit = bound(value, value - max(abs(value), LEAST), measure.tolerance)
+    gap, reach = abs(float(matrix.sum()) - value), measure.reach(a.embedding, b.embedding)
+    limit = measure.limit(value, reach)
     worst = max(gap, float(error.max(initial=0.0)), a.gap * reach_a, b.gap * reach_b)
     return Certificate(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
         total=float(matrix.sum()),
         gap=gap,
-        relative_gap=gap / max(abs(value), LEAST),
+        relative_gap=gap / measure.size(value, reach),
         tolerance=measure.tolerance,
         converged=worst <= limit,
         nodes=a.nodes + b.nodes,
@@ -185,31 +199,38 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
 
     Σ_j = similarity − e(a)·e(r_b) / scale: the certificate's f_baseline is what the reference itself contributes.
     """
+    if query.shape != side.embedding.shape or not np.isfinite(query).all():
+        raise InputError(
+            f"e(query) must be {len(side.embedding)} finite numbers, as the documents' embeddings; got shape {query.shape}"
+        )
     scale = measure.scale(query, side.embedding)
     scores = side.vectors @ query / scale
     value, start = float(query @ side.embedding) / scale, float(query @ side.reference) / scale
     reach = float(np.linalg.norm(query)) / scale
     gap, error = abs(float(scores.sum()) - (value - start)), side.error * reach
     worst = max(gap, float(error.max(initial=0.0)), side.gap * reach)
+    size = measure.reach(query, side.embedding)
+    limit = measure.limit(value, size)
     proof = Certificate(
         f_input=value,
         f_baseline=start,
         total=float(scores.sum()),
         gap=gap,
-        relative_gap=gap / max(abs(value), LEAST),
+        relative_gap=gap / measure.size(value, size),
         tolerance=measure.tolerance,
-        converged=worst <= max(measure.limit(value), 1e-5 * max(1.0, abs(value))),
+        converged=worst <= limit,
         nodes=side.nodes,
         passes=side.passes,
         error_estimate=tuple(error.tolist()),
-        bound=max(measure.limit(value), 1e-5 * max(1.0, abs(value))),
+        bound=limit,
     )
     kept = {
         "texts": [side.text],
         "similarity": measure.similarity,
         "norm": measure.norm,
-        "notes": list(side.notes),
+        "notes": list(dict.fromkeys([*meta.get("notes", ()), *side.notes])),
     }
+    meta = _named(meta)
     return Explanation(
         method="ij",
         target=f"{measure.similarity} similarity with the query",
@@ -221,6 +242,12 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
         special=side.special,
         segments=tuple(-1 if special else 0 for special in side.special),
     )
+
+
+def _named(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What encoded vectors say of themselves: the baseline by the name it had, also when it was the model's own."""
+    kept = {name: value for name, value in meta.items() if name != "baseline_name"}
+    return {**kept, "baseline": meta["baseline_name"]} if meta.get("baseline_name") else kept
 
 
 def check_room(cases: Sequence[Case], budget: int) -> None:

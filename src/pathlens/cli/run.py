@@ -101,7 +101,8 @@ def run(
         from pathlens.corpus.probe import plan
 
         with warnings_in_a_line():
-            found = plan(model, source, out, workers=workers, **choices)
+            found = plan(model, source, out, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,
+                         **choices)  # fmt: skip
         for line in found.lines():
             typer.echo(line)
         return

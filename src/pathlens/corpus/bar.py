@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pathlens.corpus.record import Tally
+from pathlens.corpus.record import Found, Tally
+
+NONE = Tally()
 
 
 class Bar:
@@ -16,7 +18,7 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        self.total, self.began, self.seen, self.at_work = total, 0.0, Tally(), 0
+        self.total, self.began, self.seen, self.before = total, 0.0, Tally(), Tally()
         self.bar = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -35,21 +37,24 @@ class Bar:
 
     def tell(self, more: Tally) -> None:
         self.seen = self.seen + more
+        if isinstance(more, Found):
+            self.before = self.before + more
         self.bar.update(
             self.task,
             completed=self.seen.rows,
-            line=line(self.seen, self.total, time.perf_counter() - self.began),
+            line=line(self.seen, self.total, time.perf_counter() - self.began, self.before),
         )
 
 
-def line(seen: Tally, total: int, seconds: float) -> str:
-    """What stands beside the bar."""
-    rate = seen.rows / max(seconds, 1e-9)
+def line(seen: Tally, total: int, seconds: float, before: Tally = NONE) -> str:
+    """What stands beside the bar; rows that were there `before` took no time."""
+    rate = (seen.rows - before.rows) / max(seconds, 1e-9)
     left = (total - seen.rows) / rate if rate else 0.0
     minutes, rest = divmod(round(left), 60)
     hours, minutes = divmod(minutes, 60)
     clock = f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    clock = clock if rate or seen.rows >= total else "?"  # nothing of this run is done yet
     return (
-        f"{rate:.1f} texts/s · {seen.tokens / max(seconds, 1e-9):.0f} tokens/s · {clock} left · "
+        f"{rate:.1f} texts/s · {(seen.tokens - before.tokens) / max(seconds, 1e-9):.0f} tokens/s · {clock} left · "
         f"{seen.unconverged} not settled · {seen.failed} failed"
     )

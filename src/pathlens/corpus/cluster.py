@@ -34,8 +34,12 @@ READER = 1  # logical CPUs kept for reading: with all of them given to actors, R
 RETRIES = 3  # times a task is tried again when its worker died
 
 
-def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Engine:
-    """Actors on a cluster; `address` None starts one here, for this run alone."""
+@contextlib.contextmanager
+def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
+    """Actors on a cluster, reached and found large enough before anything is written.
+
+    `address` None starts one here, for this run alone, and only if there is something to do.
+    """
     if not isinstance(job.recipe.model, str | os.PathLike):
         raise InputError(
             "Ray's workers load the model themselves: give its name or folder, not a loaded model"
@@ -44,15 +48,20 @@ def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Engine:
     if address is not None:
         _knock(address)
 
-    def engine(batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table]]:
-        todo = {batch.shard for batch in batches}  # the texts themselves are read on the cluster
-        if not todo:
-            return
-        with _connected(ray, address, workers):
-            count = fitting(ray.available_resources(), workers, gpus)
-            yield from _stream(ray, job, frozenset(todo), count, gpus)
+    with contextlib.ExitStack() as stack:
 
-    return engine
+        def connect() -> int:
+            stack.enter_context(_connected(ray, address, workers))
+            return fitting(ray.available_resources(), workers, gpus)
+
+        count = connect() if address is not None or gpus or ray.is_initialized() else 0
+
+        def engine(batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table]]:
+            todo = {batch.shard for batch in batches}  # the texts themselves are read on the cluster
+            if todo:
+                yield from _stream(ray, job, frozenset(todo), count or connect(), gpus)
+
+        yield engine
 
 
 def _ray() -> Any:

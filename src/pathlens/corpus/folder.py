@@ -10,8 +10,8 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,11 +69,17 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts
     try:
         write_whole(path, sink.getvalue().to_pybytes())
         _settle(folder)
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         raise StoreError(
-            f"{error}; {len(shards(folder))} finished shards are whole: the same command goes on"
+            f"{_in_words(error, folder)}; {len(shards(folder))} finished shards are whole: the same command goes on"
         ) from error
     return facts
+
+
+def _in_words(error: Exception, folder: Path) -> str:
+    if isinstance(error, OSError):
+        return f"cannot write to {str(folder)!r}: {error.strerror or error}"
+    return str(error)
 
 
 def _settle(folder: Path) -> None:
@@ -115,10 +121,29 @@ def prepare(folder: Path) -> None:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
 
 
-def remove_shards(folder: Path) -> None:
+def remove_shards(folder: Path, mine: Callable[[int], bool]) -> None:
     """For --overwrite: shards go first and the manifest is replaced last, so a kill in between leaves a known run."""
     for file in [*shards(folder), *folder.glob(".part-*.parquet.*.tmp")]:
-        file.unlink(missing_ok=True)
+        number = file.name.removeprefix(".").removeprefix("part-").split(".")[0]
+        if not number.isdigit() or mine(int(number)):
+            file.unlink(missing_ok=True)
+
+
+def others_at_work(folder: Path, share: tuple[int, int]) -> str | None:
+    """Who else writes here at this moment, another share of the same division; None when nobody does."""
+    import fcntl
+
+    for other in folder.glob(".lock-*-of-*"):
+        if _share_of(other) == share:
+            continue
+        handle = os.open(other, os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return other.read_text(encoding="utf-8").strip() or "another process"
+        finally:
+            os.close(handle)
+    return None
 
 
 @contextmanager
@@ -130,7 +155,10 @@ def locked(folder: Path, share: tuple[int, int]) -> Iterator[None]:
     import fcntl
 
     own = folder / f".lock-{share[0]}-of-{share[1]}"
-    handle = os.open(own, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        handle = os.open(own, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
     try:
         for other in [own, *(each for each in folder.glob(".lock-*-of-*") if each != own)]:
             i, n = _share_of(other)
@@ -149,8 +177,9 @@ def locked(folder: Path, share: tuple[int, int]) -> Iterator[None]:
             finally:
                 if probe != handle:
                     os.close(probe)
-        os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        with suppress(OSError):  # a full disk: the lock holds without its owner's name
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
         os.close(handle)

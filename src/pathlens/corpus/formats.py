@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -74,13 +75,13 @@ def _lines(path: Path, source: Source, stack: ExitStack, newline: str) -> Iterat
         raise InputError(
             f"{str(path)!r} is not {source.encoding} text ({error}); name its encoding"
         ) from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{str(path)!r} is damaged: {error}") from error
 
 
 def damaged(text: str) -> bool:
-    """Does a text hold bytes that were none of its encoding's?"""
-    return any("\udc80" <= character <= "\udcff" for character in text)
+    """Does a text hold what no encoding has: bytes that were none of its own, or half of a character (JSON's \\ud800)?"""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) -> tuple[str, Iterator[str]]:
@@ -169,7 +170,7 @@ def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
         raise InputError(f"{str(path)!r} is not JSON lines: {seen[0]}")
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     nested = {name for each in objects for name, value in each.items() if isinstance(value, list | dict)}
-    plain = tuple(name for name in columns if name not in nested)
+    plain = tuple(name for name in columns if name not in nested and not damaged(name))
     chosen = wanted(columns, plain)
     some = (
         each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records)
@@ -182,7 +183,7 @@ def _object(line: str) -> Record:
         return "the line holds bytes that are not of the file's encoding"
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"the line is not JSON ({error})"
     return found if isinstance(found, dict) else f"the line is not a JSON object but {type(found).__name__}"
 

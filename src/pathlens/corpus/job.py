@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -16,8 +18,8 @@ from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus import manifest
 from pathlens.corpus.local import Engine, in_process, in_processes
-from pathlens.corpus.reading import batches, census, digest, groups, rows
-from pathlens.corpus.record import Batch, Census, Recipe, Row, Source, Tally
+from pathlens.corpus.reading import batches, census, digest, groups, rows, same_digest
+from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Tally
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.explain import Explainer
 from pathlens.text.identity import stamp
@@ -103,19 +105,22 @@ def run(
     A row that cannot be explained is written with its error. The same call goes on after a kill; another model, other
     arguments or changed data in the same folder are refused.
     """
+    check_engine(engine, workers, address, gpus)
     job, wanted = prepare(model, source, out, limit=limit, shard=shard, batch_size=batch_size,
                           rows_per_shard=rows_per_shard, **choices)  # fmt: skip
-    chosen = _engine(job, engine, workers, address, gpus)
-    place.prepare(job.folder)
-    started = time.perf_counter()
-    with place.locked(job.folder, job.share):
-        notes = manifest.settle(job.folder, wanted, overwrite)
-        place.clear_leftovers(job.folder, job.mine)
-        done = _Writer(job)
-        with (bar or _no_bar)(job.total(), job.census.rows) as tell:
-            done.tell = tell
-            for batch, part in chosen(done.todo()):
-                done.add(batch, part)
+    with _engine(
+        job, engine, workers, address, gpus
+    ) as chosen:  # a cluster is reached before anything is touched
+        place.prepare(job.folder)
+        started = time.perf_counter()
+        with place.locked(job.folder, job.share):
+            notes = manifest.settle(job.folder, wanted, overwrite, job.share)
+            place.clear_leftovers(job.folder, job.mine)
+            done = _Writer(job)
+            with (bar or _no_bar)(job.total(), job.census.rows) as tell:
+                done.tell = tell
+                for batch, part in chosen(done.todo()):
+                    done.add(batch, part)
     return Outcome(job.folder, done.tally, done.found, time.perf_counter() - started, tuple(notes))
 
 
@@ -165,18 +170,26 @@ def _check_arguments(job: Job) -> None:
         raise plain
 
 
-def _engine(job: Job, name: str, workers: int, address: str | None, gpus: float) -> Engine:
+def check_engine(name: str, workers: int, address: str | None, gpus: float) -> None:
     if name not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
+    if not (math.isfinite(gpus) and gpus >= 0):
+        raise InputError(f"gpus must be a number from 0 upwards, got {gpus!r}")
+    if name != "ray" and (address is not None or gpus):
+        raise InputError("address and gpus are for the engine ray: add --engine ray")
+
+
+@contextmanager
+def _engine(job: Job, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
     if name == "ray":
         from pathlens.corpus.cluster import on_ray
 
-        return on_ray(job, workers, address, gpus)
-    if address is not None or gpus:
-        raise InputError("address and gpus are for the engine ray: add --engine ray")
-    return in_process(job.explainer, job.recipe) if workers == 1 else in_processes(job.recipe, workers)
+        with on_ray(job, workers, address, gpus) as engine:
+            yield engine
+    else:
+        yield in_process(job.explainer, job.recipe) if workers == 1 else in_processes(job.recipe, workers)
 
 
 class _no_bar:
@@ -188,10 +201,17 @@ class _no_bar:
     def __exit__(self, *_: object) -> None: ...
 
 
-def _refuse_breakage(part: pa.Table) -> None:
+def _refuse_breakage(job: Job, part: pa.Table) -> None:
     """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
     found = part.column("error").to_pylist()
-    kind = (found[0] or "").partition(":")[0]
+    kind, _, words = (found[0] or "").partition(": ")
+    if (
+        words and len(set(found)) == 1 and hasattr(errors, kind)
+    ):  # a plain text fails alike: an argument is wrong
+        two = job.source.text_b is not None
+        plain = job.explainer.run([("a word", "a word" if two else None)])[0]
+        if isinstance(plain, PathlensError) and " ".join(str(plain).split()) == words:
+            raise plain
     if len(found) > 1 and len(set(found)) == 1 and kind.endswith("Error") and not hasattr(errors, kind):
         raise ModelError(f"every text of the first batch fails alike, so nothing was written: {found[0]}")
 
@@ -224,7 +244,7 @@ class _Writer:
         if (
             facts.start != group[0].number
             or facts.rows > len(group)
-            or facts.digest != digest(group[: facts.rows])
+            or not same_digest(facts.digest, digest(group[: facts.rows]))
         ):
             raise InputError(
                 f"rows {group[0].number} to {group[-1].number} of the data are not those that {path.name} was made from: the "
@@ -233,14 +253,14 @@ class _Writer:
         if facts.rows < len(group):  # the data has grown, or --limit
             return False
         self.found += facts.rows
-        self._count(facts.tally)
+        self._count(Found(**vars(facts.tally)))
         return True
 
     def add(self, batch: Batch, part: pa.Table) -> None:
         from pathlens.corpus.schema import tally
 
         if self.tally.rows == self.found:
-            _refuse_breakage(part)
+            _refuse_breakage(self.job, part)
         rows_wanted, mark, parts = self.open[batch.shard]
         parts.append(part)
         self._count(tally(part))

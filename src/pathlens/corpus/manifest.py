@@ -86,8 +86,8 @@ def write(folder: Path, body: Mapping[str, Any]) -> None:
     write_whole(folder / place.MANIFEST, json.dumps(body, ensure_ascii=False, indent=1).encode())
 
 
-def settle(folder: Path, wanted: dict[str, Any], overwrite: bool) -> list[str]:
-    """Begin, go on, or refuse; gives notes for the user."""
+def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, Any] | None:
+    """The manifest to go on from, None to begin; a folder that is another run's or nobody's is refused. Writes nothing."""
     here = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
     foreign = [name for name in here if name != place.MANIFEST and not name.startswith("part-")]
     found = None if overwrite else read(folder)
@@ -98,21 +98,52 @@ def settle(folder: Path, wanted: dict[str, Any], overwrite: bool) -> list[str]:
             f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder"
         )
     if found is None:
-        place.remove_shards(folder)
-        write(folder, wanted)
-        return []
+        return None
     _same(folder, found, wanted)
     if wanted["rows"] < found["rows"]:
         raise InputError(
             f"{str(folder)!r} holds a run over {found['rows']} rows and now there are {wanted['rows']} (fewer data, or a smaller "
             "--limit); choose another folder, or --overwrite"
         )
+    return found
+
+
+def settle(
+    folder: Path, wanted: dict[str, Any], overwrite: bool, share: tuple[int, int] = (0, 1)
+) -> list[str]:
+    """Begin, go on, or refuse; gives notes for the user.
+
+    --overwrite of one share leaves the other shares of the very same run alone.
+    """
+    found = admitted(folder, wanted, overwrite)
+    if found is None:
+        anew = share[1] == 1 or not _is_same(folder, wanted)
+        busy = place.others_at_work(folder, share) if overwrite and anew and share[1] > 1 else None
+        if busy:
+            raise InputError(
+                f"another share is writing to {str(folder)!r} ({busy}): --overwrite would delete its rows; begin anew with one "
+                "share, then start the others without --overwrite"
+            )
+        if overwrite:
+            place.remove_shards(folder, lambda shard: anew or shard % share[1] == share[0])
+        write(folder, wanted)
+        return []
     write(folder, {**wanted, "versions": found["versions"]})
     changed = [name for name in wanted["versions"] if wanted["versions"][name] != found["versions"].get(name)]
     return [
         f"the run was begun with {n} {found['versions'].get(n)}, this is {wanted['versions'][n]}"
         for n in changed
     ]
+
+
+def _is_same(folder: Path, wanted: Mapping[str, Any]) -> bool:
+    try:
+        found = read(folder)
+        if found is not None:
+            _same(folder, found, wanted)
+    except (InputError, StoreError):
+        return False
+    return found is not None and found["rows"] == wanted["rows"]
 
 
 def _same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

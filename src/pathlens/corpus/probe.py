@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pathlens.corpus.folder import read_facts, shards
-from pathlens.corpus.job import Job, prepare
+from pathlens.corpus import manifest
+from pathlens.corpus.folder import read_facts, shard_path
+from pathlens.corpus.job import Job, check_engine, prepare
 from pathlens.corpus.local import explain_rows
 from pathlens.corpus.reading import groups
 from pathlens.corpus.record import Row, Source
@@ -35,7 +36,7 @@ class Plan:
 
     rows: int  # texts of this share
     bad: int  # rows that are no text, in all the data
-    done: int  # rows that are there already
+    done: int  # rows of this share that are there already; what follows is for the others
     tokens: float
     passes: float
     seconds: float
@@ -65,9 +66,23 @@ class Plan:
         return found
 
 
-def plan(model: Any, source: Source, out: str | Path, *, workers: int = 1, **choices: Any) -> Plan:
-    """What `run` with the same arguments will take; nothing is written."""
-    job, _ = prepare(model, source, out, **choices)
+def plan(
+    model: Any,
+    source: Source,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    engine: str = "local",
+    workers: int = 1,
+    address: str | None = None,
+    gpus: float = 0,
+    **choices: Any,
+) -> Plan:
+    """What `run` with the same arguments will take; what it would refuse is refused. Nothing is written."""
+    check_engine(engine, workers, address, gpus)
+    job, wanted = prepare(model, source, out, **choices)
+    if job.folder.is_dir():
+        manifest.admitted(job.folder, wanted, overwrite)
     some, longest = _rows(job)
     explain_rows(job.explainer, job.recipe, some[:1])  # the first pass of a model is slow; not counted
     used: list[float] = []
@@ -85,26 +100,36 @@ def plan(model: Any, source: Source, out: str | Path, *, workers: int = 1, **cho
     characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[:probed])
     explain_rows(job.explainer, job.recipe, longest)  # it needs most memory
     memory = _peak() * workers
-    done = (
-        sum(facts.rows for facts in map(read_facts, shards(Path(out))) if facts) if Path(out).is_dir() else 0
-    )
-    total, share = job.total(), job.total() / job.census.rows
+    total, done = job.total(), 0 if overwrite else _done(job)
+    left = total - done  # of which some are no text and take no time
+    texts = left * (1 - job.census.bad / job.census.rows)
     return Plan(
         rows=total,
         bad=job.census.bad,
         done=done,
-        tokens=share * job.census.characters * counts.tokens / max(characters, 1),
-        passes=total * float(np.mean(passes)),
-        seconds=max(total - done, 0) * float(np.mean(used)) / workers,
+        tokens=left / job.census.rows * job.census.characters * counts.tokens / max(characters, 1),
+        passes=texts * float(np.mean(passes)),
+        seconds=texts * float(np.mean(used)) / workers,
         spread=_spread(used, passes),
         memory=memory,
-        disk=int(total * found.nbytes / probed / COMPRESSION),
+        disk=int(texts * found.nbytes / probed / COMPRESSION),
         free=shutil.disk_usage(_existing(Path(out))).free,
         workers=workers,
         probed=probed,
         failed=counts.failed,
         unconverged=counts.unconverged,
     )
+
+
+def _done(job: Job) -> int:
+    """Rows of this share in shards that are whole and as long as they are to be."""
+    found = 0
+    for shard, start in enumerate(range(0, job.census.rows, job.rows_per_shard)):
+        path = shard_path(job.folder, shard)
+        facts = read_facts(path) if job.mine(shard) and path.exists() else None
+        if facts is not None and facts.rows == min(job.rows_per_shard, job.census.rows - start):
+            found += facts.rows
+    return found
 
 
 def _rows(job: Job) -> tuple[tuple[Row, ...], tuple[Row, ...]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pathlens.corpus.folder import is_run
 from pathlens.corpus.formats import (
     KINDS,
     PLAIN,
@@ -23,9 +25,11 @@ from pathlens.corpus.formats import (
 from pathlens.corpus.record import Batch, Census, Row, Source
 from pathlens.errors import InputError
 
+HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
+
 
 def files(source: Source) -> list[Path] | None:
-    """The source's files in order; None for a data set of `datasets`."""
+    """The source's files in order; None for a data set of `datasets`. Runs inside the folder are no data of it."""
     path = Path(source.data).expanduser()
     if path.is_dir():
         if is_saved(path):
@@ -34,6 +38,8 @@ def files(source: Source) -> list[Path] | None:
             file for file in path.rglob("*")
             if file.is_file() and suffix(file) in KINDS and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
         )  # fmt: skip
+        runs = {folder for folder in {file.parent for file in inside} - {path} if is_run(folder)}
+        inside = [file for file in inside if file.parent not in runs]
         if not inside:
             raise InputError(f"the folder {source.data!r} holds no data file ({', '.join(KINDS)})")
         return inside
@@ -113,7 +119,10 @@ def _text(value: Any, column: str) -> tuple[str | None, str | None]:
     if not isinstance(value, str):
         return None, f"column {column!r} holds {type(value).__name__} here, not text: {str(value)[:60]!r}"
     if damaged(value):
-        return _shown(value), f"column {column!r} holds bytes that are not of the file's encoding"
+        return (
+            _shown(value),
+            f"column {column!r} holds bytes that are not of the file's encoding, or half a character",
+        )
     if not value.strip():
         return value, f"column {column!r} is empty here: there is no text"
     return value, None
@@ -127,6 +136,7 @@ def _plain(value: Any) -> str | None:
 
 def _shown(text: str) -> str:
     """Writable as UTF-8: what was no text is replaced."""
+    text = HALVES.sub("\ufffd", text)
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -165,10 +175,16 @@ def batches(shard: int, group: Sequence[Row], size: int) -> Iterator[Batch]:
 
 
 def digest(group: Iterable[Row]) -> str:
-    """Identifies the content of rows: a changed text is noticed when a run goes on."""
-    found = hashlib.sha256()
+    """Identifies the content of rows, texts and carried columns: a change is noticed when a run goes on."""
+    texts, kept = hashlib.sha256(), hashlib.sha256()
     for row in group:
-        for part in (row.id, row.text, row.text_b, row.error):
-            found.update(b"\x00" if part is None else f"\x01{part}".encode("utf-8", "surrogatepass"))
-        found.update(b"\x02")
-    return found.hexdigest()[:32]
+        for found, parts in ((texts, (row.id, row.text, row.text_b, row.error)), (kept, row.kept)):
+            for part in parts:
+                found.update(b"\x00" if part is None else f"\x01{part}".encode("utf-8", "surrogatepass"))
+            found.update(b"\x02")
+    return f"{texts.hexdigest()[:32]}-{kept.hexdigest()[:32]}"
+
+
+def same_digest(old: str, new: str) -> bool:
+    """Shards of before carried columns were looked at know their texts alone."""
+    return old == new or ("-" not in old and new.startswith(f"{old}-"))

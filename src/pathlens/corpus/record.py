@@ -87,3 +87,8 @@ class Tally:
             self.tokens + other.tokens,
             self.passes + other.passes,
         )
+
+
+@dataclass(frozen=True)
+class Found(Tally):
+    """Counts of rows that were there already: no work of this run."""

@@ -84,8 +84,21 @@ def schema(kept: Sequence[str]) -> pa.Schema:
 
 
 def carried(kept: Sequence[str]) -> list[str]:
-    """Names of the data's columns here; one that is ours already gets `data_` before it."""
-    return [f"data_{name}" if name in COLUMNS else name for name in kept]
+    """Names of the data's columns here; one that is ours already gets `data_` before it, one without a name is `unnamed`.
+
+    Names that differ in their capitals alone count as one: DuckDB and many a table know no difference.
+    """
+    found: dict[int, str] = {}
+    taken = set(COLUMNS)
+    for renaming in (False, True):  # a name that can stay as it is comes first
+        for k, name in enumerate(kept):
+            own = name or "unnamed"
+            while renaming and own.lower() in taken:
+                own = f"data_{own}"
+            if k not in found and own.lower() not in taken:
+                found[k] = own
+                taken.add(own.lower())
+    return [found[k] for k in range(len(kept))]
 
 
 def table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:

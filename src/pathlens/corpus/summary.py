@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class Summary(Seen):
             "title": self.title,
             "notes": list(self.notes),
             "tables": {
-                name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+                name: [dict(zip(table.columns, map(_finite, row), strict=True)) for row in table.rows]
                 for name, table in self.tables.items()
             },
         }
@@ -64,12 +65,24 @@ class Summary(Seen):
         try:
             Path(where).mkdir(parents=True, exist_ok=True)
             for name, table in self.tables.items():
-                made.append(Path(where) / f"{name}.csv")
+                made.append(Path(where) / f"{_file_name(name, made)}.csv")
                 with made[-1].open("w", newline="", encoding="utf-8") as stream:
                     csv.writer(stream).writerows([table.columns, *table.rows])
         except OSError as error:
             raise StoreError(f"cannot write to {str(where)!r}: {error.strerror or error}") from error
         return made
+
+
+def _file_name(name: str, made: Sequence[Path]) -> str:
+    """A column may be called anything; a file may not, and no file is written twice."""
+    plain = re.sub(r"[^\w .+-]", "_", name)[:100]
+    taken = {path.stem.lower() for path in made}
+    return next(each for k in range(len(made) + 1) if (each := plain + "_" * k).lower() not in taken)
+
+
+def _finite(cell: Any) -> Any:
+    """NaN and infinity are nothing in JSON, and nothing to show."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def summarise(
@@ -138,7 +151,8 @@ def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> Table:
         ("tokens", float(counts["tokens"])),
         ("model passes", float(counts["passes"])),
     )
-    return Table("overview", "the run", ("what", "count"), rows)
+    kept = tuple((what, value) for what, value in rows if math.isfinite(value))  # no share of nothing
+    return Table("overview", "the run", ("what", "count"), kept)
 
 
 def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -162,12 +176,16 @@ def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
     if not counts["explained"]:
         return []
     columns = ("quantile", "gap", "relative_gap", "nodes", "passes")
-    spread = tuple((f"{100 * q:g} %", *map(float, rest)) for q, *rest in ask.gaps())
+    spread = tuple((f"{100 * q:g} %", *map(_number, rest)) for q, *rest in ask.gaps())
     bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", int(n)) for k, n in ask.gap_histogram())
     return [
         Table("gaps", "how far sums are off, and what it took", columns, spread),
         Table("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
     ]
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else _finite(float(value))
 
 
 def _words(ask: Questions, most: int, least: int) -> list[Table]:
@@ -204,16 +222,24 @@ def _slices(
     chosen = list(by) if by is not None else [name for name in known if 1 < ask.values(name) <= FEW]
     tables = []
     for name in chosen:
-        columns = (name, "rows", "failed", "settled", "mean_change", "low", "high")
+        columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
         tables.append(Table(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
         words = ask.words_by_slice(name, min(most, 5), least)
         if words:
             tables.append(
                 Table(
-                    f"words_by_{name}", f"strongest words by {name}", (name, "word", *MEASURED), tuple(words)
+                    f"words_by_{name}",
+                    f"strongest words by {name}",
+                    _beside(name, "word", *MEASURED),
+                    tuple(words),
                 )
             )
     return tables
+
+
+def _beside(name: str, *ours: str) -> tuple[str, ...]:
+    """The column's own name before ours; one that is ours already gets `data_` before it."""
+    return (f"data_{name}" if name in ours else name, *ours)
 
 
 def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[Table]:
