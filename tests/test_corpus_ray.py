@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,6 +50,25 @@ def test_an_address_where_nobody_answers_is_one_line(tmp_path, tmp_path_factory,
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
         refused(pathlens(monkeypatch, capfd, *ask, "--address", address), "no Ray cluster answers", address)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_that_cannot_be_had_costs_no_rows(tmp_path, tmp_path_factory, monkeypatch):
+    """It is looked for before --overwrite deletes anything, and before a new folder is made."""
+    from pathlens.corpus import cluster as ours
+
+    model, source = str(saved(tmp_path_factory)), Source(str(table(tmp_path / "t.tsv", 6)), id="name")
+    run(model, source, tmp_path / "out", n_steps=2)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    monkeypatch.setattr(ours, "_connected", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(ours, "fitting", lambda *_: (_ for _ in ()).throw(InputError("too small")))
+    monkeypatch.setattr("ray.available_resources", dict)
+    for where in ("out", "new"):
+        with pytest.raises(InputError, match="too small"):
+            run(model, source, tmp_path / where, n_steps=3, overwrite=True, engine="ray", address="auto")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="gpus must be"):
+        run(model, source, tmp_path / "new", engine="ray", gpus=-1)
 
 
 def descendants(of: int) -> dict[int, str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pathlens.corpus.reading import census, digest, rows
+from pathlens.corpus.reading import census, digest, rows, same_digest
 from pathlens.corpus.record import Source
 from pathlens.errors import InputError
 from tests.corpora import pathlens, refused, saved
@@ -127,6 +127,13 @@ def test_the_digest_sees_every_change(tmp_path):
     assert whole == digest(list(rows(source))) and whole != digest(list(rows(source))[:2])
     other = [*ROWS[:2], ("c", ROWS[2][1] + " ", 1)]
     assert whole != digest(rows(Source(str(write(tmp_path / "y.csv", other)), text="body")))
+    labels = [*ROWS[:2], (*ROWS[2][:2], 0)]
+    relabelled = digest(rows(Source(str(write(tmp_path / "z.csv", labels)), text="body")))
+    assert whole != relabelled and not same_digest(whole, relabelled)
+    before = whole.split("-")[0]  # a shard of the time when texts alone were looked at
+    assert (
+        same_digest(whole, whole) and same_digest(before, relabelled) and not same_digest(before[1:], whole)
+    )
 
 
 def test_limit_reads_no_further(tmp_path):
@@ -208,3 +215,59 @@ def test_places_that_cannot_be_written_are_one_line(tmp_path, tmp_path_factory, 
         "mine.txt",
         ".lock-0-of-1",
     }
+
+
+def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(
+    tmp_path, tmp_path_factory, monkeypatch, capfd
+):
+    """JSON may say "\ud800", which no file can hold; and nest deeper than anyone reads."""
+    deep = '{"text": "x", "name": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    lines = [
+        '{"text": "good", "name": "a"}',
+        r'{"text": "bad \ud800", "name": "b"}',
+        deep,
+        r'{"text": "fine", "name": "\udfff"}',
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    for column in ("--id", "--keep"):
+        ask = [
+            "run",
+            "--model",
+            saved(tmp_path_factory),
+            "--data",
+            tmp_path / "x.jsonl",
+            "--out",
+            tmp_path / column,
+            "--n-steps",
+            2,
+        ]
+        code, said, error = pathlens(monkeypatch, capfd, *ask, column, "name")
+        assert (code, error) == (0, "") and "2 explained" in said and "2 failed" in said, (said, error)
+    found = [row.error for row in rows(Source(str(tmp_path / "x.jsonl")))]
+    assert found[0] is None and "half a character" in found[1] and "not JSON" in found[2] and found[3] is None
+
+
+def test_a_run_inside_the_folder_of_data_is_no_data(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    (tmp_path / "a.csv").write_text("text,label\ngood film,x\nbad film,y\n")
+    ask = [
+        "run",
+        "--model",
+        saved(tmp_path_factory),
+        "--data",
+        tmp_path,
+        "--out",
+        tmp_path / "out",
+        "--n-steps",
+        2,
+    ]
+    assert "2 rows" in pathlens(monkeypatch, capfd, *ask)[1]
+    assert "2 rows" in (said := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in said
+    assert census(Source(str(tmp_path / "out"))).rows == 2, "asked for by its name, it is"
+
+
+def test_a_damaged_gzip_file_is_one_line(tmp_path):
+    packed = bytearray(gzip.compress(b"text\n" + b"a good film\n" * 50))
+    packed[10] |= 0b110  # a block of a kind that does not exist: zlib's own error
+    (tmp_path / "x.csv.gz").write_bytes(packed)
+    with pytest.raises(InputError, match="is damaged"):
+        census(Source(str(tmp_path / "x.csv.gz")))

@@ -17,9 +17,9 @@ import pytest
 
 import pathlens as pl
 from pathlens.corpus import Source, is_run, plan, results, run
-from pathlens.corpus.bar import line
+from pathlens.corpus.bar import Bar, line
 from pathlens.corpus.folder import MANIFEST, locked, read_facts, read_rows, shard_path, shards
-from pathlens.corpus.record import Tally
+from pathlens.corpus.record import Found, Tally
 from pathlens.corpus.schema import COLUMNS, schema
 from pathlens.errors import InputError, ModelError, StoreError
 from tests.corpora import pathlens, refused, same_rows, saved, table, texts
@@ -194,6 +194,9 @@ def test_changed_weights_and_changed_data_are_noticed(twenty, tmp_path, tmp_path
     )
     with pytest.raises(InputError, match="data has changed"):
         run(str(where), source, tmp_path / "out", n_steps=3, **SIZES)
+    data.write_text("\n".join([*lines[:-1], lines[-1][:-1] + "q"]) + "\n")  # its label alone
+    with pytest.raises(InputError, match="data has changed"):
+        run(str(where), source, tmp_path / "out", n_steps=3, **SIZES)
     data.write_text("\n".join(lines) + "\n")
     module = transformers.AutoModelForSequenceClassification.from_pretrained(where)
     with torch.no_grad():
@@ -220,6 +223,18 @@ def test_shares_of_several_machines_make_one_run(model, twenty, tmp_path):
     assert names(tmp_path) == {"part-00000.parquet", "part-00002.parquet"} and one.tally.rows == 12
     assert run(model, source, tmp_path, n_steps=3, shard=(1, 2), **SIZES).tally.rows == 8
     assert same_rows(tmp_path, reference) == 20
+
+
+def test_overwriting_one_share_leaves_the_others_alone(model, twenty, tmp_path):
+    source, reference = twenty
+    for share in ((0, 2), (1, 2)):
+        run(model, source, tmp_path, n_steps=3, shard=share, overwrite=True, **SIZES)
+    assert same_rows(tmp_path, reference) == 20
+    with locked(tmp_path, (0, 2)), pytest.raises(InputError, match="another share is writing"):
+        run(model, source, tmp_path, n_steps=4, shard=(1, 2), overwrite=True, **SIZES)
+    assert same_rows(tmp_path, reference) == 20
+    run(model, source, tmp_path, n_steps=4, shard=(1, 2), overwrite=True, **SIZES)
+    assert names(tmp_path) == {"part-00001.parquet"}, "another run: nothing of the old one stays"
 
 
 def test_two_runs_into_one_folder_are_refused_and_a_dead_ones_lock_is_not(model, twenty, tmp_path):
@@ -309,6 +324,13 @@ def test_the_files_are_plain(twenty):
 def test_columns_of_the_data_never_hide_ours():
     names = schema(("label", "target", "text")).names
     assert names[-3:] == ["label", "data_target", "data_text"] and len(set(names)) == len(names)
+    names = schema(("", "Text", "data_text", "text", "label", "Label")).names[-6:]
+    assert names[0] == "unnamed" and names[5] == "data_Label"
+    assert (
+        len({name.lower() for name in schema(("", "Text", "data_text", "text", "label", "Label")).names})
+        == len(COLUMNS) + 6
+    )
+    assert names[2] == "data_text" and names[4] == "label", "a name that can stay does"
 
 
 def test_the_manifest_says_how_the_run_was_made(model, twenty):
@@ -333,7 +355,16 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
     assert foretold.passes == pytest.approx(sum(row["passes"] for row in rows), rel=0.05)
     assert foretold.tokens == pytest.approx(sum(len(row["tokens"]) for row in rows), rel=0.1)
     assert foretold.memory > 50 * 2**20 and foretold.seconds > 0 and foretold.disk > 0
-    assert plan(model, source, folder, n_steps=3, **SIZES).done == 20
+    done = plan(model, source, folder, n_steps=3, **SIZES)
+    assert (done.done, done.passes, done.tokens, done.seconds, done.disk) == (20, 0, 0, 0, 0)
+    assert plan(model, source, folder, n_steps=3, overwrite=True, **SIZES).done == 0
+    assert plan(model, source, folder, n_steps=3, shard=(1, 2), **SIZES).done == 8, "of this share"
+    with pytest.raises(InputError, match="another run.*n_steps was 3, now 4"):
+        plan(model, source, folder, n_steps=4, **SIZES)
+    with pytest.raises(InputError, match="workers must be"):
+        plan(model, source, tmp_path / "none", workers=0)
+    with pytest.raises(InputError, match="add --engine ray"):
+        plan(model, source, tmp_path / "none", gpus=1)
     ask = [
         "run",
         "--model",
@@ -355,6 +386,24 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
 def test_the_bar_counts_what_matters():
     said = line(Tally(rows=50, failed=2, unconverged=3, tokens=1000, passes=9), 200, 10.0)
     assert said == "5.0 texts/s · 100 tokens/s · 0:30 left · 3 not settled · 2 failed"
+    there = Found(rows=150, tokens=3000)
+    assert line(there, 200, 1.0, there).startswith("0.0 texts/s · 0 tokens/s · ? left")
+    seen = there + Tally(rows=10, tokens=200)
+    assert line(seen, 200, 10.0, there).startswith("1.0 texts/s · 20 tokens/s · 0:40 left")
+
+
+def test_rows_that_were_there_do_not_make_the_bar_look_fast(model, twenty, tmp_path):
+    source, _ = twenty
+    told = []
+
+    class Kept(Bar):
+        def tell(self, more):
+            super().tell(more)
+            told.append(self)
+
+    run(model, source, tmp_path, n_steps=3, limit=16, **SIZES)
+    run(model, source, tmp_path, n_steps=3, bar=Kept, **SIZES)
+    assert told[-1].seen.rows == 20 and told[-1].before.rows == 16
 
 
 def test_a_wrong_argument_of_the_model_is_told_before_the_first_row(model, tmp_path):
@@ -370,6 +419,17 @@ def test_a_broken_model_is_one_error_not_one_in_every_row(model, twenty, tmp_pat
     with pytest.raises(ModelError, match="every text of the first batch fails alike.*RuntimeError: broken"):
         run(model, source, tmp_path, n_steps=3)
     assert not shards(tmp_path)
+
+
+def test_an_argument_that_fails_on_every_text_is_one_line_and_hurts_no_run(model, twenty, tmp_path):
+    """It is noticed in the first batch; until then nothing is written, and --overwrite deletes nothing."""
+    source, reference = twenty
+    run(model, source, tmp_path, n_steps=3, **SIZES)
+    for overwrite, where in ((True, tmp_path), (False, tmp_path / "new")):
+        with pytest.raises(InputError, match="neighbours=5000"):
+            run(model, source, where, method="dig", neighbours=5000, overwrite=overwrite, **SIZES)
+    assert same_rows(tmp_path, reference) == 20 and not is_run(tmp_path / "new")
+    assert run(model, source, tmp_path, n_steps=3, **SIZES).found == 20
 
 
 @pytest.mark.slow

@@ -234,3 +234,38 @@ def test_names_with_quotes_are_only_names(folder, tmp_path):
             (odd / file.name).write_bytes(file.read_bytes())
     with Questions(sorted(odd.glob("*.parquet"))) as ask:
         assert ask.overview()["rows"] == 42
+
+
+ODD = ",text,Target,rating/10,rows,Text\n0,great film,t1,1,p,u\n1,bad film,t2,2,q,u\n2,the film,t2,1,q,v\n"
+
+
+def test_columns_may_be_called_anything(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    """No name (pandas' index), a name that is ours but for its capitals, a slash, a name of the tables themselves."""
+    (tmp_path / "t.csv").write_text(ODD)
+    run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.csv")), tmp_path / "out", n_steps=2)
+    ask = ["summary", tmp_path / "out", "--least", 1, "--no-speech"]
+    assert (
+        pathlens(monkeypatch, capfd, *ask, "--csv", tmp_path / "csv", "--json", tmp_path / "s.json")[0] == 0
+    )
+    tables = json.loads((tmp_path / "s.json").read_text())["tables"]
+    assert [row["unnamed"] for row in tables["slice_unnamed"]] == ["0", "1", "2"]
+    assert [(row["data_Target"], row["rows"]) for row in tables["slice_data_Target"]] == [
+        ("t1", 1),
+        ("t2", 2),
+    ]
+    assert [(row["data_Text"], row["rows"]) for row in tables["slice_data_Text"]] == [("u", 2), ("v", 1)]
+    assert [(row["data_rows"], row["rows"]) for row in tables["slice_rows"]] == [("p", 1), ("q", 2)]
+    assert {"slice_rating_10.csv", "slice_rows.csv"} <= {path.name for path in (tmp_path / "csv").iterdir()}
+    chosen = summarise(tmp_path / "out", by=["Target"], least=1, speech=False)
+    assert [row[0] for row in chosen["slice_data_Target"].rows] == ["t1", "t2"], "by the name the data has"
+
+
+def test_a_run_of_which_nothing_was_explained_is_summed_up_too(
+    tmp_path, tmp_path_factory, monkeypatch, capfd
+):
+    (tmp_path / "t.txt").write_text("\n".join(" ".join(["movie"] * k) for k in (600, 601)))
+    run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.txt")), tmp_path / "out")
+    code, said, error = pathlens(monkeypatch, capfd, "summary", tmp_path / "out")
+    assert (code, error) == (0, "") and "TooLongError" in said and "nan" not in said.lower(), (said, error)
+    code, said, _ = pathlens(monkeypatch, capfd, "summary", tmp_path / "out", "--json", "-")
+    assert "NaN" not in said and json.loads(said)["tables"]["errors"][0]["times"] == 2

@@ -136,6 +136,18 @@ def test_labels_give_the_accuracy():
     assert any("names the given label for" in note for note in found.notes)
 
 
+def test_labels_that_are_none_of_the_models_are_no_accuracy():
+    """Stars from 1 to 5 would otherwise count as wrong, or worse, as the class with that number."""
+    for labels, words in (
+        (["5", 1, "LABEL_0"], "1 of 3 given labels are none of the model's (LABEL_0, LABEL_1, LABEL_2), the first is '5'"),
+        ([None, " ", None], "accuracy is not told: no label is given"),
+        ([None, 1, "LABEL_0"], "of 2 texts"),
+    ):  # fmt: skip
+        found = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=labels, draws=20)
+        assert any(words in note for note in found.notes), found.notes
+    assert any("1 texts have no label" in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
@@ -179,6 +191,23 @@ def test_rows_of_a_file_are_a_seeded_sample(tmp_path):
     assert (texts, labels) == read_rows(str(file), "say", None, "mark", limit=5, seed=2)[::2]
     assert texts != read_rows(str(file), "say", limit=5, seed=3)[0]
     assert all(label == str(int(text.split()[-1]) % 2) for text, label in zip(texts, labels, strict=True))
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path, folder):  # noqa: F811
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "good film"}\n{"text": 3}\n{"text": ""}\n{"text": "bad"}\n')
+    with pytest.warns(UserWarning, match="2 of 4 rows .* are left out; the first is row 1: .* holds int"):
+        assert read_rows(str(file))[0] == ["good film", "bad"]
+    done = pathlens("evaluate", folder, "--data", file, "--methods", "sig", "--json", "-")
+    assert (
+        done.returncode == 0 and "2 of 4 rows" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    )
+
+
+def test_tables_are_read_as_run_reads_them(tmp_path):
+    (tmp_path / "t.csv").write_text('a "good; film;1\nbad;0\n')
+    found = read_rows(str(tmp_path / "t.csv"), "0", label="1", separator=";", quoting=False, header=False)
+    assert found[0] == ['a "good', "bad"] and found[2] == [" film", "0"]
 
 
 def test_the_command(folder, tmp_path):  # noqa: F811

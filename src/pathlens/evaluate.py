@@ -77,7 +77,7 @@ def evaluate(
         )
     found = judge(rows, judged, asked, shares=shares, seed=seed, draws=draws)
     found = add_extras(found, loaded, rows, judged, extra, choices, seed)
-    notes = [*found.notes, *_told(failed, judged, rows), *_accuracy(judged, labels)]
+    notes = [*found.notes, *_told(failed, judged, rows), *_accuracy(loaded, judged, labels)]
     meta = {"model": loaded.name, "kind": loaded.kind, **_known(choices)}
     return replace(found, notes=tuple(notes), meta=meta)
 
@@ -90,9 +90,13 @@ def read_rows(
     *,
     limit: int | None = None,
     seed: int = 0,
-    encoding: str = "utf-8",
+    **reading: Any,
 ) -> tuple[list[str], list[str] | None, list[str | None] | None]:
-    """Texts, second texts and labels of a data file; rows that are no text are left out. `limit`: a seeded sample."""
+    """Texts, second texts and labels of a data file; rows that are no text are left out, with a warning that counts them.
+
+    limit: a seeded sample. reading: encoding, separator, quoting, header, split, config, as in `corpus.Source`.
+    """
+    import warnings
     from random import Random
 
     from pathlens.corpus.reading import rows
@@ -100,7 +104,7 @@ def read_rows(
 
     if limit is not None and limit < 1:
         raise InputError(f"limit must be at least 1, got {limit}")
-    source = Source(data, text, text_b, keep=(label,) if label else (), encoding=encoding)
+    source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
     try:
         found = list(rows(source))
     except InputError as error:  # there the label's column is one that is kept
@@ -109,6 +113,13 @@ def read_rows(
     if not good:
         why = f"; the first: {found[0].error}" if found else ""
         raise InputError(f"{data!r} has no row that can be explained{why}")
+    if len(good) < len(found):
+        first = next(row for row in found if row.error is not None)
+        warnings.warn(
+            f"{len(found) - len(good)} of {len(found)} rows of {data!r} cannot be explained and are left out; "
+            f"the first is row {first.number}: {first.error}",
+            stacklevel=2,
+        )
     if limit is not None and limit < len(good):
         good = [good[i] for i in sorted(Random(seed).sample(range(len(good)), limit))]
     return (
@@ -284,11 +295,34 @@ def _told(failed: Mapping[int, Exception], judged: Sequence[Judged], rows: Seque
     return notes
 
 
-def _accuracy(judged: Sequence[Judged], labels: Sequence[Any] | None) -> list[str]:
+def _accuracy(model: TextModel, judged: Sequence[Judged], labels: Sequence[Any] | None) -> list[str]:
+    """A note, or why there is none: stars from 1 to 5 are no labels of a model that knows two."""
     if labels is None:
         return []
-    right = [_same(labels[j.number], j.case.target, j.case.target_name) for j in judged]
-    return [f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f})"]
+    given = [j for j in judged if labels[j.number] is not None and str(labels[j.number]).strip()]
+    names = _label_names(model)
+    strange = [labels[j.number] for j in given if not _is_label(labels[j.number], names)] if names else []
+    if not given or strange:
+        why = f"{len(strange)} of {len(given)} given labels are none of the model's ({', '.join(names)}), the first is {strange[0]!r}" if given else "no label is given"  # fmt: skip
+        return [f"accuracy is not told: {why}"]
+    right = [_same(labels[j.number], j.case.target, j.case.target_name) for j in given]
+    without = f"; {len(judged) - len(given)} texts have no label" if len(given) < len(judged) else ""
+    return [
+        f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f}){without}"
+    ]
+
+
+def _label_names(model: TextModel) -> list[str]:
+    """The classes of a classifier in their order; none for other models."""
+    config = getattr(getattr(model, "module", None), "config", None)
+    if model.kind != "sequence classification" or not getattr(config, "id2label", None):
+        return []
+    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
+def _is_label(label: Any, names: Sequence[str]) -> bool:
+    said = str(label).strip().lower()
+    return said in [name.lower() for name in names] or said in map(str, range(len(names)))
 
 
 def _same(label: Any, target: Any, name: str) -> bool:

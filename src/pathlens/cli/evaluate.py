@@ -24,7 +24,7 @@ from pathlens.cli.common import (
 EXAMPLES = """
 Examples:
 
-  pathlens evaluate sentiment --data reviews.csv --text review --label stars --methods ig,sig --limit 50
+  pathlens evaluate sentiment --data reviews.csv --text review --label label --methods ig,sig --limit 50
 
   pathlens evaluate sentiment --data dev.tsv --text sentence --methods ig,udig --baseline mask,pad --html table.html
 
@@ -61,6 +61,17 @@ def evaluate(
     truncation: Annotated[bool, typer.Option(help="Cut texts that are too long.")] = False,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
     encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
+    separator: Annotated[
+        str | None, typer.Option(help="Between columns (default: by the file's name).")
+    ] = None,
+    quoting: Annotated[
+        bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")
+    ] = None,
+    header: Annotated[
+        bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")
+    ] = True,
+    split: Annotated[str, typer.Option(help="Of a hub data set.")] = "train",
+    config: Annotated[str | None, typer.Option(help="Of a hub data set.")] = None,
     option: Choice = None,
     json_out: JsonOut = None,
     html: HtmlOut = None,
@@ -73,8 +84,21 @@ def evaluate(
     from pathlens.evaluate import evaluate as verb
     from pathlens.evaluate import read_rows
 
-    texts, others, labels = read_rows(data, text, text_b, label, limit=limit, seed=seed, encoding=encoding)
     with warnings_in_a_line():
+        texts, others, labels = read_rows(
+            data,
+            text,
+            text_b,
+            label,
+            limit=limit,
+            seed=seed,
+            encoding=encoding,
+            separator="\t" if separator == "\\t" else separator,
+            quoting=quoting,
+            header=header,
+            split=split,
+            config=config,
+        )
         found = verb(
             model,
             texts,

@@ -69,7 +69,7 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts
     try:
         write_whole(path, sink.getvalue().to_pybytes())
         _settle(folder)
-    except (StoreError, OSError) as error:
+    except OSError as error:  # a StoreError is one too
         raise StoreError(
             f"{_in_words(error, folder)}; {len(shards(folder))} finished shards are whole: the same command goes on"
         ) from error
@@ -77,9 +77,9 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts
 
 
 def _in_words(error: Exception, folder: Path) -> str:
-    if isinstance(error, OSError):
-        return f"cannot write to {str(folder)!r}: {error.strerror or error}"
-    return str(error)
+    if isinstance(error, StoreError):
+        return str(error)
+    return f"cannot write to {str(folder)!r}: {getattr(error, 'strerror', None) or error}"
 
 
 def _settle(folder: Path) -> None:

@@ -114,13 +114,14 @@ def run(
         place.prepare(job.folder)
         started = time.perf_counter()
         with place.locked(job.folder, job.share):
-            notes = manifest.settle(job.folder, wanted, overwrite, job.share)
+            manifest.admitted(job.folder, wanted, overwrite, job.share)
             place.clear_leftovers(job.folder, job.mine)
-            done = _Writer(job)
+            done = _Writer(job, lambda: manifest.settle(job.folder, wanted, overwrite, job.share), overwrite)
             with (bar or _no_bar)(job.total(), job.census.rows) as tell:
                 done.tell = tell
                 for batch, part in chosen(done.todo()):
                     done.add(batch, part)
+            notes = done.begin()
     return Outcome(job.folder, done.tally, done.found, time.perf_counter() - started, tuple(notes))
 
 
@@ -218,15 +219,27 @@ def _refuse_breakage(job: Job, part: pa.Table) -> None:
 
 @dataclass(eq=False)
 class _Writer:
-    """Gathers batches, in any order, into shards; a shard is written when its last row has come."""
+    """Gathers batches, in any order, into shards; a shard is written when its last row has come.
+
+    The folder is settled when the first batch is there: until then nothing has been written and nothing deleted.
+    """
 
     job: Job
+    settle: Callable[[], list[str]]
+    overwrite: bool = False
+    notes: list[str] | None = None
     tell: Tell = lambda tally: None
     tally: Tally = field(default_factory=Tally)
     found: int = 0
     open: dict[int, tuple[int, str, list[pa.Table]]] = field(
         default_factory=dict
     )  # shard -> rows, digest, parts
+
+    def begin(self) -> list[str]:
+        """Notes for the user; the first call settles the folder."""
+        if self.notes is None:
+            self.notes = self.settle()
+        return self.notes
 
     def todo(self) -> Iterator[Batch]:
         """Batches of the shards that are not there yet; read only as the engine asks for them."""
@@ -238,7 +251,7 @@ class _Writer:
     def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
         path = place.shard_path(self.job.folder, shard)
-        facts = place.read_facts(path) if path.exists() else None
+        facts = place.read_facts(path) if path.exists() and not self.overwrite else None
         if facts is None:
             return False
         if (
@@ -261,6 +274,7 @@ class _Writer:
 
         if self.tally.rows == self.found:
             _refuse_breakage(self.job, part)
+        self.begin()
         rows_wanted, mark, parts = self.open[batch.shard]
         parts.append(part)
         self._count(tally(part))

@@ -86,7 +86,9 @@ def write(folder: Path, body: Mapping[str, Any]) -> None:
     write_whole(folder / place.MANIFEST, json.dumps(body, ensure_ascii=False, indent=1).encode())
 
 
-def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, Any] | None:
+def admitted(
+    folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: tuple[int, int] = (0, 1)
+) -> dict[str, Any] | None:
     """The manifest to go on from, None to begin; a folder that is another run's or nobody's is refused. Writes nothing."""
     here = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
     foreign = [name for name in here if name != place.MANIFEST and not name.startswith("part-")]
@@ -98,6 +100,12 @@ def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[s
             f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder"
         )
     if found is None:
+        busy = place.others_at_work(folder, share) if overwrite and _whole(folder, wanted, share) else None
+        if busy:
+            raise InputError(
+                f"another share is writing to {str(folder)!r} ({busy}): --overwrite would delete its rows; begin anew with one "
+                "share, then start the others without --overwrite"
+            )
         return None
     _same(folder, found, wanted)
     if wanted["rows"] < found["rows"]:
@@ -111,21 +119,12 @@ def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[s
 def settle(
     folder: Path, wanted: dict[str, Any], overwrite: bool, share: tuple[int, int] = (0, 1)
 ) -> list[str]:
-    """Begin, go on, or refuse; gives notes for the user.
-
-    --overwrite of one share leaves the other shares of the very same run alone.
-    """
-    found = admitted(folder, wanted, overwrite)
+    """Begin, go on, or refuse; gives notes for the user."""
+    found = admitted(folder, wanted, overwrite, share)
     if found is None:
-        anew = share[1] == 1 or not _is_same(folder, wanted)
-        busy = place.others_at_work(folder, share) if overwrite and anew and share[1] > 1 else None
-        if busy:
-            raise InputError(
-                f"another share is writing to {str(folder)!r} ({busy}): --overwrite would delete its rows; begin anew with one "
-                "share, then start the others without --overwrite"
-            )
         if overwrite:
-            place.remove_shards(folder, lambda shard: anew or shard % share[1] == share[0])
+            everything = _whole(folder, wanted, share)
+            place.remove_shards(folder, lambda shard: everything or shard % share[1] == share[0])
         write(folder, wanted)
         return []
     write(folder, {**wanted, "versions": found["versions"]})
@@ -136,14 +135,15 @@ def settle(
     ]
 
 
-def _is_same(folder: Path, wanted: Mapping[str, Any]) -> bool:
+def _whole(folder: Path, wanted: Mapping[str, Any], share: tuple[int, int]) -> bool:
+    """Does --overwrite mean the whole folder? Not for one share of the very same run: the other shares are right."""
     try:
         found = read(folder)
         if found is not None:
             _same(folder, found, wanted)
     except (InputError, StoreError):
-        return False
-    return found is not None and found["rows"] == wanted["rows"]
+        return True
+    return share[1] == 1 or found is None or found["rows"] != wanted["rows"]
 
 
 def _same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

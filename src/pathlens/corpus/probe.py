@@ -82,7 +82,7 @@ def plan(
     check_engine(engine, workers, address, gpus)
     job, wanted = prepare(model, source, out, **choices)
     if job.folder.is_dir():
-        manifest.admitted(job.folder, wanted, overwrite)
+        manifest.admitted(job.folder, wanted, overwrite, job.share)
     some, longest = _rows(job)
     explain_rows(job.explainer, job.recipe, some[:1])  # the first pass of a model is slow; not counted
     used: list[float] = []

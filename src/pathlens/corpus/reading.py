@@ -118,11 +118,10 @@ def _text(value: Any, column: str) -> tuple[str | None, str | None]:
         return None, f"column {column!r} is empty here: there is no text"
     if not isinstance(value, str):
         return None, f"column {column!r} holds {type(value).__name__} here, not text: {str(value)[:60]!r}"
+    if HALVES.search(value):
+        return _shown(value), f"column {column!r} holds half a character here (a lone surrogate)"
     if damaged(value):
-        return (
-            _shown(value),
-            f"column {column!r} holds bytes that are not of the file's encoding, or half a character",
-        )
+        return _shown(value), f"column {column!r} holds bytes that are not of the file's encoding"
     if not value.strip():
         return value, f"column {column!r} is empty here: there is no text"
     return value, None

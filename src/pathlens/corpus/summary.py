@@ -216,10 +216,14 @@ def _slices(
     from pathlens.corpus.schema import carried
 
     known = carried(about["kept"])
+    here = {name: name for name in known} | dict(
+        zip(about["kept"], known, strict=True)
+    )  # as the data has it, too
     for name in by or ():
-        if name not in known:
+        if name not in here:
             raise InputError(f"the run carries no column {name!r} along; it has {', '.join(known) or 'none'}")
-    chosen = list(by) if by is not None else [name for name in known if 1 < ask.values(name) <= FEW]
+    few = [name for name in known if 1 < ask.values(name) <= FEW] if by is None else []
+    chosen = few if by is None else list(dict.fromkeys(here[name] for name in by))
     tables = []
     for name in chosen:
         columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
