@@ -271,3 +271,19 @@ def test_a_damaged_gzip_file_is_one_line(tmp_path):
     (tmp_path / "x.csv.gz").write_bytes(packed)
     with pytest.raises(InputError, match="is damaged"):
         census(Source(str(tmp_path / "x.csv.gz")))
+
+
+def test_columns_without_a_name_and_splits_that_are_not_there(tmp_path):
+    """A sheet's empty columns at the right are nobody's; a split is named."""
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "x.csv").write_text("text,label,,\ngood film,x,,\n")
+    assert census(Source(str(tmp_path / "x.csv"))).kept == ("label",)
+    (tmp_path / "y.csv").write_text("text,label,label\ngood film,x,y\n")
+    with pytest.raises(InputError, match="'label' twice"):
+        census(Source(str(tmp_path / "y.csv")))
+    datasets.DatasetDict({"test": datasets.Dataset.from_dict({"text": ["good"]})}).save_to_disk(
+        tmp_path / "d"
+    )
+    with pytest.raises(InputError, match="no split 'train'; --split takes one of test"):
+        census(Source(str(tmp_path / "d")))
+    assert census(Source(str(tmp_path / "d"), split="test")).rows == 1

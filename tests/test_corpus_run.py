@@ -469,3 +469,22 @@ def test_memory_stays_flat():
     )
     found = json.loads(done.stdout.strip().splitlines()[-1])
     assert found["MiB_grown"] < 40, found
+
+
+def test_files_of_others_are_never_deleted(model, twenty, tmp_path):
+    """Other programs call their files part-00000.parquet too; and a run may be the data of the next."""
+    source, reference = twenty
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    pq.write_table(pa.table({"text": ["good film"]}), theirs / "part-00000.parquet")
+    with pytest.raises(InputError, match="holds no run"):
+        run(model, source, theirs, overwrite=True, n_steps=3, **SIZES)
+    assert pq.read_table(theirs / "part-00000.parquet").num_rows == 1
+    ours = tmp_path / "ours"
+    run(model, source, ours, n_steps=3, **SIZES)
+    with pytest.raises(InputError, match="the data itself is in"):
+        run(model, Source(str(ours)), ours, overwrite=True, n_steps=2, **SIZES)
+    pq.write_table(pa.table({"text": ["good film"]}), ours / "part-mine.parquet")
+    assert run(model, source, ours, overwrite=True, n_steps=3, **SIZES).found == 0
+    assert (ours / "part-mine.parquet").exists() and same_rows(ours, reference) == 20
+    assert run(model, Source(str(reference)), tmp_path / "next", n_steps=2, limit=3).tally.rows == 3

@@ -224,6 +224,10 @@ def test_what_cannot_be_summed_up_is_one_line(folder, tmp_path, monkeypatch, cap
     (tmp_path / "part-00000.parquet").write_bytes(b"PAR1 not really")
     (tmp_path / "_manifest.json").write_text((folder / "_manifest.json").read_text())
     refused(pathlens(monkeypatch, capfd, "summary", tmp_path), "cannot be read")
+    for body, word in (('{"corpus": 1}', "damaged"), ('{"corpus": 9}', "another version")):
+        (tmp_path / "_manifest.json").write_text(body)
+        for command in ("summary", "report"):
+            refused(pathlens(monkeypatch, capfd, command, tmp_path), word)
 
 
 def test_names_with_quotes_are_only_names(folder, tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,12 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pathlens.corpus.record import Tally
-from pathlens.corpus.schema import COLUMNS, result_of, tally
+from pathlens.corpus.schema import COLUMNS, VERSION, result_of, tally
 from pathlens.errors import InputError, StoreError
 from pathlens.explanation.vector_store import write_whole
 
 MANIFEST = "_manifest.json"  # readers of a folder of Parquet files pass over names that begin so
 SHARD = "part-{:05d}.parquet"
+SHARD_NAME = re.compile(r"part-\d{5,}\.parquet")
 FACTS = b"pathlens"  # key of our facts in a shard's footer
 
 
@@ -34,7 +36,15 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def shards(folder: Path) -> list[Path]:
-    return sorted(folder.glob("part-*.parquet"))
+    return sorted(path for path in folder.glob("part-*.parquet") if SHARD_NAME.fullmatch(path.name))
+
+
+def is_shard(path: Path) -> bool:
+    """Is a file with a shard's name one of ours? Others write such names too."""
+    try:
+        return FACTS in (pq.read_schema(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def is_run(folder: Any) -> bool:
@@ -47,6 +57,19 @@ def _is_ours(folder: Path) -> bool:
         return "corpus" in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
+
+
+def check_version(folder: Path) -> None:
+    """Files of another version would be misread."""
+    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    if found["corpus"] != VERSION:
+        raise InputError(
+            f"{str(folder)!r} was written by another version (files of version {found['corpus']}, this pathlens reads {VERSION})"
+        )
+    if not {"choices", "kept", "model", "rows"} <= set(found):
+        raise StoreError(
+            f"{str(folder / MANIFEST)!r} is damaged: it does not say how the run was made; run it anew (--overwrite)"
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +148,7 @@ def remove_shards(folder: Path, mine: Callable[[int], bool]) -> None:
     """For --overwrite: shards go first and the manifest is replaced last, so a kill in between leaves a known run."""
     for file in [*shards(folder), *folder.glob(".part-*.parquet.*.tmp")]:
         number = file.name.removeprefix(".").removeprefix("part-").split(".")[0]
-        if not number.isdigit() or mine(int(number)):
+        if number.isdigit() and mine(int(number)):
             file.unlink(missing_ok=True)
 
 
@@ -207,6 +230,7 @@ def results(folder: str | Path) -> Iterator[Any]:
     """The results of a run, one by one, as `pl.explain` gave them; rows with errors are left out."""
     if not is_run(folder):
         raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
+    check_version(Path(folder))
     for row in read_rows(folder, list(COLUMNS)):
         found = result_of(row)
         if found is not None:

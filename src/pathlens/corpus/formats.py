@@ -110,13 +110,14 @@ def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> 
     first = _next(path, table)
     columns = tuple(name.strip() for name in first) if source.header else tuple(map(str, range(len(first))))
     doubled = {name for name in columns if columns.count(name) > 1}
-    if doubled:
-        raise InputError(f"{str(path)!r} has the column {min(doubled)!r} twice")
+    plain = tuple(
+        name for name in columns if name or "" not in doubled
+    )  # nobody asks for empty columns by name
+    if doubled - {""}:
+        raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
-    chosen = wanted(columns, columns)
-    return Opened(
-        path.name, columns, columns, _by_name(path, rows, columns, chosen, ragged=not source.header)
-    )
+    chosen = wanted(columns, plain)
+    return Opened(path.name, columns, plain, _by_name(path, rows, columns, chosen, ragged=not source.header))
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -222,10 +223,17 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
     try:
         if Path(source.data).is_dir() and is_saved(Path(source.data)):
             found = datasets.load_from_disk(source.data)
-            found = found[source.split] if isinstance(found, datasets.DatasetDict) else found
+            if isinstance(found, datasets.DatasetDict):
+                if source.split not in found:
+                    raise InputError(
+                        f"{source.data!r} has no split {source.split!r}; --split takes one of {', '.join(found)}"
+                    )
+                found = found[source.split]
         else:
             with cache_alone_without_hub():
                 found = datasets.load_dataset(source.data, source.config, split=source.split)
+    except InputError:
+        raise
     except Exception as error:  # whatever a hub, a network or a script of the data set raises
         raise InputError(
             f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({_line(error)})"

@@ -18,7 +18,7 @@ from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus import manifest
 from pathlens.corpus.local import Engine, in_process, in_processes
-from pathlens.corpus.reading import batches, census, digest, groups, rows, same_digest
+from pathlens.corpus.reading import batches, census, digest, files, groups, rows, same_digest
 from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Tally
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.explain import Explainer
@@ -144,6 +144,9 @@ def prepare(
         raise InputError(f"shard must be i/n with 0 ≤ i < n (0/4 to 3/4), got {shard[0]}/{shard[1]}")
     if Path(out).exists() and not Path(out).is_dir():
         raise InputError(f"{str(out)!r} is a file; --out takes a folder")
+    where = Path(out).resolve()
+    if any(file.resolve().parent == where for file in files(source) or ()):
+        raise InputError(f"the data itself is in {str(out)!r}; --out takes another folder")
     counted = census(source, limit)
     recipe = Recipe(model, _chosen(choices), counted.kept)
     explainer = recipe.explainer()

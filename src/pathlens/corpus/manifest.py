@@ -16,12 +16,12 @@ from pathlens.errors import InputError, StoreError
 from pathlens.explanation.vector_store import write_whole
 
 SAME = {  # entry of the manifest -> what a reader calls it
-    "model": "the model",
-    "fingerprint": "the model's weights",
-    "choices": "the arguments",
-    "source": "how the data is read",
-    "kept": "the columns carried along",
-    "rows_per_shard": "rows per shard",
+    "model": "the model differs",
+    "fingerprint": "the model's weights differ",
+    "choices": "the arguments differ",
+    "source": "the ways the data is read differ",
+    "kept": "the columns carried along differ",
+    "rows_per_shard": "the rows per shard differ",
 }
 
 
@@ -91,7 +91,12 @@ def admitted(
 ) -> dict[str, Any] | None:
     """The manifest to go on from, None to begin; a folder that is another run's or nobody's is refused. Writes nothing."""
     here = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
-    foreign = [name for name in here if name != place.MANIFEST and not name.startswith("part-")]
+    ours = {
+        path.name
+        for path in place.shards(folder)
+        if (folder / place.MANIFEST).exists() or place.is_shard(path)
+    }
+    foreign = [name for name in here if name != place.MANIFEST and name not in ours]
     found = None if overwrite else read(folder)
     strange = (foreign and not place.is_run(folder)) if overwrite else (here and found is None)
     if strange:
@@ -155,7 +160,7 @@ def _same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     for entry, what in SAME.items():
         if found.get(entry) != wanted[entry]:
             raise InputError(
-                f"{str(folder)!r} holds another run: {what} differ ({_difference(found.get(entry), wanted[entry])}); give the same "
+                f"{str(folder)!r} holds another run: {what} ({_difference(found.get(entry), wanted[entry])}); give the same "
                 "arguments to go on, another folder, or --overwrite"
             )
 

@@ -102,6 +102,7 @@ def summarise(
     folder = Path(folder)
     if not place.is_run(folder):
         raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
+    place.check_version(folder)
     about = manifest.read(folder) or {}
     files = place.shards(folder)
     if not files:
