@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import warnings
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import pathlens as pl
@@ -190,7 +192,7 @@ def test_command_line(minilm, tmp_path):
         made = run(
             app, ["index", "build", str(tmp_path / "d.txt"), str(tmp_path / "i"), "--layer", "6", "--quiet"]
         )
-        assert made.exit_code == 0 and "2 documents" in made.output and "kB per passage" in made.output, (
+        assert made.exit_code == 0 and "2 documents" in made.output and "kB per document" in made.output, (
             made.output
         )
         found = run(
@@ -205,3 +207,96 @@ def test_command_line(minilm, tmp_path):
             ranked.output
         )
         assert "adds up" in ranked.output
+
+
+def test_a_build_that_fails_leaves_the_old_index_whole(folder, model):
+    before = [hit.score for hit in Index.open(folder, model).search(QUERY, one_sided=True)]
+    for documents, choices, words in [
+        (DOCUMENTS, {"unit": "nonsense"}, "unknown"),
+        (DOCUMENTS, {"layer": 99}, "layer=99"),
+        (DOCUMENTS, {"foo": 1}, "foo: not an option"),
+        ([*DOCUMENTS[:4], 5], {}, "document 4"),
+        ([*DOCUMENTS[:4], " "], {}, "document 4: text is empty"),
+        (None, {}, "must be a list of texts"),
+        (DOCUMENTS, {"store": "foo://nowhere", "layer": 1}, "cannot open a table"),
+    ]:
+        with pytest.raises(pl.PathlensError, match=words):
+            build(documents, folder, model, **choices)
+        index = Index.open(folder, model)
+        assert index.verify() == [] and [hit.score for hit in index.search(QUERY, one_sided=True)] == before
+
+
+def test_files_of_others_are_left_alone(model, tmp_path):
+    mine = tmp_path / "vectors-mine.safetensors"
+    mine.write_bytes(b"mine")
+    build(DOCUMENTS[:2], tmp_path, model, n_steps=1)
+    assert mine.read_bytes() == b"mine"
+
+
+def test_another_baseline_of_numbers_is_another_making(model, tmp_path):
+    """Vectors of an earlier build are kept only when they were made the same way."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(2):
+        build(DOCUMENTS[:2], tmp_path, model, n_steps=2, baseline=torch.randn(32, generator=generator))
+        hit = Index.open(tmp_path, model).search(QUERY, 1, one_sided=True)[0]
+        found.append(hit.explanation.certificate.f_baseline)
+    assert abs(found[0] - found[1]) > 1e-3
+
+
+@pytest.mark.parametrize("how", ["another index", "numbers turned"])
+def test_a_table_with_other_numbers_is_found_out(folder, model, tmp_path, how):
+    """The store keeps no checksum: a row that lost its place would never be found, and nobody would know."""
+    before = [hit.document for hit in Index.open(folder, model).search(QUERY, 2)]
+    if how == "another index":
+        build(
+            ["bad acting", "what ?", "i never", "who is it", "the man"], tmp_path / "other", model, n_steps=1
+        )
+        shutil.rmtree(folder / "table")
+        shutil.copytree(tmp_path / "other" / "table", folder / "table")
+    else:
+        data = max((folder / "table").rglob("*.lance"), key=lambda f: f.stat().st_size if f.is_file() else 0)
+        raw = bytearray(data.read_bytes())
+        row = Index.open(folder, model)._read_file(1).embeddings[1].astype(np.float32).tobytes()
+        at = bytes(raw).index(row)
+        raw[at + 3 : at + len(row) : 4] = bytes(byte ^ 0x80 for byte in row[3::4])
+        data.write_bytes(bytes(raw))
+    index = Index.open(folder, model)
+    assert ["numbers are not those" in line for line in index.verify()] == [True]
+    with pytest.raises(pl.PathlensError, match=r"table of embeddings.*nothing is lost"):
+        index.search(QUERY, 2)
+    index.repair()
+    assert [hit.document for hit in Index.open(folder, model).search(QUERY, 2)] == before
+
+
+def test_a_manifest_with_a_wrong_character_is_damaged(folder, model):
+    manifest = folder / "index.json"
+    whole = manifest.read_text()
+    manifest.write_text(whole.replace('"layer": 0', '"layer": 1'))
+    with pytest.raises(pl.PathlensError, match=r"index.json.*damaged.*checksum"):
+        Index.open(folder, model)
+
+
+def test_a_damaged_vector_file_says_what_to_do_with_an_index(folder, model):
+    victim = folder / "vectors-00001.safetensors"
+    victim.unlink()
+    index = Index.open(folder, model)
+    (line,) = index.verify()
+    assert victim.name in line and "index build" in line and "pl.encode" not in line
+    assert index.size()["vectors"] > 0
+    with pytest.raises(pl.PathlensError, match="'BertModel', which cannot be found by that name.*--model"):
+        Index.open(folder).search(QUERY)
+    with pytest.raises(pl.InputError, match="the query: text is empty"):
+        index.search("")
+
+
+def test_size_counts_a_table_that_lives_elsewhere_and_names_long_files(model, tmp_path):
+    here = build(DOCUMENTS, tmp_path / "here", model, n_steps=1)
+    there = build(DOCUMENTS, tmp_path / "there", model, n_steps=1, store=str(tmp_path / "table"))
+    assert there["bytes"] == pytest.approx(here["bytes"], rel=0.02)
+    assert here["bytes_per_document"] == here["bytes"] / 5
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "long.md").write_text("movie " * 600)
+    for chunk, words in ((False, r"'long.md' has 602 tokens.*--chunk"), (True, "'long.md' has one sentence")):
+        with pytest.raises(pl.InputError, match=words):
+            build(tmp_path / "texts", tmp_path / "i", model, chunk=chunk)

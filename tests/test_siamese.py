@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import pathlens as pl
+from pathlens.finish_pair import Measure, pair_limits
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
+from pathlens.text.sentence import SentenceEncoder
 from pathlens.zoom import zoom
 from tests import models
 from tests.twins.jacobians import pair_by_coordinate
@@ -178,3 +180,62 @@ def test_minilm_every_layer_and_the_paper_at_layer_0(minilm):
     with torch.no_grad():
         scale = float(embed_of(case_a)(case_a.ends.end).norm() * embed_of(case_b)(case_b.ends.end).norm())
     assert np.abs(twin.sum((1, 3)).numpy() / scale - found.matrix).max() < 1e-5
+
+
+def scaled(by: float) -> SentenceEncoder:
+    """The same encoder, every embedding `by` times as long."""
+    encoder = SentenceEncoder(*models.encoder("bert"))
+    plain = encoder.head
+    encoder.head = lambda states, mask, cases: plain(states, mask, cases) * by
+    return encoder
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_how_exact_a_side_must_be_goes_by_its_own_length(similarity):
+    """e(a) a ten-thousandth as long as e(b): an error allowed by the other's length would never settle."""
+    sides = scaled(0.01), scaled(100.0)
+    cases = [side.case(text, request=Request(vector=True)) for side, text in zip(sides, (A, B), strict=True)]
+    e_a, e_b = (embed_of(case)(case.ends.end).detach().double().numpy() for case in cases)
+    measure = Measure(similarity)
+    scale = measure.scale(e_a, e_b)
+    bound = measure.limit(float(e_a @ e_b) / scale, measure.reach(e_a, e_b))
+    for limit, other in zip(pair_limits(cases, measure), (e_b, e_a), strict=True):
+        assert limit * np.linalg.norm(other) / scale <= bound * (1 + 1e-9)
+
+
+def test_a_dot_product_of_short_embeddings_is_not_settled_by_being_small():
+    """One node is far off, whatever the length of the embeddings: the verdict must not depend on their unit."""
+    verdicts = []
+    for by in (1.0, 1e-4):
+        model = scaled(by)
+        rough, good = (pl.explain(model, A, B, similarity="dot", **how) for how in ({"n_steps": 1}, {}))
+        verdicts.append((rough.certificate.converged, good.certificate.converged))
+        assert good.full_matrix.sum() == pytest.approx(good.similarity, rel=2e-3)
+        assert good.certificate.bound < 2e-3 * abs(good.similarity)
+    assert verdicts == [(False, True)] * 2
+
+
+def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
+    model, a, b = tiny(), "the movie was bad . the plot was great .", "i never was a man ! a great film ."
+    zero = pl.explain(model, a, b, unit="sentence", baseline="zero", tolerance=1e-5)
+    opened = zoom(model, zero, a=np.array([1]), b=2)
+    assert opened.meta["baseline"] == "zero"
+    assert opened.full_matrix[2:7, 2].sum() == pytest.approx(zero.full_matrix[2, 2], abs=1e-4)
+    each = pl.explain(model, a, b, unit="sentence", baseline=("zero", "mask"), tolerance=1e-5)
+    with pytest.raises(pl.InputError, match="say baseline="):
+        zoom(model, each, a=[1])
+    again = zoom(model, each, a=[1], baseline=("zero", "mask"))
+    assert again.full_matrix[2:7, 2].sum() == pytest.approx(each.full_matrix[2, 2], abs=1e-4)
+    ranking = pl.rank(model, b, [a, A], unit="sentence", n_steps=4)
+    for call, words in [
+        (lambda: zoom(tiny("electra"), zero, a=[1]), "the model and the choices"),
+        (lambda: zoom(model, ranking.why(0, 1), b=[1]), "difference of two explanations"),
+        (lambda: zoom(model, zero, [1]), "by side"),
+        (lambda: zoom(model, zero, a=[True]), "cannot be opened"),
+        (
+            lambda: zoom(model, pl.rank(model, b, [a], one_sided=True, n_steps=2)[0].explanation, [1]),
+            "one-sided",
+        ),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            call()

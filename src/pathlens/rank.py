@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pathlens.documents import Passage, passages
-from pathlens.encode import Vectors, cases_of, check_model, embedding_of, header_of, integrate, side_model
+from pathlens.documents import Passage, passages, prompt_of
+from pathlens.encode import (
+    Vectors,
+    cases_of,
+    check_model,
+    embedding_of,
+    header_of,
+    integrate,
+    mixed,
+    side_model,
+    the_query,
+    vector_maker,
+)
 from pathlens.errors import InputError, NumberError
 from pathlens.explain import Explainer
 from pathlens.explanation.record import Explanation, PairExplanation
@@ -74,13 +86,16 @@ class Ranking(Seen):
         return None if self.places is None else self.why(*self.places)
 
     def _explained(self, place: int) -> PairExplanation:
-        if not -len(self.hits) <= place < len(self.hits):
-            raise InputError(f"place {place} is not in the ranking: it has {len(self.hits)} places, from 0")
+        if not isinstance(place, Integral) or not -len(self.hits) <= place < len(self.hits):
+            raise InputError(f"place {place!r} is not in the ranking: it has {len(self.hits)} places, from 0")
         found = self.hits[place].explanation
         if not isinstance(found, PairExplanation):
-            what = "only one-sided" if isinstance(found, Explanation) else "not explained"
+            if isinstance(found, Explanation):
+                raise InputError(
+                    f"place {place} is only one-sided; a difference needs both sides: leave one_sided out"
+                )
             raise InputError(
-                f"place {place} is {what}; rank with one_sided=False and top=None (or a larger top)"
+                f"place {place} is not explained; rank with top=None (or a larger top), or mend the index's damaged file"
             )
         return found
 
@@ -120,41 +135,51 @@ def rank(
     chunk: cut documents longer than the model takes at sentences; the best piece stands for its document.
     Other choices as in `pl.explain`: layer, unit, similarity, norm, baseline, tolerance, n_steps, …
     """
-    explainer = Explainer(model, method="ij", **choices)
-    if top is not None and (not isinstance(top, int) or top < 1):
+    explainer = vector_maker(model, **choices)
+    if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
         raise InputError(f"top must be a whole number of at least 1, or None for all; got {top!r}")
     side_model(explainer.model, "a")
     if isinstance(documents, Vectors):
         return _from_vectors(explainer, query, documents, top, one_sided)
     first, second = explainer.model.sides()
     measure = Measure.of(explainer.options, explainer.settings.tolerance)
-    pieces = passages(second, documents, chunk=chunk, truncation=explainer.request.truncation)
+    request = explainer.request
+    pieces = passages(
+        second, documents, chunk=chunk, truncation=request.truncation, prompt=prompt_of(second, request)
+    )
+    texts = [piece.text for piece in pieces]
     with explainer.model.quiet():
-        (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
-        found = [embedding_of(case) for case in cases_of(explainer, second, [piece.text for piece in pieces])]
+        asked = cases_of(explainer, first, [query], names=the_query)
+        cases = cases_of(explainer, second, texts, place=1, names=lambda n: f"document {pieces[n].document}")
+        e_query, found = embedding_of(asked[0]), [embedding_of(case) for case in cases]
     order = _best(pieces, _scores(e_query, found, measure, pieces))
     chosen = order if top is None else order[:top]
-    texts = [pieces[number].text for number, _ in chosen]
-    limits = [measure.limit(score) for _, score in chosen]
     own = integrate(
         explainer,
         second,
-        texts,
-        [_reach(limit, e_query, measure) for limit in limits],
+        [texts[number] for number, _ in chosen],
+        [against([e_query], measure)] * len(chosen),
+        place=1,
+        names=lambda n: f"document {pieces[chosen[n][0]].document}",
         show_progress=show_progress,
     )
     if not one_sided:
-        weakest = min(range(len(chosen)), key=lambda i: limits[i] * _per_length(found[chosen[i][0]], measure))
-        strict = _reach(limits[weakest], found[chosen[weakest][0]], measure)
-        (side,) = integrate(explainer, first, [query], [strict])
-    meta = header_of(explainer)
+        strict = against([found[number] for number, _ in chosen], measure)
+        (side,) = integrate(explainer, first, [query], [strict], names=the_query)
+    named = dict.fromkeys([*([] if one_sided else [asked[0].baseline]), cases[0].baseline])
+    meta = header_of(explainer, " | ".join(named))
     explained = [_explain(e_query if one_sided else side, each, measure, meta) for each in own]
     explained += [None] * (len(order) - len(explained))
     hits = [
-        Hit(pieces[number].document, pieces[number].text, score, why, pieces[number].start)
+        Hit(pieces[number].document, shown(pieces[number].text), score, why, pieces[number].start)
         for (number, score), why in zip(order, explained, strict=True)
     ]
-    return Ranking(query, tuple(hits), meta)
+    return Ranking(shown(query), tuple(hits), meta)
+
+
+def shown(thing: Any) -> str:
+    """A text as it is; a picture by what it is, so that a ranking can be drawn and saved."""
+    return thing if isinstance(thing, str) else "(picture)"
 
 
 def difference(above: PairExplanation, below: PairExplanation, target: str) -> PairExplanation:
@@ -194,7 +219,8 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
 
 def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
     """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
-    gap, size = abs(float(matrix.sum()) - value), max(abs(a.f_input), abs(b.f_input), 0.1)
+    gap = abs(float(matrix.sum()) - value)
+    size = (a.bound + b.bound) / (2 * a.tolerance)
     return Certificate(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
@@ -202,13 +228,20 @@ def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, 
         gap=gap,
         relative_gap=gap / size,
         tolerance=a.tolerance,
-        converged=a.converged and b.converged and gap <= 2 * a.tolerance * size,
+        converged=a.converged and b.converged and gap <= a.bound + b.bound,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
-        error_estimate=(*a.error_estimate, *b.error_estimate),
+        error_estimate=_estimates(a, b, len(matrix) - 1),
         kind="matrix",
-        bound=2 * a.tolerance * size,
+        bound=a.bound + b.bound,
     )
+
+
+def _estimates(a: Certificate, b: Certificate, count: int) -> tuple[float, ...]:
+    """One entry per token: the query's `count` rows are in both parts, so their errors add; then A's and B's tokens."""
+    first, second = np.array(a.error_estimate), np.array(b.error_estimate)
+    both = first[:count] + second[:count]
+    return tuple(np.concatenate([both, first[count:], second[count:]]).tolist())
 
 
 def _from_vectors(
@@ -226,23 +259,27 @@ def _from_vectors(
     measure = Measure.of(explainer.options, explainer.settings.tolerance)
     first, _ = explainer.model.sides()
     with explainer.model.quiet():
-        (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+        (asked,) = cases_of(explainer, first, [query], names=the_query)
+        e_query = embedding_of(asked)
     pieces = [Passage(number, text) for number, text in enumerate(documents.texts)]
     order = _best(pieces, _scores(e_query, [item.embedding for item in documents], measure, pieces))
     chosen = order if top is None else order[:top]
-    meta = header_of(explainer)
     side: Any = e_query
-    if not single:
-        limit = min(measure.limit(score) for _, score in chosen)
-        strict = _reach(limit, documents[chosen[0][0]].embedding, measure)
-        (side,) = integrate(explainer, first, [query], [strict])
+    if single:  # nothing of the query was integrated: what is said is of the documents
+        meta = dict(documents.header)
+    else:
+        named = dict.fromkeys([asked.baseline, documents.header.get("baseline_name") or asked.baseline])
+        meta = header_of(explainer, " | ".join(named))
+        meta["notes"] = mixed(meta, documents.header, "the query", "the documents")
+        strict = against([documents[number].embedding for number, _ in chosen], measure)
+        (side,) = integrate(explainer, first, [query], [strict], names=the_query)
     explained = [_explain(side, documents[number], measure, meta) for number, _ in chosen]
     explained += [None] * (len(order) - len(explained))
     hits = [
         Hit(number, documents[number].text, score, why)
         for (number, score), why in zip(order, explained, strict=True)
     ]
-    return Ranking(query, tuple(hits), meta)
+    return Ranking(shown(query), tuple(hits), meta)
 
 
 def _explain(query: Side | np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any]) -> Any:
@@ -269,20 +306,9 @@ def _scores(
     return found
 
 
-def _per_length(other: np.ndarray, measure: Measure) -> float:
-    """How long an error may be, per unit of limit, up to the own length: scale / ‖other‖."""
-    return 1.0 if measure.similarity == "cosine" else 1.0 / max(float(np.linalg.norm(other)), 1e-12)
-
-
-def _reach(limit: float, other: np.ndarray, measure: Measure) -> Any:
-    """A similarity's limit → how long a vector's error may be, given the other side's embedding."""
-
-    def bound(embedding: np.ndarray) -> float:
-        own = float(np.linalg.norm(embedding))
-        length = max(float(np.linalg.norm(other)), 1e-12)
-        return max(limit * measure.scale(embedding, other) / length, 1e-5 * max(own, 1e-3))
-
-    return bound
+def against(others: Sequence[np.ndarray], measure: Measure) -> Any:
+    """How long an error of a text's vectors may be, so that its pair with every one of `others` settles."""
+    return lambda embedding: min(measure.length_limit(embedding, other) for other in others)
 
 
 def _best(pieces: Sequence[Passage], scores: Sequence[float]) -> list[tuple[int, float]]:

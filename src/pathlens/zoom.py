@@ -7,7 +7,8 @@ first look costs one product per sentence, and the second one per token of the c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from pathlens.errors import InputError
@@ -33,6 +34,9 @@ KEPT = (
 )  # choices a result says of itself
 
 
+PAIR_KEPT = ("layer", "similarity", "norm", "softplus", "path", "prompt", "prompt_name")
+
+
 def zoom(
     model: Any,
     result: PairExplanation | Explanation | Continuation,
@@ -53,6 +57,8 @@ def zoom(
     if inside not in (("token", "word") if isinstance(result, PairExplanation) else INSIDE):
         raise InputError(f'inside must be "token" or "word" (of one text also "sentence"), got {inside!r}')
     if isinstance(result, PairExplanation):
+        if units:
+            raise InputError("a pair's units are opened by side: zoom(model, result, a=[...], b=[...])")
         return _pair(model, result, a, b, inside, choices)
     if a or b:
         raise InputError(
@@ -69,16 +75,45 @@ def _pair(
     inside: str,
     choices: Mapping[str, Any],
 ) -> PairExplanation:
+    if "columns_above" in pair.meta:
+        raise InputError(
+            "this is the difference of two explanations; open one of them: ranking[place].explanation"
+        )
     encoder = load(model)
-    kept = {name: pair.meta[name] for name in ("layer", "similarity", "norm") if name in pair.meta}
-    choices = {**kept, "tolerance": pair.certificate.tolerance, **choices}
+    kept = {name: pair.meta[name] for name in PAIR_KEPT if pair.meta.get(name) is not None}
+    if pair.meta.get("baseline") in NAMES:
+        kept["baseline"] = pair.meta["baseline"]
+    given, choices = choices, {**kept, "tolerance": pair.certificate.tolerance, **choices}
     texts = pair.meta["texts"]
+    if not all(isinstance(text, str) and text for text in texts):
+        raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
     parts = (pair.offsets_a, pair.special_a, a), (pair.offsets_b, pair.special_b, b)
     spans = tuple(
         _opened(side, text, *part, inside)
         for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
     )
-    return Explainer(encoder, method="ij", unit=spans, **choices)(*texts)
+    opened = Explainer(encoder, method="ij", unit=spans, **choices)(*texts)
+    _check_same_pair(pair, opened, given)
+    return opened
+
+
+def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapping[str, Any]) -> None:
+    """Numbers that would not add up to those of the first look are refused."""
+    room = 1e-4 * max(1.0, abs(pair.similarity), abs(float(pair.full_matrix[0, 0])))
+    if (
+        not {"similarity", "prompt", "prompt_name"} & set(given)
+        and abs(opened.similarity - pair.similarity) > room
+    ):
+        raise InputError(
+            f"this model finds a similarity of {opened.similarity:.6g} and the result says {pair.similarity:.6g}: zoom with "
+            "the model and the choices the result was made with"
+        )
+    loose = room + 1e-2 * abs(float(pair.full_matrix[0, 0]))  # an index keeps e(r) in 16 bits
+    if "baseline" not in given and abs(opened.full_matrix[0, 0] - pair.full_matrix[0, 0]) > loose:
+        raise InputError(
+            f"the result's baseline was {pair.meta.get('baseline')!r}, and it cannot be known how it was given: say "
+            "baseline=… again (a tuple with one for each text, if they differ)"
+        )
 
 
 def _opened(
@@ -90,8 +125,10 @@ def _opened(
     inside: str,
 ) -> list[Span]:
     """The partition as character spans, the chosen units replaced by their tokens."""
+    chosen = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
     for number in chosen:
-        if not isinstance(number, int) or not 0 <= number < len(offsets) or special[number]:
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if not whole or not 0 <= number < len(offsets) or special[number]:
             have = [i for i, flag in enumerate(special) if not flag]
             raise InputError(f"unit {number!r} cannot be opened; units with text: {have[0]} to {have[-1]}")
     spans: list[Span] = []
@@ -124,6 +161,11 @@ def _one(
 ) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta
+    if result.method == "ij":
+        raise InputError(
+            "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
+            "pl.explain(model, query, text, unit=…)"
+        )
     if result.method == "sig" and meta.get("context", "full") == "full":
         raise InputError(
             "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "

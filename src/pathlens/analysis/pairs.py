@@ -36,6 +36,7 @@ def top_share(pairs: Sequence[PairExplanation], percent: float = 5.0) -> dict[st
     off-the-shelf models' matrices do not sum to the prediction, so there only the positive mass compares.
     """
     _some(pairs)
+    _percent(percent)
     of_prediction, of_positive, negative = [], [], []
     for pair in pairs:
         scores = np.sort(plain_matrix(pair).ravel())[::-1]
@@ -48,13 +49,16 @@ def top_share(pairs: Sequence[PairExplanation], percent: float = 5.0) -> dict[st
     named = {"of_prediction": of_prediction, "of_positive": of_positive, "negative": negative}
     for name, values in named.items():
         low, high = interval(values)
-        result |= {name: float(np.nanmedian(values)), f"{name}_low": low, f"{name}_high": high}
+        known = [value for value in values if np.isfinite(value)]
+        result |= {name: float(np.median(known)) if known else low, f"{name}_low": low, f"{name}_high": high}
     return result
 
 
 def interval(values: Sequence[float], level: float = 0.95, samples: int = 1000) -> tuple[float, float]:
     """Bootstrap interval of the median, fixed seed."""
     array = np.array([value for value in values if np.isfinite(value)])
+    if not len(array):
+        return float("nan"), float("nan")
     rng = np.random.default_rng(0)
     medians = np.median(rng.choice(array, (samples, len(array))), axis=1)
     return tuple(float(q) for q in np.quantile(medians, [(1 - level) / 2, (1 + level) / 2]))
@@ -104,6 +108,7 @@ def relations(
     tag(text) gives (start, end, Penn tag) of each word; each word of a result takes the tag it overlaps most.
     """
     _some(pairs)
+    _percent(percent)
     top: Counter[str] = Counter()
     every: Counter[str] = Counter()
     for pair in pairs:
@@ -163,7 +168,14 @@ def agreement(first: Sequence[PairExplanation], second: Sequence[PairExplanation
         for a, b in zip(first, second, strict=True)
         if plain_matrix(a).size > 2
     ]
+    if not found:
+        raise InputError("no pair of texts has more than two pairs of tokens, so nothing can be correlated")
     return float(np.median(found))
+
+
+def _percent(percent: float) -> None:
+    if not 0 < percent <= 100:
+        raise InputError(f"percent must be above 0 and at most 100, got {percent!r}")
 
 
 def _some(items: Sequence[Any]) -> None:

@@ -66,7 +66,7 @@ def build(
     )
     typer.echo(
         f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
-        f"{made['bytes_per_passage'] / 1e3:.1f} kB per passage: {where}"
+        f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"
     )
 
 
@@ -77,6 +77,9 @@ def search(
     k: Annotated[int, typer.Option("--top", "-k", help="How many hits.", min=1)] = 5,
     one_sided: c.OneSided = False,
     why: c.Why = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model, when it is not where it was at the build.")
+    ] = None,
     json_out: c.JsonOut = None,
     html: c.HtmlOut = None,
     png: c.PngOut = None,
@@ -85,7 +88,7 @@ def search(
     from pathlens.index import Index
 
     with c.warnings_in_a_line():
-        found = Index.open(where).search(query, k, one_sided=one_sided)
+        found = Index.open(where, model).search(query, k, one_sided=one_sided)
     places = c.parse_places(why, len(found))
     c.give(found.with_reason(*places) if places else found, json_out, html, png)
 

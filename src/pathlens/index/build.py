@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathlens.documents import Passage, passages, read_documents
-from pathlens.encode import SURE, Vectors, header_of, integrate, side_model
+from pathlens.documents import Passage, as_list, passages, prompt_of, read_documents
+from pathlens.encode import SURE, Vectors, baseline_name, header_of, integrate, side_model, vector_maker
 from pathlens.errors import InputError, NumberError, StoreError
 from pathlens.explain import Explainer
 from pathlens.explanation.vector_store import write_whole
@@ -44,30 +45,51 @@ def build(
     store: where the table of embeddings lives, when not beside the rest (any LanceDB address, also object storage).
     Other choices as in `pl.explain`: layer, unit, baseline, norm, tolerance, n_steps.
 
-    A build that was interrupted goes on where it stopped: finished vector files are kept.
+    A build that was interrupted goes on where it stopped: finished vector files are kept. An index that is there
+    already stays whole until the first new vector file is ready to take its place.
     """
     if storage not in STORAGES:
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
         raise InputError(f"keep must be a whole number of at least 1, got {keep!r}")
-    explainer = Explainer(model, method="ij", **choices)
+    explainer = vector_maker(model, **choices)
     encoder = side_model(explainer.model, "b")
     names, texts = _read(documents)
-    pieces = passages(encoder, texts, chunk=chunk, truncation=explainer.request.truncation)
+    labels = names if not isinstance(documents, str | Path) else [repr(name) for name in names]
+    request = explainer.request
+    pieces = passages(
+        encoder,
+        texts,
+        chunk=chunk,
+        truncation=request.truncation,
+        prompt=prompt_of(encoder, request),
+        names=labels,
+    )
+    for text, label in zip(texts, labels, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
     folder = Path(where)
-    header = {**header_of(explainer), "storage": storage, "keep": keep if storage == "strongest" else None}
+    named = baseline_name(explainer, encoder, pieces[0].text, 1)
+    header = {
+        **header_of(explainer, named),
+        "storage": storage,
+        "keep": keep if storage == "strongest" else None,
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)  # until the new one is whole, there is none
     except OSError as error:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
+    table.ready(store or str(folder / "table"))
     files, embeddings = [], []
     for number, start in enumerate(range(0, len(pieces), PER_FILE)):
         file = folder / f"vectors-{number:05d}.safetensors"
         some = pieces[start : start + PER_FILE]
-        vectors = _kept(file, header, some) or _encoded(explainer, encoder, header, some, show_progress)
-        _check_lengths(vectors, some, names)
-        if not file.exists():
+        vectors = _kept(file, header, some)
+        if vectors is None:
+            called = [labels[piece.document] for piece in some]
+            vectors = _encoded(explainer, encoder, header, some, called, show_progress)
+            _check_lengths(vectors, some, names)
+            _begin(folder)
             vectors.save(file)
         files.append(
             {
@@ -78,18 +100,29 @@ def build(
             }
         )
         embeddings.append(vectors.embeddings)
-    for stale in set(folder.glob("vectors-*.safetensors")) - {folder / each["file"] for each in files}:
-        stale.unlink()
+    mine = {each["file"] for each in files}
+    for stale in folder.glob("vectors-*.safetensors"):
+        if re.fullmatch(r"vectors-\d{5}\.safetensors", stale.name) and stale.name not in mine:
+            _begin(folder)
+            stale.unlink()
     rows = rows_of(pieces, names)
-    where_table = store or str(folder / "table")
-    table.write(where_table, np.concatenate(embeddings), rows)
-    return _finish(folder, header, files, rows, store)
+    every = np.concatenate(embeddings)
+    table.write(store or str(folder / "table"), every, rows)
+    return _finish(folder, {**header, "embeddings_sha256": table.digest(every)}, files, rows, store)
+
+
+def _begin(folder: Path) -> None:
+    """From here on the old index is gone; until the new one is whole, there is none."""
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
 
 
 def _finish(
     folder: Path, header: dict[str, Any], files: list, rows: list, store: str | None
 ) -> dict[str, Any]:
-    size = sum(file["bytes"] for file in files) + folder_size(folder / "table")
+    size = sum(file["bytes"] for file in files) + folder_size(Path(store or folder / "table"))
     manifest = {
         "format": FORMAT,
         **header,
@@ -100,9 +133,17 @@ def _finish(
         "documents": len({row["document"] for row in rows}),
         "bytes": size,
         "bytes_per_passage": size / len(rows),
+        "bytes_per_document": size / len({row["document"] for row in rows}),
     }
+    manifest["sha256"] = manifest_sum(manifest)
     write_whole(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False).encode())
     return manifest
+
+
+def manifest_sum(manifest: Mapping[str, Any]) -> str:
+    """Over everything the manifest says but this sum itself."""
+    said = {name: value for name, value in manifest.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(said, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def checksum(file: Path) -> str:
@@ -136,7 +177,7 @@ def folder_size(folder: Path) -> int:
 def _read(documents: Any) -> tuple[list[str], list[str]]:
     if isinstance(documents, str | Path):
         return read_documents(documents)
-    texts = list(documents)
+    texts = as_list(documents, "documents")
     return [f"document {number}" for number in range(len(texts))], texts
 
 
@@ -154,15 +195,21 @@ def _kept(file: Path, header: dict[str, Any], pieces: Sequence[Passage]) -> Vect
         and found.texts == tuple(piece.text for piece in pieces)
     ):
         return found
-    file.unlink()
     return None
 
 
 def _encoded(
-    explainer: Explainer, encoder: Any, header: dict[str, Any], pieces: Sequence[Passage], show_progress: bool
+    explainer: Explainer,
+    encoder: Any,
+    header: dict[str, Any],
+    pieces: Sequence[Passage],
+    names: Sequence[str],
+    show_progress: bool,
 ) -> Vectors:
     tolerance = max(explainer.settings.tolerance * SURE, 1e-5)
     limits = [lambda embedding: tolerance * float(np.linalg.norm(embedding))] * len(pieces)
     texts = [piece.text for piece in pieces]
-    sides = integrate(explainer, encoder, texts, limits, show_progress=show_progress)
+    sides = integrate(
+        explainer, encoder, texts, limits, place=1, names=names.__getitem__, show_progress=show_progress
+    )
     return Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)

@@ -6,19 +6,20 @@ import json
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathlens.encode import Vectors, cases_of, check_model, embedding_of, integrate
-from pathlens.errors import InputError, NumberError, PathlensError, StoreError
+from pathlens.encode import Vectors, cases_of, check_model, embedding_of, integrate, the_query, vector_maker
+from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.explain import Explainer
 from pathlens.finish_pair import Measure, Side
 from pathlens.index import table
-from pathlens.index.build import FORMAT, MANIFEST, PER_FILE, checksum, folder_size
+from pathlens.index.build import FORMAT, MANIFEST, PER_FILE, checksum, folder_size, manifest_sum
 from pathlens.index.pack import unpack
-from pathlens.rank import Hit, Ranking, _explain, _reach, _score
+from pathlens.rank import Hit, Ranking, _explain, _score, against, shown
 
 
 class Index:
@@ -31,12 +32,14 @@ class Index:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], model: Any = None) -> None:
         self.folder, self.manifest = folder, manifest
         choices = {name: manifest[name] for name in ("layer", "tolerance", "norm") if manifest.get(name)}
-        if manifest["baseline"] not in ("default", "given"):
-            choices["baseline"] = manifest["baseline"]
+        baseline = _chosen(manifest["baseline"])
+        if baseline is not None:
+            choices["baseline"] = baseline
         if manifest["unit"] != "spans":
             choices["unit"] = manifest["unit"]
         self.choices = choices
         self._model = model
+        self._checked = False  # the table's numbers, read once
         self._file = lru_cache(maxsize=32)(self._load_file)
 
     @staticmethod
@@ -80,23 +83,39 @@ class Index:
         return self.manifest["passages"]
 
     def search(
-        self, query: str, k: int = 5, *, one_sided: bool = False, similarity: str | None = None
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        one_sided: bool = False,
+        similarity: str | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> Ranking:
         """The k nearest passages, each with the decomposition of its score.
 
         one_sided: each passage token against the whole query: no integral at all. Otherwise the query is integrated
         once, and every hit is a matrix product.
+        prompt, prompt_name: the query's own, for a model that reads queries and documents by different prompts.
         """
-        if not isinstance(k, int) or k < 1:
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
             raise InputError(f"k must be a whole number of at least 1, got {k!r}")
         explainer = self._explainer()
+        own = {"prompt": prompt, "prompt_name": prompt_name}
+        if own := {name: value for name, value in own.items() if value is not None}:
+            explainer = vector_maker(explainer.model, **self.choices, **own)
         chosen = {"similarity": similarity or self.manifest["similarity"], "norm": self.manifest["norm"]}
         measure = Measure.of(chosen, self.manifest["tolerance"])
         first, _ = explainer.model.sides()
         with explainer.model.quiet():
-            (e_query,) = [embedding_of(case) for case in cases_of(explainer, first, [query])]
+            (case,) = cases_of(explainer, first, [query], names=the_query)
+            e_query = embedding_of(case)
         measure.scale(e_query, e_query)  # a query of length zero has no cosine
-        rows = table.nearest(self._table, e_query, min(k, len(self)), measure.similarity, len(self))
+        sha256 = None if self._checked or "://" in self._table else self._sha256  # elsewhere: `check`
+        rows = table.nearest(
+            self._table, e_query, min(int(k), len(self)), measure.similarity, len(self), sha256
+        )
+        self._checked = True
         if len(rows) < min(k, len(self)):
             raise NumberError(
                 f"only {len(rows)} of {min(k, len(self))} passages have a cosine: the others' embeddings have length zero; "
@@ -106,11 +125,15 @@ class Index:
         side: Any = e_query
         intact = [each for _, each in found if each is not None]
         if not one_sided and intact:
-            limit = min(measure.limit(_score(e_query, each.embedding, measure)) for each in intact)
-            (side,) = integrate(explainer, first, [query], [_reach(limit, intact[0].embedding, measure)])
-        meta = {name: value for name, value in self.manifest.items() if name not in ("files", "rows")}
+            strict = against([each.embedding for each in intact], measure)
+            (side,) = integrate(explainer, first, [query], [strict], names=the_query)
+        meta = {
+            name: value
+            for name, value in self.manifest.items()
+            if name not in ("files", "rows", "sha256", "embeddings_sha256")
+        }
         hits = [self._hit(row, each, side, e_query, measure, meta) for row, each in found]
-        return Ranking(query, tuple(sorted(hits, key=lambda hit: -hit.score)), meta)
+        return Ranking(shown(query), tuple(sorted(hits, key=lambda hit: -hit.score)), meta)
 
     def verify(self) -> list[str]:
         """What is damaged, by name; an empty list when everything is whole."""
@@ -121,7 +144,7 @@ class Index:
             except PathlensError as error:
                 found.append(str(error))
         try:
-            table.check(self._table, len(self))
+            table.check(self._table, len(self), self._sha256)
         except PathlensError as error:
             found.append(str(error))
         return found
@@ -133,12 +156,14 @@ class Index:
 
     def size(self) -> dict[str, float]:
         """Bytes in all, per passage, and of the two parts."""
-        vectors = sum((self.folder / file["file"]).stat().st_size for file in self.manifest["files"])
-        embeddings = folder_size(self.folder / "table")
+        files = [self.folder / file["file"] for file in self.manifest["files"]]
+        vectors = sum(file.stat().st_size for file in files if file.exists())
+        embeddings = folder_size(Path(self._table))
         total = vectors + embeddings
         return {
             "bytes": total,
             "per_passage": total / len(self),
+            "per_document": total / len({row["document"] for row in self.manifest["rows"]}),
             "vectors": vectors,
             "embeddings": embeddings,
         }
@@ -147,12 +172,24 @@ class Index:
     def _table(self) -> str:
         return self.manifest.get("store") or str(self.folder / "table")
 
+    @property
+    def _sha256(self) -> str | None:
+        return self.manifest.get("embeddings_sha256")
+
     def _explainer(self) -> Explainer:
         """The model, checked once."""
         if isinstance(self._model, Explainer):
             return self._model
         name = self._model if self._model is not None else self.manifest["model"]
-        explainer = Explainer(name, method="ij", **self.choices)
+        try:
+            explainer = vector_maker(name, **self.choices)
+        except ModelError as error:
+            if self._model is not None:
+                raise
+            raise ModelError(
+                f"the index {str(self.folder)!r} was built with a model called {name!r}, which cannot be found by that name "
+                f"({error}); pass the model itself: Index.open(folder, model), or --model"
+            ) from error
         check_model(self.manifest, explainer.model, f"the index {str(self.folder)!r}")
         self._model = explainer
         return explainer
@@ -161,9 +198,17 @@ class Index:
         """One vector file, when it is whole and the one this index was built with."""
         entry = self.manifest["files"][number]
         path = self.folder / entry["file"]
-        vectors = Vectors.load(path)
+        try:
+            vectors = Vectors.load(path)
+        except StoreError as error:
+            said = str(error).split("; ")[0]
+            raise StoreError(
+                f"{said}; run the same `pathlens index build` again, which writes this file again and keeps the others"
+            ) from error
         if checksum(path) != entry["sha256"]:
-            raise StoreError(f"{str(path)!r} is whole, but not the file this index was built with")
+            raise StoreError(
+                f"{str(path)!r} is whole, but not the file this index was built with; run the same `pathlens index build` again"
+            )
         return vectors
 
     def _load_file(self, number: int) -> Vectors | None:
@@ -172,7 +217,7 @@ class Index:
             return self._read_file(number)
         except StoreError as error:
             warnings.warn(
-                f"{error}. Its passages are found but not explained; run the same `pathlens index build` again",
+                f"{error}. Until then its passages are found but not explained",
                 stacklevel=5,
             )
             return None
@@ -190,12 +235,21 @@ class Index:
         measure: Measure,
         meta: dict,
     ) -> Hit:
+        place, told = self.manifest["rows"][row["number"]], 1.0 - float(row["_distance"])
         if found is None:  # the score as the table has it
-            distance = float(row["_distance"])
-            return Hit(row["document"], row["name"], 1.0 - distance, None, row["start"])
+            return Hit(place["document"], place["name"], told, None, place["start"])
         score = _score(e_query, found.embedding, measure)
-        why = _explain(side, found, measure, {**meta, "name": row["name"]})
-        return Hit(row["document"], found.text, score, why, row["start"])
+        if not abs(score - told) <= 1e-3 * measure.reach(e_query, found.embedding):
+            raise table.damaged(self._table, f"it says {told:.4f} where the vectors say {score:.4f}")
+        why = _explain(side, found, measure, {**meta, "name": place["name"]})
+        return Hit(place["document"], found.text, score, why, place["start"])
+
+
+def _chosen(told: Any) -> Any:
+    """A baseline as the manifest says it → as it was chosen; numbers that were given are not kept."""
+    if isinstance(told, list):
+        return tuple(_chosen(each) for each in told)
+    return None if told == "default" or str(told).startswith("given") else told
 
 
 def _check_fields(manifest: Mapping[str, Any]) -> None:
@@ -208,3 +262,5 @@ def _check_fields(manifest: Mapping[str, Any]) -> None:
         raise KeyError(f"without {', '.join(missing)}")
     if not sum(entry["passages"] for entry in entries) == len(manifest["rows"]) == manifest["passages"]:
         raise ValueError("its counts of passages do not agree")
+    if manifest.get("sha256", found := manifest_sum(manifest)) != found:
+        raise ValueError("its content does not match its checksum")
