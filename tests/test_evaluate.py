@@ -159,6 +159,10 @@ def test_labels_that_are_none_of_the_models_are_no_accuracy():
         ({"method": "ig"}, r"use methods=\["),
         ({"shares": [0.0, 0.5]}, "shares of the tokens lie above 0"),
         ({"reference": "eos"}, "has no eos token"),
+        ({"reference": []}, "reference: name at least one"),
+        ({"texts_b": ["one", "two"]}, "texts_b has 2 entries for 1 texts"),
+        ({"labels": []}, "labels has 0 entries for 1 texts"),
+        ({"texts_b": "two"}, "are lists of texts"),
     ],
 )
 def test_mistakes_are_answered_in_words(choices, words):

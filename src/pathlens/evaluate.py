@@ -66,8 +66,19 @@ def evaluate(
         raise InputError(f"seed must be a whole number from 0 upwards, got {seed}")
     _check(extra, EXTRAS, "extra")
     _check_choices(choices)
+    if isinstance(texts, str) or isinstance(texts_b, str):
+        raise InputError(
+            "texts and texts_b are lists of texts, one each per example; put a single text into [ ]"
+        )
     if not texts:
         raise InputError("there are no texts to evaluate on")
+    for name, given in (("texts_b", texts_b), ("labels", labels)):
+        if given is not None and len(given) != len(texts):
+            raise InputError(f"{name} has {len(given)} entries for {len(texts)} texts")
+    if reference is not None and not reference:
+        raise InputError(
+            "reference: name at least one token that replaces others (mask, pad, …), or leave it out"
+        )
     loaded = load(model)
     rows = ways(methods, baselines, method_options)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
