@@ -488,3 +488,14 @@ def test_files_of_others_are_never_deleted(model, twenty, tmp_path):
     assert run(model, source, ours, overwrite=True, n_steps=3, **SIZES).found == 0
     assert (ours / "part-mine.parquet").exists() and same_rows(ours, reference) == 20
     assert run(model, Source(str(reference)), tmp_path / "next", n_steps=2, limit=3).tally.rows == 3
+
+
+@pytest.mark.slow
+def test_workers_leave_in_good_order(model, twenty, tmp_path):
+    """Killed ones leave semaphores behind, and Python says so on standard error after the run."""
+    source, reference = twenty
+    ask = [sys.executable, "-m", "pathlens.cli", "run", "--model", model, "--data", source.data, "--id", "name", "--out", tmp_path,
+           "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8", "--workers", "2"]  # fmt: skip
+    done = subprocess.run(list(map(str, ask)), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and done.stderr == "" and "20 explained" in done.stdout, done
+    assert same_rows(tmp_path, reference) == 20

@@ -19,6 +19,7 @@ from pathlens.errors import InputError, ModelError
 Engine = Callable[[Iterable[Batch]], Iterator[tuple[Batch, pa.Table]]]
 QUEUED = 2  # batches with each worker: one at work, one waiting, so that no worker waits for the reader
 TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
+LEAVING = 10.0  # seconds an idle worker has to end by itself; one that is killed leaves semaphores that Python complains of
 START = 3  # workers that may die before any has answered: then it is not a row's fault
 
 
@@ -87,9 +88,10 @@ def in_processes(recipe: Recipe, count: int) -> Engine:
             yield from _run(recipe, workers, iter(batches))
         finally:
             for worker in workers:
-                worker.pipe.close()
-                worker.process.kill()
+                worker.pipe.close()  # an idle worker hears of it and leaves in good order
             for worker in workers:
+                worker.process.join(0 if worker.given else LEAVING)
+                worker.process.kill()
                 worker.process.join()
 
     return engine
