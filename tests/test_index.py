@@ -98,7 +98,9 @@ def test_a_damaged_table_is_rebuilt_without_the_model(folder, model):
         if file.is_file():
             file.write_bytes(file.read_bytes()[:20])
     index = Index.open(folder, model)
-    assert any("table of embeddings" in line for line in index.verify()) or _fails(index)
+    said = [line for line in index.verify() if "table of embeddings" in line]
+    assert said or _fails(index)
+    assert not any(".rs" in line for line in said), "where it happened in the store's source is no help"
     index.repair()
     assert Index.open(folder, model).verify() == []
     assert [hit.score for hit in Index.open(folder, model).search(QUERY, one_sided=True)] == before
@@ -158,6 +160,10 @@ def test_embeddings_of_length_zero_are_never_lost_in_silence(tmp_path):
     nothing.head = lambda states, mask, cases: 0.0 * states.mean(1)
     with pytest.raises(pl.PathlensError, match=r"'document 0' has length zero.*similarity='dot'"):
         build(DOCUMENTS[:2], tmp_path / "cosine", nothing, n_steps=2)
+    faint = SentenceEncoder(body, tokenizer)
+    faint.head = lambda states, mask, cases: 1e-25 * states.mean(1)
+    with pytest.raises(pl.PathlensError, match="too short for 32 bits"):
+        build(DOCUMENTS[:2], tmp_path / "faint", faint, n_steps=2)
     build(DOCUMENTS[:2], tmp_path / "dot", nothing, n_steps=2, similarity="dot")
     index = Index.open(tmp_path / "dot", nothing)
     assert [hit.score for hit in index.search(QUERY, one_sided=True)] == [0.0, 0.0]
@@ -207,6 +213,12 @@ def test_command_line(minilm, tmp_path):
             ranked.output
         )
         assert "adds up" in ranked.output
+        for words in (["index", "search", str(tmp_path / "i")], ["rank", "minilm"]):
+            last = [] if words[0] == "index" else [str(tmp_path / "d.txt")]
+            refused = run(app, [*words, "rice", *last, "--one-sided", "--why", "1,2"])
+            assert refused.exit_code != 0 and "leave --one-sided out" in str(refused.exception)
+        other = run(app, ["index", "search", str(tmp_path / "i"), "rice", "--model", "sentiment"])
+        assert other.exit_code != 0 and "another model" in str(other.exception)
 
 
 def test_a_build_that_fails_leaves_the_old_index_whole(folder, model):
@@ -300,3 +312,35 @@ def test_size_counts_a_table_that_lives_elsewhere_and_names_long_files(model, tm
     for chunk, words in ((False, r"'long.md' has 602 tokens.*--chunk"), (True, "'long.md' has one sentence")):
         with pytest.raises(pl.InputError, match=words):
             build(tmp_path / "texts", tmp_path / "i", model, chunk=chunk)
+
+
+def test_each_side_keeps_its_own_baseline(model, tmp_path):
+    build(DOCUMENTS[:2], tmp_path, model, unit=("token", "sentence"), baseline=("pad", "zero"))
+    index = Index.open(tmp_path, model)
+    both, single = (index.search(QUERY, 1, one_sided=flag)[0].explanation for flag in (False, True))
+    assert both.meta["baseline"] == "pad | zero" and single.meta["baseline"] == "zero"
+    text = both.meta["texts"][1]
+    direct = pl.explain(model, QUERY, text, unit=("token", "sentence"), baseline=("pad", "zero"))
+    assert np.abs(both.full_matrix[:, :-1] - direct.full_matrix).max() < 3e-3
+
+
+def test_a_query_may_have_a_prompt_of_its_own(tmp_path):
+    """Models that read queries and documents by different prompts."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    body, tokenizer = models.encoder("bert")
+    for part in (body, tokenizer):
+        part.save_pretrained(tmp_path / "body")
+    parts = [Transformer(str(tmp_path / "body"), max_seq_length=32), Pooling(32, pooling_mode="mean")]
+    model = SentenceTransformer(modules=parts, prompts={"query": "what : ", "document": "the film : "})
+    build(DOCUMENTS[:2], tmp_path / "index", model, prompt_name="document", n_steps=2)
+    hit = Index.open(tmp_path / "index", model).search(QUERY, 1, one_sided=True, prompt_name="query")[0]
+    a, b = (
+        model.encode([text], prompt_name=name, convert_to_tensor=True)
+        for text, name in ((QUERY, "query"), (hit.text, "document"))
+    )
+    assert hit.score == pytest.approx(float(torch.cosine_similarity(a, b)), abs=1e-5)
+    cut = SentenceTransformer(modules=[parts[0], Pooling(32, pooling_mode="cls")])
+    with pytest.raises(pl.InputError, match="another model"):
+        Index.open(tmp_path / "index", cut)

@@ -223,10 +223,10 @@ def cases_of(
     return cases
 
 
-def baseline_name(explainer: Explainer, model: TextModel, text: Any, place: int) -> str:
+def baseline_name(explainer: Explainer, model: TextModel, text: Any, place: int, name: str = "text 0") -> str:
     """What the baseline of this side is called, also where it is the model's own."""
     with ONE_AT_A_TIME, torch.inference_mode(False), model.quiet():
-        return cases_of(explainer, model, [text], place=place)[0].baseline
+        return cases_of(explainer, model, [text], place=place, names=lambda _: name)[0].baseline
 
 
 def embedding_of(case: Case) -> np.ndarray:

@@ -92,10 +92,10 @@ class Ranking(Seen):
         if not isinstance(found, PairExplanation):
             if isinstance(found, Explanation):
                 raise InputError(
-                    f"place {place} is only one-sided; a difference needs both sides: leave one_sided out"
+                    f"place {place} (from 0) is only one-sided; a difference needs both sides: leave one_sided out"
                 )
             raise InputError(
-                f"place {place} is not explained; rank with top=None (or a larger top), or mend the index's damaged file"
+                f"place {place} (from 0) is not explained; rank with top=None (or a larger top), or mend the index's damaged file"
             )
         return found
 

@@ -85,8 +85,11 @@ def search(
     png: c.PngOut = None,
 ) -> None:
     """The nearest passages, each with the decomposition of its score."""
+    from pathlens.errors import InputError
     from pathlens.index import Index
 
+    if why is not None and one_sided:
+        raise InputError("--why is the difference of two full explanations; leave --one-sided out")
     with c.warnings_in_a_line():
         found = Index.open(where, model).search(query, k, one_sided=one_sided)
     places = c.parse_places(why, len(found))

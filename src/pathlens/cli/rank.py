@@ -41,8 +41,11 @@ def rank(
 ) -> None:
     """Order documents by similarity to a query; show which words met, and why one stands above another."""
     from pathlens.documents import read_documents
+    from pathlens.errors import InputError
     from pathlens.rank import rank as verb
 
+    if why is not None and one_sided:
+        raise InputError("--why is the difference of two full explanations; leave --one-sided out")
     texts = c.read_lines() if documents == "-" else read_documents(documents)[1]
     places = c.parse_places(why, len(texts))
     with c.warnings_in_a_line():

@@ -21,6 +21,7 @@ from pathlens.index.pack import STORAGES, pack
 
 FORMAT = 2  # an index of another format is refused
 MANIFEST = "index.json"
+SHORTEST = 1e-18  # the square of a shorter length is no float32: the store could not compare it
 PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
 
 
@@ -69,7 +70,7 @@ def build(
         if not isinstance(text, str):
             raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
     folder = Path(where)
-    named = baseline_name(explainer, encoder, pieces[0].text, 1)
+    named = baseline_name(explainer, encoder, pieces[0].text, 1, labels[0])
     header = {
         **header_of(explainer, named),
         "storage": storage,
@@ -157,9 +158,11 @@ def _check_lengths(vectors: Vectors, pieces: Sequence[Passage], names: Sequence[
     if vectors.header["similarity"] != "cosine":
         return
     for piece, embedding in zip(pieces, vectors.embeddings, strict=True):
-        if not embedding.any():
+        length = float(np.linalg.norm(embedding.astype(float)))
+        if length < SHORTEST:
+            said = "zero" if length == 0 else f"{length:.0e}, too short for 32 bits"
             raise NumberError(
-                f"the embedding of {names[piece.document]!r} has length zero, so the cosine is not defined; leave it out, "
+                f"the embedding of {names[piece.document]!r} has length {said}, so the cosine is not defined; leave it out, "
                 "or build with similarity='dot'"
             )
 

@@ -132,6 +132,10 @@ class Index:
             for name, value in self.manifest.items()
             if name not in ("files", "rows", "sha256", "embeddings_sha256")
         }
+        if not one_sided:
+            meta["baseline_name"] = " | ".join(
+                dict.fromkeys([case.baseline, meta.get("baseline_name") or case.baseline])
+            )
         hits = [self._hit(row, each, side, e_query, measure, meta) for row, each in found]
         return Ranking(shown(query), tuple(sorted(hits, key=lambda hit: -hit.score)), meta)
 

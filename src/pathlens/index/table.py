@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,7 @@ def _embeddings(table: Any) -> np.ndarray:
 
 
 def _first(error: Any) -> str:
-    said = str(error).strip()
+    said = re.sub(r",? /\S+\.rs\b\S*", "", str(error)).strip()  # where in the store's own source it happened
     return said.splitlines()[0][:200] if said else type(error).__name__
 
 
