@@ -222,10 +222,14 @@ def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
     assert opened.meta["baseline"] == "zero"
     assert opened.full_matrix[2:7, 2].sum() == pytest.approx(zero.full_matrix[2, 2], abs=1e-4)
     each = pl.explain(model, a, b, unit="sentence", baseline=("zero", "mask"), tolerance=1e-5)
+    numbers = torch.randn(32, generator=torch.Generator().manual_seed(0))
     with pytest.raises(pl.InputError, match="say baseline="):
-        zoom(model, each, a=[1])
+        zoom(model, pl.explain(model, a, b, unit="sentence", baseline=numbers, tolerance=1e-5), a=[1])
     again = zoom(model, each, a=[1], baseline=("zero", "mask"))
     assert again.full_matrix[2:7, 2].sum() == pytest.approx(each.full_matrix[2, 2], abs=1e-4)
+    hit = pl.rank(model, b, [a], unit="sentence", baseline=("mask", "zero"), tolerance=1e-5)[0].explanation
+    found = zoom(model, hit, b=[1])  # both names are in the result
+    assert found.full_matrix[2, 2:7].sum() == pytest.approx(hit.full_matrix[2, 2], abs=1e-4)
     ranking = pl.rank(model, b, [a, A], unit="sentence", n_steps=4)
     for call, words in [
         (lambda: zoom(tiny("electra"), zero, a=[1]), "the model and the choices"),

@@ -81,8 +81,9 @@ def _pair(
         )
     encoder = load(model)
     kept = {name: pair.meta[name] for name in PAIR_KEPT if pair.meta.get(name) is not None}
-    if pair.meta.get("baseline") in NAMES:
-        kept["baseline"] = pair.meta["baseline"]
+    named = str(pair.meta.get("baseline")).split(" | ")  # one for both texts, or one for each
+    if all(name in NAMES for name in named):
+        kept["baseline"] = tuple(named) if len(named) == 2 else named[0]
     given, choices = choices, {**kept, "tolerance": pair.certificate.tolerance, **choices}
     texts = pair.meta["texts"]
     if not all(isinstance(text, str) and text for text in texts):
