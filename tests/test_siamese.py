@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 
 import pathlens as pl
+from pathlens.analysis.pairs import agreement, top_share
 from pathlens.finish_pair import Measure, pair_limits
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request
@@ -243,3 +247,28 @@ def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
     ]:
         with pytest.raises(pl.InputError, match=words):
             call()
+
+
+def test_analyses_say_what_they_cannot_answer():
+    model = tiny()
+    pair = pl.explain(model, A, B, n_steps=2)
+    for percent in (0, -5, 101, float("nan")):
+        with pytest.raises(pl.InputError, match="percent must be above 0"):
+            top_share([pair], percent)
+    nothing = top_share([replace(pair, similarity=0.0)])  # a share of zero is not a number; the others are
+    assert np.isnan(nothing["of_prediction"]) and nothing["of_positive"] > 0
+    short = pl.explain(model, "great", "bad", n_steps=1)
+    with pytest.raises(pl.InputError, match="nothing can be correlated"):
+        agreement([short], [short])
+
+
+def test_softplus_and_inference_mode_are_the_same_in_encode_and_explain():
+    torch.manual_seed(4)
+    body = models.sharpen(hf.AutoModel.from_config(models.config("bert", hidden_act="relu"))).eval()
+    model = SentenceEncoder(body, models.tokenizer())
+    how = {"n_steps": 4, "mode": "reverse"}
+    smooth, plain = (pl.explain(model, A, B, softplus=beta, **how).full_matrix for beta in (1.0, None))
+    with torch.inference_mode():
+        found = pl.encode(model, [A, B], softplus=1.0, **how).pair(0, 1).full_matrix
+    assert np.abs(found - smooth).max() < 1e-5 * np.abs(smooth).max()
+    assert np.abs(smooth - plain).max() > 1e-3
