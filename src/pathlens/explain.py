@@ -194,6 +194,8 @@ class Explainer:
                 for case in self._cases(method, text, text_b)
             ]
             method = for_case(method, cases[0])
+            if isinstance(self.unit, tuple) and method.sides == 2 and len(self.unit) != 2:
+                raise InputError(f"a tuple of units has one for each text, two in all; got {len(self.unit)}")
             wanted = (
                 self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
             )
@@ -256,6 +258,8 @@ class Explainer:
             if many:
                 raise InputError(f"method={method.name!r} takes one baseline, not a list")
             sides = self.baseline if isinstance(self.baseline, tuple) else (self.baseline, self.baseline)
+            if len(sides) != 2:
+                raise InputError(f"a tuple of baselines has one for each text, two in all; got {len(sides)}")
             return [
                 model.case(each, request=replace(request, baseline=side))
                 for model, each, side in zip(self.model.sides(), (text, text_b), sides, strict=True)

@@ -218,7 +218,15 @@ def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
     a, b = (side_of(part, spread(part), estimates(part)) for part in parts)
     measure = Measure.of(order.settings.options, order.settings.tolerance)
-    result = pair_of(a, b, measure, {**meta_of(order, parts), "baseline": parts[0].case.baseline})
+    result = pair_of(
+        a,
+        b,
+        measure,
+        {
+            **meta_of(order, parts),
+            "baseline": " | ".join(dict.fromkeys(part.case.baseline for part in parts)),
+        },
+    )
     return replace(result, path_a=parts[0].finding.path, path_b=parts[1].finding.path)
 
 

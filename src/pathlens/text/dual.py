@@ -207,6 +207,8 @@ class ClipImage(TextModel):
         )
 
     def _layer(self, layer: int | None) -> int:
+        if layer is not None and (isinstance(layer, bool) or not isinstance(layer, int)):
+            raise InputError(f"layer must be a whole number, got {layer!r}")
         number = 0 if layer is None else layer + self.depth + 1 if layer < 0 else layer
         if not 0 <= number <= self.depth:
             raise InputError(f"layer={layer} is not in the image side: it has {self.depth} blocks")

@@ -56,7 +56,7 @@ class Shifted(TextModel):
             raise InputError(
                 f"Shifted wraps a sentence encoder, got {type(encoder).__name__}; pass pl.SentenceEncoder(model, tokenizer)"
             )
-        if not scale > 0:
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
             raise InputError(f"scale must be a positive number, got {scale!r}")
         self.encoder, self.reference, self.scale = encoder, reference, float(scale)
         self.name = f"{encoder.name} shifted"
