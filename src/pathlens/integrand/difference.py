@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pathlens.integrand.batch import Batch
+from pathlens.integrand.products import kept_products
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Value:
     """F at the point, (B, 1) for a number, (B, 1, out, k) for a vector. The loop's weights make the differences."""
 
     def __call__(self, batch: Batch) -> Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), kept_products():
             return batch.score(batch.position)[:, None]
 
     def passes(self, units: int) -> int:

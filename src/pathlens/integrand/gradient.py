@@ -9,12 +9,13 @@ from torch import Tensor
 
 from pathlens.errors import ModelError
 from pathlens.integrand.batch import Batch
+from pathlens.integrand.products import reverse_products
 
 
 def _slope_times_step(batch: Batch) -> Tensor:
     """∂F · direction, coordinate by coordinate (B, S, d), in float64 for the sums that follow."""
     position = batch.position.detach().requires_grad_()
-    with torch.enable_grad():
+    with torch.enable_grad(), reverse_products(batch):
         value = batch.reverse_score(position).sum()
     if not value.requires_grad:
         raise ModelError(

@@ -14,6 +14,7 @@ from torch import Tensor
 from pathlens.errors import ModelError
 from pathlens.integrand.batch import Batch
 from pathlens.integrand.directional import REVERSE_COST, Directional
+from pathlens.integrand.products import reverse_products
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Outputs:
     def _pulls(self, batch: Batch) -> Tensor:
         """The fast attention kernels keep their place here: one reverse pass after another, no batching over them."""
         position = batch.position.detach().requires_grad_()
-        with torch.enable_grad():
+        with torch.enable_grad(), reverse_products(batch):
             values = batch.reverse_score(position).sum(0).flatten()
         if not values.requires_grad:
             raise ModelError(

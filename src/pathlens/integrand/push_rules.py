@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn import functional
 
+from pathlens.integrand import products
 from pathlens.integrand.pushed import RULES, Pushed, Rule, value_of
 
 
@@ -77,7 +78,7 @@ def divide(a: Any, b: Any, **more: Any) -> Any:
 def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
     if isinstance(weight, Pushed) or isinstance(bias, Pushed):
         return NotImplemented
-    return Pushed(functional.linear(x.value, weight, bias), functional.linear(x.change, weight))
+    return Pushed(products.linear(x.value, weight, bias), products.linear(x.change, weight))
 
 
 @rule(functional.dropout)

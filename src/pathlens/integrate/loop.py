@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pathlens.errors import NumberError
 from pathlens.integrand import Batch, Value
+from pathlens.integrand.products import kept_layouts
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.memory import Limits, Planner, out_of_memory
 from pathlens.text.adapter import Case
@@ -83,12 +84,10 @@ def run(jobs: Sequence[Job], limits: Limits, tick: Callable[[Job], None] | None 
     waiting = list(jobs)
     for job in waiting:
         _advance(job, None, tick)
-    while True:
-        open_jobs = [job for job in waiting if job.ask is not None]
-        if not open_jobs:
-            return
-        for group in _groups(open_jobs):
-            _answer(group, planner, tick)
+    with kept_layouts():
+        while open_jobs := [job for job in waiting if job.ask is not None]:
+            for group in _groups(open_jobs):
+                _answer(group, planner, tick)
 
 
 def _advance(job: Job, sums: Tensor | None, tick: Callable[[Job], None] | None) -> None:

@@ -1,0 +1,128 @@
+"""Matrix products with weights that stay as they are: laid out once for the processor, then used for many rows.
+
+torch gives a float32 product on a processor to a library that lays the weight out anew at every call. oneDNN, which
+torch carries too, can keep it laid out; a whole reverse pass of many rows then takes about an eighth less. Laying out
+costs about what it saves on WORTH rows, so it waits until a weight has met that many, and everything is forgotten when
+the run ends: between two runs a weight may change, inside one it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from pathlens.integrand.batch import Batch
+
+WORTH = {False: 384, True: 1152}  # rows on the way there and back: transposing is the dearer half
+SMALLEST = 64  # of a weight's two sides
+ROOM = 512 << 20  # bytes of laid-out weights a run may hold; further ones stay as they are
+
+
+def _there() -> bool:
+    """Measured where torch has both libraries; the two operations are what its own compiler uses."""
+    own = ("_linear_pointwise", "_reorder_linear_weight")
+    return (
+        torch.backends.mkl.is_available()
+        and torch.backends.mkldnn.is_available()
+        and all(hasattr(torch.ops.mkldnn, name) for name in own)
+    )
+
+
+@dataclass(eq=False)
+class Layouts:
+    """Weights as this run has laid them out, and as their transposes for the way back."""
+
+    rows: dict[tuple[int, bool], int] = field(default_factory=dict)
+    laid: dict[tuple[int, bool], tuple[nn.Parameter, Tensor]] = field(default_factory=dict)
+    held: int = 0
+
+    def find(self, weight: Any, x: Tensor, *, back: bool = False) -> Tensor | None:
+        """The layout for x @ weightᵀ (`back`: for x @ weight), or None where the plain product is taken."""
+        if not _fits(weight, x):
+            return None
+        key = (id(weight), back)  # the entry keeps the weight, so its id is not given to another
+        if key not in self.laid:
+            self.rows[key] = self.rows.get(key, 0) + x.shape[:-1].numel()
+            size = weight.nbytes
+            if self.rows[key] < WORTH[back] or self.held + size > ROOM:
+                return None
+            plain = weight.detach()
+            laid = torch.ops.mkldnn._reorder_linear_weight(plain.t().contiguous() if back else plain)
+            self.laid[key], self.held = (weight, laid), self.held + size
+        return self.laid[key][1]
+
+
+CURRENT: ContextVar[Layouts | None] = ContextVar("layouts", default=None)
+
+
+@contextmanager
+def kept_layouts() -> Iterator[None]:
+    """For one run: what is laid out inside is forgotten at the end."""
+    token = CURRENT.set(Layouts() if _there() else None)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
+
+
+def _fits(weight: Any, x: Tensor) -> bool:
+    return (
+        type(weight) is nn.Parameter
+        and weight.ndim == 2
+        and min(weight.shape) >= SMALLEST
+        and type(x) is Tensor
+        and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in (weight, x))
+    )
+
+
+def _product(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, laid, bias, "none", [], "")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """functional.linear of a tensor that nothing is differentiated by."""
+    layouts = CURRENT.get()
+    laid = layouts.find(weight, x) if layouts is not None else None
+    return functional.linear(x, weight, bias) if laid is None else _product(x, laid, bias)
+
+
+class _Linear(torch.autograd.Function):
+    """x @ weightᵀ + bias, differentiated by x alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.weight = weight
+        return linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
+        layouts = CURRENT.get()
+        laid = layouts.find(ctx.weight, slope, back=True) if layouts is not None else None
+        return slope @ ctx.weight if laid is None else _product(slope, laid, None), None, None
+
+
+class _Routed(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if func is functional.linear and not kwargs and len(args) in (2, 3) and _fits(args[1], args[0]):
+            return _Linear.apply(*args, *[None] * (3 - len(args)))
+        return func(*args, **(kwargs or {}))
+
+
+def reverse_products(batch: Batch) -> AbstractContextManager[Any]:
+    """The same for a reverse pass; not where blocks run again on the way back, which would take another way then."""
+    return nullcontext() if batch.lean is not None else kept_products()
+
+
+def kept_products() -> AbstractContextManager[Any]:
+    """Inside, linear layers use the run's layouts. Only where nothing but x is differentiated, and only once."""
+    return nullcontext() if CURRENT.get() is None else _Routed()
