@@ -102,9 +102,7 @@ def measure(model: Any, number: int, asked: Question, method: str, choices: dict
     choices = choices | ({"contrast": asked.other} if against else {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unsettled ones are counted in the row
-        result = pl.explain(
-            model, asked.chat(), method=name, unit="passage", target=asked.answer, score="logprob", **choices
-        )
+        result = pl.explain(model, asked.chat(), method=name, unit="passage", target=asked.answer, **choices)
     scores = dict(zip(result.tokens, map(float, result.scores), strict=True))
     three = [scores[f"passage {k}"] for k in (1, 2, 3)]
     certificate = result.certificate
@@ -189,6 +187,7 @@ def main() -> None:
     parser.add_argument(
         "--layer", type=int, help="of integrals (default: the model's own); sig takes words away, at layer 0"
     )
+    parser.add_argument("--score", default="logprob", choices=("logprob", "logit", "prob"))
     parser.add_argument("--max-nodes", type=int, default=512)
     parser.add_argument(
         "--tolerance", type=float, default=1e-2, help="passages are told apart long before 1e-3"
@@ -206,6 +205,7 @@ def main() -> None:
     own = {row["number"]: row for row in rows}
     model, asked = load(given.model), questions(given.questions, given.seed)
     choices: dict[str, Any] = {
+        "score": given.score,
         "max_nodes": given.max_nodes,
         "tolerance": given.tolerance,
         "memory_budget": MEMORY,
