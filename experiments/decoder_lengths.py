@@ -44,12 +44,13 @@ def one(tokens: int, nodes: int, method: str, parts: int) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         unit = passages_of(text, parts) if parts else "token"
-        result = pl.explain(model, text, method=method, unit=unit, score="logprob", n_steps=nodes or None)
+        result = pl.explain(model, text, method=method, unit=unit, n_steps=nodes or None)
     cert = result.certificate
     return {
         "tokens": tokens,
         "method": method,
         "layer": result.meta["layer"],
+        "score": result.meta["score"],
         "units": len(result.tokens),
         "nodes": cert.nodes,
         "passes": cert.passes,
