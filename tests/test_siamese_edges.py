@@ -46,3 +46,7 @@ def test_choices_in_twos():
     dual = pl.DualEncoder.clip(small_clip(), word_tokenizer())
     with pytest.raises(pl.InputError, match="layer must be a whole number"):
         pl.explain(dual, picture(), "a red circle", layer="first")
+    spoilt = picture()
+    spoilt[0, 0, 0] = float("nan")
+    with pytest.raises(pl.InputError, match="the picture has NaN or infinite pixels"):
+        pl.explain(dual, spoilt, "a red circle")

@@ -138,6 +138,12 @@ class ClipImage(TextModel):
         return True
 
     def pixels(self, picture: Any) -> Tensor:
+        found = self._pixels(picture)
+        if not torch.isfinite(found).all():
+            raise InputError("the picture has NaN or infinite pixels")
+        return found
+
+    def _pixels(self, picture: Any) -> Tensor:
         """(C, H, W): a tensor of the model's size as it is, anything else through the processor."""
         size = self.vision.config.image_size
         shape = (self.vision.config.num_channels, size, size)
