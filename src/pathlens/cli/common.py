@@ -70,6 +70,14 @@ PngOut = Annotated[
 ]
 Choice = Annotated[list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")]
 
+# how a data set is read, the same for every command that takes one
+Encoding = Annotated[str, typer.Option(help="Of text files.")]
+Separator = Annotated[str | None, typer.Option(help="Between columns (default: by the file's name).")]
+Quoting = Annotated[bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")]
+Header = Annotated[bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")]
+Split = Annotated[str, typer.Option(help="Of a hub data set.")]
+Config = Annotated[str | None, typer.Option(help="Of a hub data set.")]
+
 
 def read_text(text: str) -> str:
     """The text itself, or standard input for -."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pathlens.cli import app
+from pathlens.cli import common as c
 from pathlens.cli.common import (
     Choice,
     HtmlOut,
@@ -60,18 +61,12 @@ def evaluate(
     n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None,
     truncation: Annotated[bool, typer.Option(help="Cut texts that are too long.")] = False,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
-    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
-    separator: Annotated[
-        str | None, typer.Option(help="Between columns (default: by the file's name).")
-    ] = None,
-    quoting: Annotated[
-        bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")
-    ] = None,
-    header: Annotated[
-        bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")
-    ] = True,
-    split: Annotated[str, typer.Option(help="Of a hub data set.")] = "train",
-    config: Annotated[str | None, typer.Option(help="Of a hub data set.")] = None,
+    encoding: c.Encoding = "utf-8",
+    separator: c.Separator = None,
+    quoting: c.Quoting = None,
+    header: c.Header = True,
+    split: c.Split = "train",
+    config: c.Config = None,
     option: Choice = None,
     json_out: JsonOut = None,
     html: HtmlOut = None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pathlens.cli import app
+from pathlens.cli import common as c
 from pathlens.cli.common import Choice, number_or_name, parse_options, warnings_in_a_line, watched
 
 EXAMPLES = """
@@ -67,18 +68,12 @@ def run(
     gpus: Annotated[float, typer.Option(help="GPUs of each Ray worker.")] = 0.0,
     batch_size: Annotated[int, typer.Option(help="Texts worked on together.")] = 64,
     rows_per_shard: Annotated[int, typer.Option(help="Rows of each Parquet file.")] = 256,
-    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
-    separator: Annotated[
-        str | None, typer.Option(help="Between columns (default: by the file's name).")
-    ] = None,
-    quoting: Annotated[
-        bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")
-    ] = None,
-    header: Annotated[
-        bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")
-    ] = True,
-    split: Annotated[str, typer.Option(help="Of a hub data set.")] = "train",
-    config: Annotated[str | None, typer.Option(help="Of a hub data set.")] = None,
+    encoding: c.Encoding = "utf-8",
+    separator: c.Separator = None,
+    quoting: c.Quoting = None,
+    header: c.Header = True,
+    split: c.Split = "train",
+    config: c.Config = None,
     quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
 ) -> None:
     """Explain every row of a data set; Parquet files that pandas, polars and DuckDB open."""
