@@ -13,13 +13,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import pathlens as pl
 from pathlens.errors import InputError, ModelError
-from pathlens.integrand import Batch, Hessian, RowSums
+from pathlens.integrand import Batch, Gradient, Hessian, RowSums, hessian
 from pathlens.integrate.adaptive import Interval, _weights, refined
 from pathlens.integrate.drive import Goal
 from pathlens.integrate.interactions import interactions
 from pathlens.integrate.log_measure import LogMeasure
 from pathlens.integrate.loop import Job, run
-from pathlens.integrate.memory import Limits
+from pathlens.integrate.memory import Limits, Planner
 from pathlens.path.line import line
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request
@@ -249,6 +249,23 @@ def test_forward_and_reverse_give_the_same_in_any_room():
     assert_allclose(RowSums()(batch(1.0)), whole.sum(2), atol=1e-12)
 
 
+def test_a_long_text_keeps_one_direction_at_a_time(monkeypatch):
+    """From LONG tokens on reverse mode is taken twice: the same matrix."""
+    pair = models.classifier("bert")
+    short = pl.explain(pair, TEXTS[0], method="ih", n_steps=3, tolerance=10.0)
+    monkeypatch.setattr(hessian, "LONG", len(short.tokens))
+    monkeypatch.setattr(hessian, "_forward", None)  # it would fail
+    long = pl.explain(pair, TEXTS[0], method="ih", n_steps=3, tolerance=10.0)
+    assert_allclose(long.matrix, short.matrix, atol=2e-6 * max(1, np.abs(short.matrix).max()))
+
+
+def test_memory_is_counted_with_the_attention_that_will_run():
+    """Attention written out keeps S × S numbers that the fused kernel does not."""
+    case = load(models.classifier("bert")).case(" ".join(TEXTS * 3), request=Request())
+    planner = Planner(Limits(budget=1 << 40))
+    assert planner._probe(case, Hessian()) > planner._probe(case, Gradient())
+
+
 def test_units_are_sums_of_their_tokens():
     pair, spans = models.classifier("bert"), [(0, 9), (10, 30)]
     tokens = pl.explain(pair, TEXTS[0], method="ih", n_steps=16, tolerance=10.0)
@@ -390,6 +407,13 @@ class OnceOnly(nn.Module):
         return _Once.apply(x)
 
 
+@pytest.fixture(params=[1, 10**6], ids=["as long texts", "as short texts"])
+def either_way_first(request, monkeypatch):
+    """Long texts try reverse twice first, short ones forward over reverse."""
+    monkeypatch.setattr(hessian, "LONG", request.param)
+
+
+@pytest.mark.usefixtures("either_way_first")
 @pytest.mark.parametrize("after", [nn.Tanh(), nn.Identity()])  # torch itself says nothing in the second case
 def test_the_module_without_a_second_derivative_is_named(after):
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Sequential(OnceOnly()), after, nn.Linear(4, 1))
@@ -410,6 +434,7 @@ class _NoForwardMode(torch.autograd.Function):
         return 3 * x**2 * slope
 
 
+@pytest.mark.usefixtures("either_way_first")
 def test_without_forward_mode_reverse_is_taken_twice():
     cube = Formula(lambda x: _NoForwardMode.apply(x.sum(1)))
     found = pl.explain(cube, row(1, 2), method="ih")
@@ -420,8 +445,6 @@ def test_without_forward_mode_reverse_is_taken_twice():
 
 def test_more_units_than_memory_are_taken_in_chunks(monkeypatch):
     """Directions at once follow the budget down to one, and running out of memory all the same is survived."""
-    from pathlens.integrand import hessian
-
     seen = []
     real = hessian._forward
 

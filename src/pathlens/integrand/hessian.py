@@ -19,8 +19,13 @@ from torch.func import grad, jvp, vmap
 from pathlens.integrand.batch import Batch, any_derivative
 from pathlens.integrand.culprit import check_twice, no_second_derivative, out_of_memory
 
-BASE_ROWS = 1.5  # what the gradient keeps for all directions together, in rows of a plain reverse pass
-DIRECTION_ROWS = 1.3  # what each direction adds while it is under way (measured on MiniLM, 13 and 128 tokens)
+BASE_ROWS = (
+    2.5  # what the gradient keeps for all directions together, in rows of a reverse pass of that attention
+)
+DIRECTION_ROWS = (
+    2.7  # what each direction adds while it is under way (measured on MiniLM, 32, 128 and 512 tokens)
+)
+LONG = 128  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
 PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
 Product = Callable[[Tensor], tuple[Tensor, Tensor]]  # direction (…, B, S, d) -> gradient, ∇²F · direction
 
@@ -34,8 +39,11 @@ class Hessian:
     """
 
     rows: tuple[int, ...] | None = None
-    mode: str = "auto"  # "forward" (over reverse, all directions together) or "reverse" (twice, one by one)
+    mode: str = (
+        "auto"  # "forward" (over reverse, directions together) or "reverse" (twice, one by one; long texts)
+    )
     by_pair = True
+    attention = staticmethod(any_derivative)  # what a probe of its memory must run under
 
     def __call__(self, batch: Batch) -> Tensor:
         which = list(range(batch.members.shape[1]) if self.rows is None else self.rows)
@@ -53,6 +61,10 @@ class Hessian:
     def rows_alive(self, units: int) -> float:
         return BASE_ROWS + DIRECTION_ROWS * min(units if self.rows is None else len(self.rows), PLANNED)
 
+    def rows_busy(self, units: int) -> float:
+        """The same for the processor's cache, where what is under way counts, not what waits for it."""
+        return self.rows_alive(units) / 2
+
 
 @dataclass(frozen=True)
 class RowSums:
@@ -63,6 +75,7 @@ class RowSums:
     """
 
     mode: str = "auto"
+    attention = staticmethod(any_derivative)
 
     def __call__(self, batch: Batch) -> Tensor:
         whole = batch.members.sum(1).to(batch.direction.dtype)[None]
@@ -79,23 +92,28 @@ class RowSums:
 
 
 def _derivatives(batch: Batch, directions: Tensor, mode: str) -> tuple[Tensor, Tensor]:
-    """g·δ (B, S) and (∇²F δ_r)·δ (R, B, S), summed over coordinates, in float64."""
-    if mode in ("forward", "auto"):
+    """g·δ (B, S) and (∇²F δ_r)·δ (R, B, S), summed over coordinates, in float64.
+
+    Both ways give the same numbers, and operations exist that have only one of them: the better one first.
+    """
+    ways = {"forward": _forward, "reverse": _reverse}
+    if mode != "auto":
+        ways = {mode: ways[mode]}
+    elif batch.position.shape[1] >= LONG:
+        ways = dict(reversed(ways.items()))
+    errors: dict[str, RuntimeError] = {}
+    for name, way in ways.items():
         try:
-            with torch.no_grad(), any_derivative():
-                return _forward(batch, directions)
+            with any_derivative():
+                return way(batch, directions)
         except RuntimeError as error:  # NotImplementedError is one
             if mode == "forward" or out_of_memory(error):
                 raise
-    try:
-        with any_derivative():
-            return _reverse(batch, directions)
-    except RuntimeError as error:
-        if out_of_memory(error):
-            raise
-        raise no_second_derivative(batch, error) from error
+            errors[name] = error
+    raise no_second_derivative(batch, errors["reverse"]) from errors["reverse"]
 
 
+@torch.no_grad()
 def _forward(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
     """Forward over reverse; the point itself is evaluated once for a chunk of directions."""
     slope_of = grad(lambda position: batch.score(position).sum())
@@ -114,7 +132,7 @@ def _forward(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _reverse(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
-    """Reverse twice, one direction at a time: slower, for operations that have no forward mode."""
+    """Reverse twice, one direction at a time: memory is that of one, whatever their number."""
     position, step = batch.position.detach().requires_grad_(), batch.direction
     with torch.enable_grad():
         value = batch.score(position).sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +86,11 @@ class Planner:
         case, integrand = piece.job.case, piece.job.ask.integrand
         alive = integrand.rows_alive(len(piece.job.members))
         values = VALUE_COPIES * piece.job.value_bytes()
-        by_budget = self._budget(case) / (alive * self._probe(case) + values)
+        by_budget = self._budget(case) / (alive * self._probe(case, integrand) + values)
         rows = by_budget
         if case.ends.end.device.type == "cpu":
-            rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, alive))
+            busy = getattr(integrand, "rows_busy", integrand.rows_alive)(len(piece.job.members))
+            rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, busy))
         if self.most is not None:
             rows = min(rows, self.most)
         return max(1, int(rows))
@@ -97,12 +98,14 @@ class Planner:
     def room(self, pieces: Sequence[Any]) -> float:
         """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit."""
         longest = max((piece.job.case for piece in pieces), key=len)
-        return self.share * self._budget(longest) / self._probe(longest)
+        return self.share * self._budget(longest) / self._probe(longest, pieces[0].job.ask.integrand)
 
     def lean(self, pieces: Sequence[Any]) -> Any:
         """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
         longest = max((piece.job.case for piece in pieces), key=len)
-        too_much = self.share < 1 or self._probe(longest) >= self._budget(longest)
+        too_much = self.share < 1 or self._probe(longest, pieces[0].job.ask.integrand) >= self._budget(
+            longest
+        )
         return getattr(longest.score, "lean", None) if too_much else None
 
     def halve(self, rows: int) -> bool:
@@ -120,13 +123,15 @@ class Planner:
             self.budgets[device] = self.limits.bytes(device)
         return self.budgets[device]
 
-    def _probe(self, case: Any) -> int:
+    def _probe(self, case: Any, integrand: Any) -> int:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         bucket = 1 << (len(case) - 1).bit_length()
-        key = (case.pack, bucket)
+        attention = getattr(integrand, "attention", nullcontext)  # kernels differ in what they keep
+        key = (case.pack, bucket, attention)
         if key not in self.bytes_per_row:
             most = self._budget(case)
-            counted = _saved_bytes(case, most) * bucket // len(case)
+            with attention():
+                counted = _saved_bytes(case, most) * bucket // len(case)
             self.bytes_per_row[key] = max(1, min(most, counted))
         return self.bytes_per_row[key]
 

@@ -46,6 +46,6 @@ def dig(
                 near[~word] = search.nearest(rows[~word], neighbours)[0]
             return near
 
-        return choose(journeys, settings, search, candidates)
+        return choose(journeys, settings, search, candidates, shared=True)
 
     return word_route(ends, settings, cache, find)

@@ -35,28 +35,45 @@ class Journeys:
         )
 
 
+# (the anchor before, the baseline) -> candidate ids and costs, both (K,)
+Known = dict[tuple[str, str], list[np.ndarray]]
 # (step counted from 0, ids (n,) and rows (n, d) of the anchors before) -> candidate ids (n, K), nearest first
 Candidates = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 
 
 def choose(
-    journeys: Journeys, settings: Settings, search: NeighbourSearch, candidates: Candidates
+    journeys: Journeys,
+    settings: Settings,
+    search: NeighbourSearch,
+    candidates: Candidates,
+    *,
+    shared: bool = False,
 ) -> np.ndarray:
     """Anchor ids (n, m), from the text's side: at each step the best candidate that is not used up.
 
     Never the baseline, never a word used before (the text's own word counts as used). Ties go to the nearer
     candidate, then to the lower id. Without a candidate left, the baseline's id, from there on.
+    `shared`: candidates and costs follow from the anchor before and the baseline alone, whatever the step, so
+    journeys that come to the same word share them. Paths meet often: common words are many words' neighbours.
     """
+    known: Known = {}
     count = len(journeys)
     used = np.full((count, settings.steps + 1), NO_WORD)
     used[:, 0] = journeys.end_ids
     before, ids = journeys.end, journeys.end_ids
     over = np.zeros(count, dtype=bool)  # journeys that have come to the baseline
     for step in range(settings.steps):
-        near = candidates(step, ids, before)
+        names = [token for token, _ in journeys.keys] if step == 0 else list(map(str, ids))
+        keys = [(name, baseline) for name, (_, baseline) in zip(names, journeys.keys, strict=True)]
+        new = _first_of_each(keys, known) if shared else np.arange(count)
+        near = candidates(step, ids[new], before[new])
+        cost = _costs(near, before[new], journeys.start[new], journeys.end[new], settings, search, step)
+        if shared:
+            known.update({keys[k]: pair for k, *pair in zip(new, near, cost, strict=True)})
+            near, cost = (np.stack(part) for part in zip(*(known[key] for key in keys), strict=True))
         free = near != journeys.start_ids[:, None]
         free &= ~(near[:, :, None] == used[:, None, : step + 1]).any(axis=2)
-        cost = np.where(free, _costs(near, before, journeys, settings, search, step), np.inf)
+        cost = np.where(free, cost, np.inf)
         best = np.argmin(cost, axis=1)  # the first of equals: candidates come nearest first
         none = ~free.any(axis=1)
         over = none if settings.strategy == "grid" else over | none  # the grid's points do not need the last
@@ -64,6 +81,11 @@ def choose(
         before = anchor_rows(journeys, ids, search)
         used[:, step + 1] = ids
     return used[:, 1:]
+
+
+def _first_of_each(keys: list[tuple[str, str]], known: Known) -> np.ndarray:
+    """Where each key that is not known yet comes first."""
+    return np.array([k for k, key in enumerate(keys) if key not in known and keys.index(key) == k], dtype=int)
 
 
 def walk(journeys: Journeys, anchors: np.ndarray, settings: Settings, search: NeighbourSearch) -> np.ndarray:
@@ -88,7 +110,8 @@ def anchor_rows(journeys: Journeys, ids: np.ndarray, search: NeighbourSearch) ->
 def _costs(
     near: np.ndarray,
     before: np.ndarray,
-    journeys: Journeys,
+    start: np.ndarray,
+    end: np.ndarray,
     settings: Settings,
     search: NeighbourSearch,
     step: int,
@@ -98,7 +121,7 @@ def _costs(
     costs = np.empty(near.shape)
     for low in range(0, len(near), at_once):
         some = slice(low, low + at_once)
-        ends = journeys.start[some, None], journeys.end[some, None]
+        ends = start[some, None], end[some, None]
         costs[some] = _cost(search.rows(near[some]), before[some, None], *ends, settings, step)
     return costs
 
