@@ -1,6 +1,6 @@
 """Integrated Hessians beside the double-sampling estimator of the paper: same model, same products, same run.
 
-`python benchmarks/hessians.py` (--quick: one sentence, no long text). Both sides take the same batched Hessian–vector
+`python benchmarks/hessians.py` (--quick: one short sentence, no long text). Both sides take the same batched Hessian–vector
 products; only where and how often differs. The published estimator takes a k × k grid of (α, β), end points
 included; the midpoint grid is the fairer opponent. Error of a matrix: max |Γ̂ − Γ| / max |Γ|, Γ from 264 nodes on 22
 cells, between which M(u) = u·H + diag g is interpolated for the grids (12 nodes to a cell: to 1e-5 of its range).
@@ -190,14 +190,14 @@ def compare(bench: Bench, *, tight: bool = False) -> list[dict[str, Any]]:
     return rows
 
 
-def gaps_at_40(model: Any, texts: list[str]) -> dict[str, Any]:
+def gaps_at_40(model: Any, texts: list[str], size: int) -> dict[str, Any]:
     """Median relative gap with 40 nodes; the largest asymmetry and the worst row."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = [pl.explain(model, text, method="ih", n_steps=40) for text in texts]
     gaps = [result.certificate.relative_gap for result in results]
     return {
-        "work": f"relative gap at 40 nodes, median of {len(texts)} sentences of 13 tokens",
+        "work": f"relative gap at 40 nodes, median of {len(texts)} sentences of {size} tokens",
         "against": "goal 1e-2",
         "ratio": 1e-2 / float(np.median(gaps)),
         "goal": 1.0,
@@ -283,15 +283,16 @@ def rows(
     """Every figure of this benchmark."""
     torch.set_num_threads(1)
     model = pl.Explainer("sentiment").model
-    thirteen = [text for text in sentences(data) if len(model.tokenizer(text)["input_ids"]) == 13][:20]
-    chosen = thirteen[:1] if quick else thirteen[:15:7]
+    size = 8 if quick else 13
+    own = [text for text in sentences(data) if len(model.tokenizer(text)["input_ids"]) == size][:20]
+    chosen = own[:1] if quick else own[:15:7]
     result = []
     for same in zip(*(compare(Bench(model, text), tight=tight) for text in chosen), strict=True):
         middle = sorted(same, key=lambda row: row["ratio"])[len(same) // 2]
         every = ", ".join(f"{row['ratio']:.1f}" for row in same)
-        result.append({**middle, "work": f"{middle['work']}, sentences of 13 tokens: ratios {every}"})
-    result.append(gaps_at_40(model, thirteen[: 3 if quick else 20]))
-    result.append(cost_per_node(model, thirteen[0]))
+        result.append({**middle, "work": f"{middle['work']}, sentences of {size} tokens: ratios {every}"})
+    result.append(gaps_at_40(model, own[: 2 if quick else 20], size))
+    result.append(cost_per_node(model, own[0]))
     if not quick:
         result.append(memory_128(data))
     return result

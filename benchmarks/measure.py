@@ -47,29 +47,38 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begun, value
 
 
-def alternate(rounds: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Both:
-    """Ours, theirs, ours, theirs, …: what slows the machine for a while slows both."""
-    fast, slow = [], []
+def in_turns(rounds: int, *sides: Callable[[], Any]) -> tuple[list[float], list[Any]]:
+    """One side, the next, …, the first again: what slows the machine for a while slows all. Medians, last values."""
+    spent: list[list[float]] = [[] for _ in sides]
+    last: list[Any] = [None for _ in sides]
     for _ in range(rounds):
-        spent, mine = seconds(ours)
-        fast.append(spent)
-        spent, other = seconds(theirs)
-        slow.append(spent)
-    return Both(statistics.median(fast), statistics.median(slow), mine, other)
+        for number, side in enumerate(sides):
+            took, last[number] = seconds(side)
+            spent[number].append(took)
+    return [statistics.median(own) for own in spent], last
+
+
+def alternate(rounds: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Both:
+    """Ours, theirs, ours, theirs, …"""
+    (fast, slow), (mine, other) = in_turns(rounds, ours, theirs)
+    return Both(fast, slow, mine, other)
 
 
 def in_pieces(
-    pieces: Sequence[Any], *sides: Callable[[Any], list[Any]]
+    pieces: Sequence[Any], *sides: Callable[[Any], list[Any]], rounds: int = 1
 ) -> tuple[list[float], list[list[Any]]]:
-    """Long work cut in pieces, the sides taking turns on each: total seconds and all results of every side."""
-    spent = [0.0 for _ in sides]
-    found: list[list[Any]] = [[] for _ in sides]
-    for piece in pieces:
-        for number, side in enumerate(sides):
-            took, values = seconds(lambda side=side, piece=piece: side(piece))
-            spent[number] += took
-            found[number] += values
-    return spent, found
+    """Long work cut in pieces, the sides taking turns on each: medians of a round's seconds, the last round's results."""
+    rounds_spent = []
+    for _ in range(rounds):
+        spent = [0.0 for _ in sides]
+        found: list[list[Any]] = [[] for _ in sides]
+        for piece in pieces:
+            for number, side in enumerate(sides):
+                took, values = seconds(lambda side=side, piece=piece: side(piece))
+                spent[number] += took
+                found[number] += values
+        rounds_spent.append(spent)
+    return [statistics.median(own) for own in zip(*rounds_spent, strict=True)], found
 
 
 def row(

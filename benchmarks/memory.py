@@ -14,7 +14,7 @@ from benchmarks.measure import Row, row
 from benchmarks.texts import of_length
 from pathlens.text.load import load
 
-BUDGET = 1 << 29
+BUDGET = 1 << 30
 TOKENS = (32, 128, 512)
 UNITS = 8
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # method -> model, its choices

@@ -24,8 +24,9 @@ ABOUT = {
     "Beside the peers and the definitions": "captum, time-interpret and inseq are the installed packages. What exists as a "
     "paper's formula only is its literal transcription, the same that the tests use as slow twin.",
     "Close to the limit": "Ratio: the share of the machine's own float32 matrix-product rate that the loop reaches.",
-    "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15.\n\n![growth]({PICTURE})",
-    "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model.",
+    "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15 for what a fit may be off by.\n\n![growth]({PICTURE})",
+    "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model. ih at 512 tokens needs some "
+    "0.7 GiB for one direction at one point, the least there is, so a budget below that could not be kept.",
     "Start-up": "Ratio: the share of the allowance that is used; wall time, the least of several fresh processes.",
 }
 

@@ -53,6 +53,11 @@ class Profile:
         share = self.sign / away
         return share @ self.value / share.sum(1, keepdims=True)
 
+    def by_gauss(self, n: int) -> np.ndarray:
+        """The scores that n Gauss nodes give."""
+        nodes = gauss(n)
+        return nodes.weight @ self(nodes.t)
+
     def integral(self, low: float, high: float) -> np.ndarray:
         nodes = gauss(200)
         return (high - low) * nodes.weight @ self(low + (high - low) * nodes.t)
