@@ -33,22 +33,33 @@ def _processor() -> float:
 
 
 def measured(entry, folder: Path, *, quick: bool, fresh: bool):
-    """The entry's rows (kept ones, or measured now and kept), the seconds spent now, and the commit they belong to."""
-    from benchmarks.machine import commit
+    """The entry's rows (kept ones, or measured now and kept), the seconds spent now, and what they were measured on."""
+    from benchmarks.machine import description
     from benchmarks.report import complete
 
     file = folder / f"{entry.name}.json"
     if file.exists() and not fresh:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        return kept["rows"], 0.0, kept["commit"]
-    begun, cpu, now = time.perf_counter(), _processor(), commit()
+        if kept.get("quick") is quick:  # small work says nothing of large
+            return kept["rows"], 0.0, kept["about"]
+    begun, cpu, about = time.perf_counter(), _processor(), description()
     rows = [complete(row) for row in entry.make(quick)]
     spent = time.perf_counter() - begun
     part = file.with_suffix(".part")
-    kept = {"rows": rows, "wall_seconds": spent, "cpu_seconds": _processor() - cpu, "commit": now}
+    kept = {
+        "rows": rows,
+        "wall_seconds": spent,
+        "cpu_seconds": _processor() - cpu,
+        "quick": quick,
+        "about": about,
+    }
     part.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
     part.replace(file)
-    return rows, spent, now
+    return rows, spent, about
+
+
+def _is_kept(file: Path, quick: bool) -> bool:
+    return file.exists() and json.loads(file.read_text(encoding="utf-8")).get("quick") is quick
 
 
 def main() -> int:
@@ -80,21 +91,30 @@ def main() -> int:
     folder = choice.keep or KEPT / f"{about['commit']}{'-quick' if choice.quick else ''}"
     folder.mkdir(parents=True, exist_ok=True)
     sections: dict[str, list] = {entry.section: [] for entry in entries}
-    failed, commits = [], {}
-    absent = [entry.name for entry in entries if choice.page and not (folder / f"{entry.name}.json").exists()]
+    failed, measured_on, begun = [], {}, time.perf_counter()
+    absent = [
+        entry.name
+        for entry in entries
+        if choice.page and not _is_kept(folder / f"{entry.name}.json", choice.quick)
+    ]
+    fresh = choice.fresh and not choice.page
     for entry in entries:
         if entry.name in absent:
             continue
         try:
-            rows, spent, commit = measured(entry, folder, quick=choice.quick, fresh=choice.fresh)
+            rows, spent, on = measured(entry, folder, quick=choice.quick, fresh=fresh)
         except Exception:  # one row that fails must not lose the others
             traceback.print_exc()
             failed.append(entry.name)
             continue
         sections[entry.section] += rows
-        commits.setdefault(commit, []).append(entry.name)
+        measured_on[entry.name] = on
         print(f"{entry.name}: {'kept' if not spent else f'{spent:.0f} s'}", file=sys.stderr, flush=True)
+    if not measured_on:
+        print(f"benchmarks: there is nothing to show; no row is kept in {folder}", file=sys.stderr)
+        return 1
     report.show([row for rows in sections.values() for row in rows])
+    print(f"{(time.perf_counter() - begun) / 60:.1f} minutes in all", file=sys.stderr)
     if failed:
         print(f"benchmarks: no figures for {', '.join(failed)}; the errors are above", file=sys.stderr)
     if not choice.rows:
@@ -102,14 +122,10 @@ def main() -> int:
             from benchmarks.growth import draw
 
             draw(sections["Growth"])
-        several = "; ".join(f"{commit} ({', '.join(names)})" for commit, names in commits.items())
+        about = machine.together(measured_on)
         if absent or failed:
             about["not measured"] = ", ".join([*absent, *failed])
-        report.write(
-            sections,
-            about | {"commit": several if len(commits) > 1 else next(iter(commits), "")},
-            choice.quick,
-        )
+        report.write(sections, about, choice.quick)
         print("written: benchmarks/results.json, benchmarks/README.md", file=sys.stderr)
     return 1 if failed else 0
 

@@ -56,9 +56,13 @@ class CaptumLoop:
     def one_by_one(self, texts: Sequence[str], n_steps: int) -> list[np.ndarray]:
         return [self([text], n_steps)[0] for text in texts]
 
-    def by_hand(self, texts: Sequence[str], n_steps: int, size: int = 8, rows: int = 64) -> list[np.ndarray]:
-        """What a careful user writes: sorted by length, padded batches, a bound on the rows at once."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    def by_hand(self, texts: Sequence[str], n_steps: int, size: int = 2, rows: int = 64) -> list[np.ndarray]:
+        """What a careful user writes: sorted by tokens, padded batches, a bound on the rows at once.
+
+        Two texts a batch were the quickest of 2, 4, 8 and 16 (with 32 to 128 rows): larger ones wait for their padding.
+        """
+        lengths = [len(ids) for ids in self.tokenizer(list(texts))["input_ids"]]
+        order = sorted(range(len(texts)), key=lengths.__getitem__)
         found: dict[int, np.ndarray] = {}
         for low in range(0, len(order), size):
             some = order[low : low + size]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import torch
 
 PACKAGES = (
     "pathlens",
@@ -19,20 +22,21 @@ PACKAGES = (
     "time-interpret",
     "inseq",
 )
-CODE = ("src", "benchmarks", "tests/twins")  # a figure belongs to what is in these
+CODE = ("src", "benchmarks/*.py", "tests/twins")  # a figure belongs to what is in these
 
 
 def git(*arguments: str) -> str:
-    run = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except OSError:  # no git here
+        return ""
     return run.stdout.strip()
 
 
 def commit() -> str:
     """The last commit that touched what is measured, with "+" where the tree differs from it."""
     found = git("log", "-1", "--format=%h", "--", *CODE) or "unknown"
-    changed = git(
-        "status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks/*.py", "tests/twins"
-    )
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
     return f"{found}+" if changed else found
 
 
@@ -62,10 +66,25 @@ def description() -> dict[str, str]:
             versions[package] = "absent"
     return {
         "machine": f"{processor()}, {os.cpu_count()} cores, {memory_gib():.0f} GiB, {platform.system()} {platform.machine()}",
-        "threads": "1 (torch and BLAS)",
+        "threads": f"{torch.get_num_threads()} of torch",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit(),
         "versions": ", ".join(
             [f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in versions.items())]
         ),
     }
+
+
+def together(measured_on: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """One description of rows that may have been measured on different days, commits or machines."""
+    about = {}
+    for name in next(iter(measured_on.values())):
+        rows: dict[str, list[str]] = {}
+        for entry, own in measured_on.items():
+            rows.setdefault(own[name], []).append(entry)
+        about[name] = (
+            next(iter(rows))
+            if len(rows) == 1
+            else "; ".join(f"{value} ({', '.join(entries)})" for value, entries in rows.items())
+        )
+    return about

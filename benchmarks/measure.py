@@ -24,6 +24,7 @@ FIELDS = (
     "theirs_error",
 )
 Row = dict[str, Any]
+EQUAL = 1e-4  # scores that differ by less than this share of the largest are the same scores in float32
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def row(
     errors: tuple[float | None, float | None] = (None, None),
     **more: Any,
 ) -> Row:
-    """A row of the table. More fields: `ratio` where it is not theirs/ours, `sense`, `why` (when the goal is missed)."""
+    """A row of the table. More fields: `ratio` where it is not theirs/ours, `sense`, `why` (when the goal is missed),
+    `holds` (False: what the row says of errors or equal scores is not so, and no speed makes up for it)."""
     return {
         "work": work,
         "against": against,
@@ -109,6 +111,8 @@ def met(row: Row) -> bool | None:
     """Is the goal reached? None: the row has none, it stands beside one that has."""
     if row["goal"] is None or row["ratio"] is None:
         return None
+    if not row.get("holds", True):
+        return False
     if row.get("sense") == "at most":
         return bool(row["ratio"] <= row["goal"])
     return bool(row["ratio"] >= row["goal"])

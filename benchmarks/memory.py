@@ -1,7 +1,7 @@
 """Peak memory of each method at 32, 128 and 512 tokens, beside the budget it was given.
 
-Settings are small in nodes and units, which go through in batches, and full in tokens, which do not: the peak is that of a
-batch. The budget covers a batch; the result's own sums come on top (see `memory_budget`).
+Nodes are as many as fill a batch (2048 tokens at once on a processor): more go through in further batches. Word paths have
+their authors' settings. The budget covers a batch; the result's own sums come on top (see `memory_budget`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from pathlens.text.load import load
 
 BUDGET = 1 << 30
 TOKENS = (32, 128, 512)
-UNITS = 8
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # method -> model, its choices
-    "ig": ("sentiment", {"n_steps": 8}),
-    "sig": ("sentiment", {}),
-    "dig": ("sentiment", {"steps": 3, "neighbours": 20, "factor": 0, "rule": "left"}),
-    "udig": ("sentiment", {"steps": 3, "neighbours": 20, "factor": 0, "rule": "left"}),
-    "idg": ("sentiment", {"n_steps": 8}),
-    "ih": ("sentiment", {"n_steps": 1}),
-    "vaig": ("minilm", {"n_steps": 1}),
-    "ij": ("minilm", {"n_steps": 1}),
+UNITS = 16
+METHODS: dict[
+    str, tuple[str, dict[str, Any], str]
+] = {  # method -> model, its choices, and what they are in words
+    "ig": ("sentiment", {"n_steps": 64}, "64 nodes"),
+    "sig": ("sentiment", {}, "every token"),
+    "dig": ("sentiment", {"preset": "dig-greedy", "rule": "left"}, "authors' settings"),
+    "udig": ("sentiment", {"preset": "udig-maxcount", "rule": "left"}, "authors' settings"),
+    "idg": ("sentiment", {"n_steps": 64}, "64 nodes"),
+    "ih": ("sentiment", {"n_steps": 2}, f"2 nodes, {UNITS} units"),
+    "vaig": ("minilm", {"n_steps": 2}, f"2 nodes, {UNITS} units"),
+    "ij": ("minilm", {"n_steps": 2}, f"2 nodes, {UNITS} units by 6 tokens"),
 }
 
 
@@ -39,7 +41,7 @@ def spans(text: str, count: int) -> list[tuple[int, int]]:
 def call(method: str, choices: dict[str, Any], text: str) -> dict[str, Any]:
     choices = {"method": method, "memory_budget": BUDGET, **choices}
     units = spans(text, UNITS)
-    if method in ("sig", "ih", "vaig"):
+    if method in ("ih", "vaig"):
         choices["unit"] = units
     if method != "ij":
         return {"text": text, "choices": choices}
@@ -53,7 +55,7 @@ def memory(quick: bool) -> list[Row]:
     texts = [of_length(tokenizer, size) for size in sizes]
     rows = []
     for model in ("sentiment", "minilm"):
-        methods = [name for name, (needs, _) in METHODS.items() if needs == model]
+        methods = [name for name, (needs, *_) in METHODS.items() if needs == model]
         calls = [call(name, METHODS[name][1], text) for name in methods for text in texts]
         found = iter(measured(model, calls))
         for name in methods:
@@ -63,7 +65,7 @@ def memory(quick: bool) -> list[Row]:
             shown = ", ".join(f"{peak / 2**20:.0f} at {size}" for size, peak in peaks.items())
             rows.append(
                 row(
-                    f"{name}: peak memory, MiB: {shown} tokens",
+                    f"{name} ({METHODS[name][2]}): peak memory, MiB: {shown} tokens",
                     f"a budget of {BUDGET >> 20} MiB",
                     goal=1.0,
                     ours=sum(one["seconds"] for one in own),

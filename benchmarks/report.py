@@ -14,11 +14,13 @@ FOLDER = Path(__file__).parent
 PICTURE = "../docs/images/growth.png"
 INTRO = """# Measured
 
-Written by `make bench` on one machine; a run that was stopped goes on, so rows can be of several commits (named below).
-`ratio` is their time over ours: above 1, ours is
-quicker. Both sides ran in that run on the same model and texts, in turns; seconds are medians of CPU seconds with one
-thread. The error beside a time is what that time bought: the largest error of any score (for whole sentences relative to
-the output's change, otherwise as it is), against a far finer run of the same integral.
+Written by `make bench`; a run that was stopped goes on, so rows can be of several commits (named below). `ratio` is their
+time over ours, above 1 ours is quicker, except where a row names a share, a peak or an exponent: then it is that. Both
+sides ran on the same model and texts, in turns; seconds are CPU seconds of one thread, medians of repeats (the 50 prompts
+at everyone's defaults ran once, and a point of a growth curve is the second of two calls). The error beside a time is what
+that time bought: the largest error of any score, for IG relative to the output's change, against a finer run of the same
+integral (for IG ten times finer, otherwise by nodes); where it is another, a line below the table says so. A goal counts as
+met only if what the row says of errors and of equal scores is so as well.
 """
 ABOUT = {
     "Beside the peers and the definitions": "captum, time-interpret and inseq are the installed packages. What exists as a "

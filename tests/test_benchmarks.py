@@ -12,14 +12,19 @@ import torch
 
 import pathlens as pl
 from benchmarks import __main__ as command
-from benchmarks import machine, measure, memory, report, table, texts, word_paths
+from benchmarks import generators, hessians, machine, measure, memory, report, table, texts, word_paths
 from benchmarks.growth import flops
 from benchmarks.limit import executed
 from benchmarks.sequential import KnownNeighbours
+from pathlens.integrand.batch import any_derivative
+from pathlens.quadrature import gauss
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.models import TEXTS, classifier
+from tests.models import encoder as minilm_like
 from tests.twins import gradients as twins
+from tests.twins import hessians as twins_of_hessians
+from tests.twins import jacobians
 from tests.twins.word_paths import nearest
 from tests.words import make_vocabulary
 
@@ -46,6 +51,10 @@ def test_a_row_has_the_fields_of_the_table_and_a_verdict():
 )  # fmt: skip
 def test_a_goal_is_a_floor_unless_it_is_a_ceiling(more, verdict):
     assert measure.met(some_row(**more)) is verdict
+
+
+def test_no_speed_makes_up_for_scores_that_are_not_what_the_row_says():
+    assert measure.met(some_row(holds=True)) is True and measure.met(some_row(holds=False)) is False
 
 
 def test_a_row_beside_another_has_no_goal_and_no_verdict():
@@ -105,11 +114,27 @@ def test_a_kept_row_is_not_measured_again_unless_asked(tmp_path):
             return [some_row(ours_share=self.calls)]
 
     entry = Entry()
-    first, _, commit = command.measured(entry, tmp_path, quick=True, fresh=False)
+    first, _, about = command.measured(entry, tmp_path, quick=True, fresh=False)
     again, spent, same = command.measured(entry, tmp_path, quick=True, fresh=False)
-    assert (again, spent, same, entry.calls) == (first, 0.0, commit, 1)
+    assert (again, spent, same, entry.calls) == (first, 0.0, about, 1)
     command.measured(entry, tmp_path, quick=True, fresh=True)
     assert entry.calls == 2
+    command.measured(entry, tmp_path, quick=False, fresh=False)  # small work says nothing of large
+    assert entry.calls == 3
+
+
+def test_a_page_without_rows_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--page", "--fresh", "--keep", str(tmp_path)])
+    monkeypatch.setattr(report, "write", None)  # it would fail
+    monkeypatch.chdir(Path.cwd())
+    assert command.main() == 1
+    assert "nothing to show" in capsys.readouterr().err
+
+
+def test_rows_of_several_days_are_told_apart():
+    monday, tuesday = ({"machine": "one", "date": day} for day in ("Monday", "Tuesday"))
+    assert machine.together({"ig": monday, "sig": monday}) == monday
+    assert machine.together({"ig": monday, "sig": tuesday})["date"] == "Monday (ig); Tuesday (sig)"
 
 
 def test_a_row_that_fails_leaves_nothing_behind(tmp_path):
@@ -175,6 +200,22 @@ def test_units_cover_the_text(count):
     assert all(low < high for low, high in found)
 
 
+@pytest.mark.parametrize("goal", [0.5, 0.03, 0.0101, 1e-9])
+def test_steps_are_found_to_within_a_sixteenth(goal):
+    asked = []
+
+    def gap(steps):
+        asked.append(steps)
+        return 1.0 / steps
+
+    found = generators.steps_needed(gap, goal)
+    if goal > 1e-3:
+        assert found == generators.FIRST or gap(found) <= goal < gap(found * 15 // 16 - 1)
+    else:
+        assert found == generators.MOST
+    assert len(set(asked)) < 14
+
+
 # literal transcriptions
 
 
@@ -208,3 +249,40 @@ def test_flops_of_a_call_are_counted_with_attention():
     attend = torch.nn.functional.scaled_dot_product_attention
     assert executed(lambda: torch.randn(6, 7) @ torch.randn(7, 8)) == 2 * 6 * 7 * 8
     assert executed(lambda: attend(left, right, right)) == 2 * (2 * 2 * 3 * 5 * 5 * 4)
+
+
+def test_the_papers_vectors_in_one_batch_are_those_of_the_literal_twin():
+    encoder = load(minilm_like())
+    case = encoder.case(TEXTS[1], request=Request(vector=True))
+    nodes = gauss(3)
+
+    def embed(points):
+        return case.score(points, [case] * len(points))[:, 0]
+
+    with encoder.quiet():
+        ends = case.ends
+        literal = jacobians.integrated_jacobian(
+            lambda point: embed(point[None])[0], ends.start, ends.end, nodes.t, nodes.weight
+        )
+        found = jacobians.vectors_by_coordinate(embed, ends.start, ends.end, nodes.t, nodes.weight)
+    np.testing.assert_allclose(
+        found, torch.einsum("ksd,sd->sk", literal, ends.delta.double()), atol=1e-6 * float(found.abs().max())
+    )
+
+
+@pytest.mark.parametrize("end_points", [True, False])
+def test_the_timed_grid_is_the_published_estimate(end_points):
+    model = load(classifier("bert"))
+    bench = hessians.Bench(model, TEXTS[0])
+    case = bench.case
+    with model.quiet(), any_derivative():
+        literal = twins_of_hessians.published_estimate(
+            lambda point: case.score(point[None], [case])[0],
+            case.ends.start,
+            case.ends.end,
+            2,
+            end_points=end_points,
+        )
+    found, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
+    moving = np.ix_(bench.moving, bench.moving)
+    np.testing.assert_allclose(np.squeeze(found), literal.numpy()[moving], atol=1e-5)

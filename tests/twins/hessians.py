@@ -43,14 +43,12 @@ def single_integral(score, start: Tensor, end: Tensor, t, weight) -> Tensor:
     return total
 
 
+def published_grid(k: int, *, end_points: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """u = αβ and weights of the authors' k × k grid of α and β (end points included), or of the same at midpoints."""
+    side = np.linspace(0, 1, k) if end_points else (np.arange(k) + 0.5) / k
+    return np.outer(side, side).ravel(), np.full(k * k, 1 / k**2)
+
+
 def published_estimate(score, start: Tensor, end: Tensor, k: int, *, end_points: bool = True) -> Tensor:
-    """The authors' k × k grid of α and β (end points included), or the same grid at midpoints: (S, S)."""
-    grid = np.linspace(0, 1, k) if end_points else (np.arange(k) + 0.5) / k
-    delta = end - start
-    total = torch.zeros(len(end), len(end), dtype=end.dtype)
-    for alpha in grid:
-        for beta in grid:
-            point = start + float(alpha * beta) * delta
-            curve = torch.einsum("ia,iajb,jb->ij", delta, second_derivatives(score, point), delta)
-            total += float(alpha * beta) * curve + torch.diag((delta * gradient(score, point)).sum(-1))
-    return total / k**2
+    """The authors' double sampling, point by point: (S, S)."""
+    return single_integral(score, start, end, *published_grid(k, end_points=end_points))
