@@ -13,9 +13,6 @@ scaled to all of them.
 from __future__ import annotations
 
 import argparse
-import resource
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,6 +26,7 @@ import numpy as np
 import torch
 
 import pathlens as pl
+from benchmarks.apart import measured
 from pathlens.explain import Explainer
 from pathlens.integrand import Hessian
 from pathlens.integrate.adaptive import Interval, _weights
@@ -231,40 +229,24 @@ def cost_per_node(model: Any, text: str) -> dict[str, Any]:
     }
 
 
-def memory_128(data: Path, budget: int = 1 << 30) -> dict[str, Any]:
-    """128 tokens, every direction: how far a fresh process grows, against the budget it was given."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.hessians", "--data", str(data), "--grow", str(budget)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    tokens, grown, seconds = ran.stdout.split()[-3:]
+def memory_128(model: Any, data: Path, budget: int = 1 << 30) -> dict[str, Any]:
+    """128 tokens, every direction: how far a fresh process grows, against the budget. Two nodes: more are more of them."""
+    words = " ".join(sentences(data)[:12]).split()
+    while (tokens := len(model.tokenizer(" ".join(words))["input_ids"])) > 128:
+        words = words[:-1]
+    choices = {"method": "ih", "n_steps": 2, "tolerance": 10.0, "memory_budget": budget}
+    found = measured("sentiment", [{"text": " ".join(words), "choices": choices}])[0]
     return {
-        "work": f"memory, {tokens} tokens, all directions",
+        "work": f"memory, {tokens} tokens, all directions: share of the budget",
         "against": f"budget of {budget >> 20} MiB",
-        "ratio": budget / float(grown),
+        "ratio": found["peak"] / budget,
         "goal": 1.0,
-        "ours_seconds": float(seconds),
+        "sense": "at most",
+        "ours_seconds": found["seconds"],
         "theirs_seconds": None,
         "ours_error": None,
         "theirs_error": None,
-        "bytes": float(grown),
     }
-
-
-def grow(data: Path, budget: int) -> None:
-    """What `memory_128` starts: prints tokens, bytes by which the peak rose, seconds. Two nodes: more are more of them."""
-    torch.set_num_threads(1)
-    model = pl.Explainer("sentiment").model
-    long = " ".join(sentences(data)[:12]).split()
-    while len(model.tokenizer(" ".join(long))["input_ids"]) > 128:
-        long = long[:-1]
-    choice = {"method": "ih", "n_steps": 2, "tolerance": 10.0, "memory_budget": budget}
-    pl.explain(model, "warm up", **choice)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.process_time()
-    result = pl.explain(model, " ".join(long), **choice)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    print(len(result.tokens), grown, time.process_time() - started)
 
 
 def sentences(data: Path) -> list[str]:
@@ -291,7 +273,7 @@ def rows(
     result.append(gaps_at_40(model, own[: 2 if quick else 20], size))
     result.append(cost_per_node(model, own[0]))
     if not quick:
-        result.append(memory_128(data))
+        result.append(memory_128(model, data))
     return result
 
 
@@ -300,11 +282,7 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tight", action="store_true", help="also to a matrix error of 1e-3")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--grow", type=int, help=argparse.SUPPRESS)
     choice = parser.parse_args()
-    if choice.grow:
-        grow(choice.data, choice.grow)
-        sys.exit()
     for row in rows(choice.data, quick=choice.quick, tight=choice.tight):
         print(
             {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()},

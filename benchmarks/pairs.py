@@ -23,7 +23,7 @@ def jacobians(quick: bool) -> list[Row]:
 
 
 def _pairs_alone() -> list[Row]:
-    """The two ratios of the table, small; the long document and the speed of forward mode are left out."""
+    """The two ratios of the table, small; the long document is left out."""
     model = load("minilm")
     return [
         siamese.one_pair(model, n=1, rounds=1),
