@@ -1,7 +1,7 @@
 """Next-token IG on `smollm`: captum with the same held token and baseline at an equal gap, and everyone at their defaults.
 
-The first row explains the log-probability of the predicted next token, on both sides at the same layer, through the same
-forward pass; the second takes everyone as they come.
+The first rows explain the probability of the predicted next token (`smollm`'s default), on both sides at the same layer,
+through the same forward pass; the others take everyone as they come.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def next_token(quick: bool) -> list[Row]:
     model = load("smollm")
     captum = CaptumNext(model)
     prompt = PROMPTS[0] if quick else PASSAGE
-    same = {"score": "logprob", "layer": model.default_layer}
+    same = {"layer": model.default_layer}  # the score is the model's own default, the probability
     explainer = pl.Explainer(model, max_nodes=64 if quick else 512, **same)
     with model.quiet():
         count = len(model.tokenizer(prompt)["input_ids"])
