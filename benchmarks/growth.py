@@ -43,14 +43,14 @@ def flops(tokens: float) -> float:
 
 def curves(quick: bool) -> list[Curve]:
     model = load("sentiment")
-    lengths = (32, 64, 128) if quick else (32, 64, 128, 256, 512)
+    lengths = (32, 128) if quick else (32, 64, 128, 256, 512)
     texts = [of_length(model, length) for length in lengths]
     lengths = tuple(tokens_in(model, text) for text in texts)
     short = of_length(model, 32)
     nodes = (64, 128) if quick else (64, 128, 256, 512)
     many = (8, 16) if quick else (8, 16, 32, 64)
-    units = (2, 4, 8) if quick else (2, 4, 8, 16, 32)
-    layers = (0, 3, 5) if quick else (0, 1, 2, 3, 4, 5)
+    units = (2, 8) if quick else (2, 4, 8, 16, 32)
+    layers = (0, 5) if quick else (0, 1, 2, 3, 4, 5)
     document = of_length(model, 64)
     grow = exponent(lengths, [flops(length) for length in lengths])
     return [

@@ -270,7 +270,7 @@ def rows(
         middle = sorted(same, key=lambda row: row["ratio"])[len(same) // 2]
         every = ", ".join(f"{row['ratio']:.1f}" for row in same)
         result.append({**middle, "work": f"{middle['work']}, sentences of {size} tokens: ratios {every}"})
-    result.append(gaps_at_40(model, own[: 2 if quick else 20], size))
+    result.append(gaps_at_40(model, own[: 1 if quick else 20], size))
     result.append(cost_per_node(model, own[0]))
     if not quick:
         result.append(memory_128(model, data))
