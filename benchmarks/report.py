@@ -27,8 +27,8 @@ ABOUT = {
     "paper's formula only is its literal transcription, the same that the tests use as slow twin.",
     "Close to the limit": "Ratio: the share of the machine's own float32 matrix-product rate that the loop reaches.",
     "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15 for what a fit may be off by.\n\n![growth]({PICTURE})",
-    "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model. ih at 512 tokens needs some "
-    "0.7 GiB for one direction at one point, the least there is, so a budget below that could not be kept.",
+    "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model. For ih at "
+    "512 tokens one direction at one point is the least there is, and takes most of this budget.",
     "Start-up": "Ratio: the share of the allowance that is used; wall time, the least of several fresh processes.",
 }
 
