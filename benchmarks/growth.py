@@ -140,6 +140,7 @@ def draw(rows: list[Row], file: Path = PICTURE) -> None:
         axis.set_xlabel(one["curve"], fontsize=8)
         axis.set_ylabel(one["unit"], fontsize=8)
         axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axis.set_yticks([values[0], values[-1]], [f"{value:.3g}" for value in (values[0], values[-1])])
         axis.minorticks_off()
         axis.tick_params(labelsize=7)
         axis.legend(fontsize=7)

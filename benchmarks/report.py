@@ -124,8 +124,11 @@ def page(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick:
         lines += [f"## {section}\n", ABOUT[section], ""]
         lines += ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in rows]
-        notes = list(dict.fromkeys(row["note"] for row in rows if row.get("note")))
-        lines += ["", *(f"- {note[0].upper()}{note[1:]}." for note in notes), ""]
+        notes: dict[str, list[str]] = {}  # what is said once may be of several rows
+        for row in rows:
+            if row.get("note"):
+                notes.setdefault(row["note"], []).append(row["work"].split(",")[0])
+        lines += ["", *(f"- {'; '.join(dict.fromkeys(of))}: {note}." for note, of in notes.items()), ""]
     if missed:
         lines += ["## What was missed, and why\n"]
         lines += [
