@@ -25,7 +25,7 @@ BASE_ROWS = (
 DIRECTION_ROWS = (
     2.7  # what each direction adds while it is under way (measured on MiniLM, 32, 128 and 512 tokens)
 )
-LONG = 128  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
+LONG = 96  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
 PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
 Product = Callable[[Tensor], tuple[Tensor, Tensor]]  # direction (…, B, S, d) -> gradient, ∇²F · direction
 
