@@ -19,12 +19,8 @@ from torch.func import grad, jvp, vmap
 from pathlens.integrand.batch import Batch, any_derivative
 from pathlens.integrand.culprit import check_twice, no_second_derivative, out_of_memory
 
-BASE_ROWS = (
-    2.5  # what the gradient keeps for all directions together, in rows of a reverse pass of that attention
-)
-DIRECTION_ROWS = (
-    2.7  # what each direction adds while it is under way (measured on MiniLM, 32, 128 and 512 tokens)
-)
+BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reverse pass of that attention
+DIRECTION_ROWS = 3.0  # what each direction adds while it is under way (MiniLM, 32, 128 and 512 tokens)
 LONG = 96  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
 PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
 Product = Callable[[Tensor], tuple[Tensor, Tensor]]  # direction (…, B, S, d) -> gradient, ∇²F · direction
