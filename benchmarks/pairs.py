@@ -26,8 +26,8 @@ def _pairs_alone() -> list[Row]:
     """The two ratios of the table, small; the long document is left out."""
     model = load("minilm")
     return [
-        siamese.one_pair(model, n=1, rounds=1),
-        siamese.a_hundred(model, n=1, count=10, sample=1, rounds=1),
+        siamese.one_pair(model, n=1, rounds=1, fine=8),
+        siamese.a_hundred(model, n=1, count=10, sample=1, rounds=1, fine=8),
     ]
 
 

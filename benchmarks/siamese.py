@@ -33,7 +33,7 @@ SENTENCE = "The committee met again on Monday to discuss the new plan for the to
 SENTENCES, FEW = 21, 3
 AGAINST = "k reverse passes over the same nodes"
 FINE = 64  # nodes of the matrices that errors are measured against
-ERRORS = f"errors of the ij rows are largest differences from {FINE} nodes: both sides take the same few"
+ERRORS = "errors of the ij rows are largest differences from {} nodes: both sides take the same few"
 
 
 def paper_vectors(case: Case, n: int) -> Tensor:
@@ -52,11 +52,11 @@ def paper_pair(model: Any, a: str, b: str, n: int) -> np.ndarray:
     return (first @ second.T).numpy() / (lengths[0] * lengths[1])
 
 
-def one_pair(model: Any, n: int, rounds: int) -> Row:
+def one_pair(model: Any, n: int, rounds: int, fine: int = FINE) -> Row:
     pl.explain(model, A, B, n_steps=2)  # warm up
     both = alternate(rounds, lambda: pl.explain(model, A, B, n_steps=n), lambda: paper_pair(model, A, B, n))
     sizes = f"{len(both.ours.tokens_a)} and {len(both.ours.tokens_b)} tokens, {n} nodes"
-    exact = pl.explain(model, A, B, n_steps=FINE).matrix
+    exact = pl.explain(model, A, B, n_steps=fine).matrix
     apart = largest_difference(both.ours.matrix, both.theirs) / float(np.abs(exact).max())
     return row(
         f"one pair, MiniLM, {sizes}",
@@ -66,11 +66,11 @@ def one_pair(model: Any, n: int, rounds: int) -> Row:
         theirs=both.theirs_seconds,
         errors=(largest_difference(both.ours.matrix, exact), largest_difference(both.theirs, exact)),
         holds=apart < EQUAL,
-        note=ERRORS,
+        note=ERRORS.format(fine),
     )
 
 
-def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int) -> Row:
+def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int, fine: int = FINE) -> Row:
     documents = [f"The {w} {d} {p} every day." for w in WORDS for d in DEEDS for p in PLACES][:count]
     query = "Who is making music outside in the park these days?"
     both = alternate(
@@ -79,7 +79,7 @@ def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int) -> Row:
         lambda: [paper_pair(model, query, text, n) for text in documents[:sample]],
     )
     found = {hit.document: hit.explanation.matrix for hit in both.ours}
-    exact = [pl.explain(model, query, text, n_steps=FINE).matrix for text in documents[:sample]]
+    exact = [pl.explain(model, query, text, n_steps=fine).matrix for text in documents[:sample]]
     largest = max(float(np.abs(matrix).max()) for matrix in exact)
     apart = max(largest_difference(found[i], matrix) for i, matrix in enumerate(both.theirs)) / largest
     errors = [
@@ -95,7 +95,7 @@ def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int) -> Row:
         theirs=both.theirs_seconds * count / sample,
         errors=(errors[0], errors[1]),
         holds=apart < EQUAL,
-        note=ERRORS,
+        note=ERRORS.format(fine),
     )
 
 
