@@ -50,7 +50,7 @@ def call(method: str, choices: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def memory(quick: bool) -> list[Row]:
-    sizes = TOKENS[1:2] if quick else TOKENS
+    sizes = TOKENS[:1] if quick else TOKENS
     tokenizer = load("sentiment")
     texts = [of_length(tokenizer, size) for size in sizes]
     rows = []

@@ -34,7 +34,7 @@ def _command(arguments: list[str], rounds: int) -> float:
 
 def startup(quick: bool) -> list[Row]:
     """The ratio is the share of the allowance that is used; wall time, the least of fresh processes (other work only adds)."""
-    rounds = 2 if quick else 5
+    rounds = 1 if quick else 5
     command = Path(sys.executable).with_name("pathlens")
     figures = (
         ("import pathlens, torch imported already", 0.3, _inside("import pathlens", rounds), 1.0),
