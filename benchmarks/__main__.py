@@ -116,15 +116,19 @@ def main() -> int:
     report.show([row for rows in sections.values() for row in rows])
     print(f"{(time.perf_counter() - begun) / 60:.1f} minutes in all", file=sys.stderr)
     if failed:
-        print(f"benchmarks: no figures for {', '.join(failed)}; the errors are above", file=sys.stderr)
-    if not choice.rows:
+        print(
+            f"benchmarks: no figures for {', '.join(failed)}; the errors are above. Nothing was written: the page stays as it "
+            "was, and what was measured is kept for the next run",
+            file=sys.stderr,
+        )
+    if not choice.rows and not failed:
         if sections["Growth"]:
             from benchmarks.growth import draw
 
             draw(sections["Growth"])
         about = machine.together(measured_on)
-        if absent or failed:
-            about["not measured"] = ", ".join([*absent, *failed])
+        if absent:
+            about["not measured"] = ", ".join(absent)
         report.write(sections, about, choice.quick)
         print("written: benchmarks/results.json, benchmarks/README.md", file=sys.stderr)
     return 1 if failed else 0

@@ -1,8 +1,9 @@
 """Close to the limit: the share of the machine's own float32 matrix-product rate that the derivative loops reach.
 
 FLOPs are those the derivative needs, counted by torch in a pass whose attention is written out as matrix products:
-reverse mode, everything the call runs; forward mode, the point once and one tangent for every unit. The rate is that of
-the model's own shapes (2048 tokens by 384 or 1536), the best of them, measured in turns with the loop.
+reverse mode, everything the call runs; forward mode, the point once and one tangent for every unit. The rates are those
+of the model's own shapes (2048 tokens by 384 or 1536), the best of them, measured in turns with the loop: of torch's own
+product, and of oneDNN's with the weight laid out beforehand, which our loop uses and which is the stricter measure.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ met only if what the row says of errors and of equal scores is so as well.
 """
 ABOUT = {
     "Beside the peers and the definitions": "captum, time-interpret and inseq are the installed packages. What exists as a "
-    "paper's formula only is its literal transcription, the same that the tests use as slow twin.",
+    "paper's formula only is its literal transcription, the same that the tests use as slow twin; only "
+    "IDG's integrals in one batch are written for this table alone, beside the twin's.",
     "Close to the limit": "Ratio: the share of the machine's own float32 matrix-product rate that the loop reaches.",
     "Growth": f"Ratio: the fitted exponent; goal: the expected one and 0.15 for what a fit may be off by.\n\n![growth]({PICTURE})",
     "Memory": "Ratio: the worst peak over the budget, in a fresh process beyond the loaded model. For ih at "

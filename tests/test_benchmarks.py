@@ -131,6 +131,27 @@ def test_a_page_without_rows_writes_nothing(tmp_path, monkeypatch, capsys):
     assert "nothing to show" in capsys.readouterr().err
 
 
+def test_a_run_with_a_failed_row_leaves_the_page_as_it_was(tmp_path, monkeypatch, capsys):
+    """Say, without the data: rows that still work must not stand as the whole table."""
+
+    class Entry:
+        section = table.ENTRIES[0].section
+
+        def __init__(self, name):
+            self.name = name
+
+        def make(self, quick):
+            if self.name == "bad":
+                raise RuntimeError("no data")
+            return [some_row()]
+
+    monkeypatch.setattr(table, "find", lambda names: [Entry("good"), Entry("bad")])
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--keep", str(tmp_path)])
+    monkeypatch.setattr(report, "write", None)  # it would fail
+    assert command.main() == 1
+    assert "no figures for bad" in capsys.readouterr().err and (tmp_path / "good.json").exists()
+
+
 def test_rows_of_several_days_are_told_apart():
     monday, tuesday = ({"machine": "one", "date": day} for day in ("Monday", "Tuesday"))
     assert machine.together({"ig": monday, "sig": monday}) == monday

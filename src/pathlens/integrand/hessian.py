@@ -9,7 +9,6 @@ Integrated Hessians need ∫₀¹ (−ln u)·(u·H + diag g) du (Janizek, Sturmf
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +22,6 @@ BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reve
 DIRECTION_ROWS = 3.0  # what each direction adds while it is under way (MiniLM, 32, 128 and 512 tokens)
 LONG = 96  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
 PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
-Product = Callable[[Tensor], tuple[Tensor, Tensor]]  # direction (…, B, S, d) -> gradient, ∇²F · direction
 
 
 @dataclass(frozen=True)
