@@ -31,8 +31,8 @@ def throughput(rows: int, rounds: int, methods: list[str]) -> dict[str, float]:
     import statistics
 
     from pathlens.corpus import Source, run
-    from pathlens.corpus.reading import rows as read
-    from pathlens.explain import Explainer
+    from pathlens.data.reading import rows as read
+    from pathlens.engine.explainer import Explainer
 
     source = Source(str(DATA), text="sentence")
     texts = [(row.text, None) for row in read(source, limit=rows)]

@@ -27,19 +27,19 @@ import torch
 
 import pathlens as pl
 from benchmarks.apart import measured
-from pathlens.explain import Explainer
+from pathlens.engine.explainer import Explainer
+from pathlens.engine.methods import moving_of
 from pathlens.integrand import Hessian
 from pathlens.integrate.adaptive import Interval, _weights
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.log_measure import LogMeasure
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
-from pathlens.methods import moving_of
 from pathlens.path.line import line
 from pathlens.quadrature import gauss, log_weight
 from pathlens.text.adapter import Request
 from pathlens.types import Points
-from tests.twins.hessians import published_grid as grid
+from tests.support.twins.hessians import published_grid as grid
 
 ERRORS = {3e-2: 3}  # matrix errors that both sides must reach, and how often each is timed
 TIGHT = {1e-3: 1}  # the same with --tight

@@ -22,7 +22,7 @@ PACKAGES = (
     "time-interpret",
     "inseq",
 )
-CODE = ("src", "benchmarks/*.py", "tests/twins")  # a figure belongs to what is in these
+CODE = ("src", "benchmarks/*.py", "tests/support/twins")  # a figure belongs to what is in these
 
 
 def git(*arguments: str) -> str:

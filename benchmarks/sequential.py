@@ -14,7 +14,7 @@ from benchmarks.texts import of_length
 from pathlens.path import PRESETS, PathCache
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from tests.twins.gradients import sequential_differences
+from tests.support.twins.gradients import sequential_differences
 
 ROUNDING = 1e-6  # of the output: an exact telescoping sum of float32 outputs has this error, and no other
 

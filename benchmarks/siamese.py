@@ -22,7 +22,7 @@ from benchmarks.measure import EQUAL, Row, alternate, largest_difference, row
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Case, Request
 from pathlens.text.load import load
-from tests.twins.jacobians import vectors_by_coordinate
+from tests.support.twins.jacobians import vectors_by_coordinate
 
 A = "A man with a hard hat is dancing on the street today."
 B = "The person wearing a big helmet dances outside in the sun ."

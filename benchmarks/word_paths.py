@@ -15,7 +15,7 @@ from benchmarks.measure import Row, alternate, largest_difference, row, seconds
 from pathlens.path import PRESETS, PathCache, dig, udig
 from pathlens.text.load import load
 from pathlens.types import Ends, Vocabulary
-from tests.twins.word_paths import word_path
+from tests.support.twins.word_paths import word_path
 
 SENTENCE = (2025, 2428, 6057, 1010, 2021, 3048, 1012, 1996, 3185, 2003, 6919, 5409)
 MASK = 103

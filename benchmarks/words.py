@@ -20,7 +20,7 @@ from pathlens.quadrature import gauss
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from pathlens.units.trees import read_tree, tree_groups
-from tests.twins.word_sums import directional, left_sum, points_of
+from tests.support.twins.word_sums import directional, left_sum, points_of
 
 SENTENCE = "A gorgeous, witty and seductive movie, not really funny but moving."
 SHORT = "Not really funny, but moving."

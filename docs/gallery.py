@@ -11,13 +11,13 @@ import torch
 from PIL import Image
 
 import pathlens as pl
-from pathlens.compare import compare
 from pathlens.draw import figure
-from pathlens.evaluate import evaluate
-from pathlens.explain import Explainer
-from pathlens.pathview import pathview
+from pathlens.engine.explainer import Explainer
+from pathlens.metrics.evaluate import evaluate
 from pathlens.report import Report
-from pathlens.whatif import whatif
+from pathlens.studies.compare import compare
+from pathlens.studies.pathview import pathview
+from pathlens.studies.whatif import whatif
 
 TEXT = "Not really funny, but moving."
 PAIR = "A man plays a guitar.", "Someone makes music."

@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments import faithfulness_tables as tables
 from experiments.train_qa import read, split
-from pathlens.evaluate import add_extras, evaluate, judge, score_texts
+from pathlens.metrics.contenders import GRADIENT, THROUGH_WORDS, Pair, Way, ways
+from pathlens.metrics.evaluate import add_extras, evaluate, judge, score_texts
 from pathlens.metrics.protocol import PROTOCOLS
 from pathlens.metrics.record import Evaluation
-from pathlens.metrics.ways import GRADIENT, THROUGH_WORDS, Pair, Way, ways
-from pathlens.path.cache import PathCache
+from pathlens.path.words.store import PathCache
 from pathlens.text.load import load
 
 BASELINES = ("mask", "pad")

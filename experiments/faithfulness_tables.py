@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.evaluate import baseline_sensitivity
 from pathlens.metrics.bootstrap import Estimate
+from pathlens.metrics.evaluate import baseline_sensitivity
 from pathlens.metrics.record import Evaluation, joined
 
 SHOWN = ("log-odds (mask)", "log-odds (pad)", "comprehensiveness", "sufficiency")

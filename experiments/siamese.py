@@ -28,7 +28,7 @@ from torch.func import jvp
 from train_exact_encoder import load_exact, read_stsb
 
 import pathlens as pl
-from pathlens.analysis.pairs import agreement, relation_table, relations, top_share
+from experiments.pair_statistics import agreement, relation_table, relations, top_share
 from pathlens.integrand.batch import any_derivative
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.hessian_studies.nets import hessian_at, table_interactions
-from pathlens.smooth import softplus
+from pathlens.text.softplus import softplus
 
 
 def pairs_of(width: int) -> np.ndarray:

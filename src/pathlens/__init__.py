@@ -8,34 +8,32 @@ The door is small; the heavy rooms are entered only when a name is used.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 _DOOR = {
-    "explain": "pathlens.explain",
-    "Explainer": "pathlens.explain",
-    "encode": "pathlens.encode",
-    "rank": "pathlens.rank",
-    "compare": "pathlens.compare",
-    "evaluate": "pathlens.evaluate",
+    "explain": "pathlens.engine.explainer",
+    "Explainer": "pathlens.engine.explainer",
+    "encode": "pathlens.vectors.encode",
+    "rank": "pathlens.vectors.rank",
+    "compare": "pathlens.studies.compare",
+    "evaluate": "pathlens.metrics.evaluate",
     "Evaluation": "pathlens.metrics.record",
-    "whatif": "pathlens.whatif",
-    "pathview": "pathlens.pathview",
+    "whatif": "pathlens.studies.whatif",
+    "pathview": "pathlens.studies.pathview",
     "chat": "pathlens.text.chat",
-    "zoom": "pathlens.zoom",
+    "zoom": "pathlens.studies.zoom",
     "load": "pathlens.explanation.store",
-    "methods": "pathlens.methods",
+    "methods": "pathlens.engine.methods",
     "ToyModel": "pathlens.text.toy",
     "Tabular": "pathlens.text.tabular",
     "SentenceEncoder": "pathlens.text.sentence",
     "Shifted": "pathlens.text.shifted",
     "DualEncoder": "pathlens.text.dual",
-    "Vectors": "pathlens.encode",
-    "Ranking": "pathlens.rank",
+    "Vectors": "pathlens.vectors.encode",
+    "Ranking": "pathlens.vectors.rank",
     "Explanation": "pathlens.explanation.record",
     "VectorExplanation": "pathlens.explanation.record",
     "PairExplanation": "pathlens.explanation.record",
@@ -48,15 +46,15 @@ _DOOR = {
     "ModelError": "pathlens.errors",
     "ConvergenceWarning": "pathlens.errors",
     "CurvatureWarning": "pathlens.errors",
-    "softplus": "pathlens.smooth",
-    "softplus_curve": "pathlens.smooth",
+    "softplus": "pathlens.text.softplus",
+    "softplus_curve": "pathlens.studies.softplus_curve",
 }
 
 __all__ = [*_DOOR, "__version__"]
 
 if TYPE_CHECKING:
-    from pathlens.explain import Explainer as Explainer
-    from pathlens.explain import explain as explain
+    from pathlens.engine.explainer import Explainer as Explainer
+    from pathlens.engine.explainer import explain as explain
 
 
 def __getattr__(name: str) -> Any:
@@ -71,14 +69,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Door(ModuleType):
-    """Importing the room `pathlens.explain` would put the room in place of the verb of the same name: not here."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _DOOR and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Door

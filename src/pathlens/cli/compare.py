@@ -42,7 +42,7 @@ def compare(
     png: c.PngOut = None,
 ) -> None:
     """Explain one text under several methods, baselines or models, side by side."""
-    from pathlens.compare import compare as verb
+    from pathlens.studies.compare import compare as verb
 
     with c.warnings_in_a_line():
         found = verb(

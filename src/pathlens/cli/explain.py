@@ -70,7 +70,7 @@ def explain(
     png: c.PngOut = None,
 ) -> None:
     """Explain one text, or a pair of texts."""
-    from pathlens.explain import explain as verb
+    from pathlens.engine.explainer import explain as verb
 
     prompt = read_prompt(text, chat, system, passage, template)
     with c.warnings_in_a_line():

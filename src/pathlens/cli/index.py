@@ -49,7 +49,7 @@ def build(
     ] = False,
 ) -> None:
     """Embeddings and token vectors of every document, written once."""
-    from pathlens.index import build as verb
+    from pathlens.vectors.index import build as verb
 
     made = verb(
         documents,
@@ -86,7 +86,7 @@ def search(
 ) -> None:
     """The nearest passages, each with the decomposition of its score."""
     from pathlens.errors import InputError
-    from pathlens.index import Index
+    from pathlens.vectors.index import Index
 
     if why is not None and one_sided:
         raise InputError("--why is the difference of two full explanations; leave --one-sided out")
@@ -99,7 +99,7 @@ def search(
 @commands.command(epilog=EXAMPLES)
 def check(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
     """Read every file of an index; exit code 1 and their names when some are damaged."""
-    from pathlens.index import Index
+    from pathlens.vectors.index import Index
 
     damaged = Index.open(where).verify()
     for line in damaged or ["everything is whole"]:
@@ -111,7 +111,7 @@ def check(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
 @commands.command(epilog=EXAMPLES)
 def repair(where: Annotated[Path, typer.Argument(help="The index.")]) -> None:
     """Write the table of embeddings again from the vector files; the model is not needed."""
-    from pathlens.index import Index
+    from pathlens.vectors.index import Index
 
     index = Index.open(where)
     index.repair()

@@ -23,7 +23,7 @@ Examples:
 def methods(json_out: JsonOut = None, html: HtmlOut = None, png: PngOut = None) -> None:
     """List the methods: what each one is, its own options, and the paper."""
     from pathlens.draw import listing
-    from pathlens.methods import METHODS
+    from pathlens.engine.methods import METHODS
 
     rows = tuple((m.name, m.title, ", ".join(m.options), m.paper) for m in METHODS.values())
     table = listing.Listing("methods", ("name", "method", "own options", "paper"), rows)

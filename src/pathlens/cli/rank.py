@@ -40,9 +40,9 @@ def rank(
     png: c.PngOut = None,
 ) -> None:
     """Order documents by similarity to a query; show which words met, and why one stands above another."""
-    from pathlens.documents import read_documents
     from pathlens.errors import InputError
-    from pathlens.rank import rank as verb
+    from pathlens.vectors.documents import read_documents
+    from pathlens.vectors.rank import rank as verb
 
     if why is not None and one_sided:
         raise InputError("--why is the difference of two full explanations; leave --one-sided out")

@@ -93,7 +93,7 @@ def run(
         "rows_per_shard": rows_per_shard,
     }
     if dry_run:
-        from pathlens.corpus.probe import plan
+        from pathlens.corpus.estimate import plan
 
         with warnings_in_a_line():
             found = plan(model, source, out, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,

@@ -15,7 +15,7 @@ from typing import Any
 _DOOR = {
     "Source": "pathlens.corpus.record",
     "run": "pathlens.corpus.job",
-    "plan": "pathlens.corpus.probe",
+    "plan": "pathlens.corpus.estimate",
     "results": "pathlens.corpus.folder",
     "is_run": "pathlens.corpus.folder",
     "summarise": "pathlens.corpus.summary",

@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from pathlens.corpus.job import Job
 from pathlens.corpus.local import Engine, explain_rows, from_bytes, to_bytes
-from pathlens.corpus.reading import batches as cut
-from pathlens.corpus.reading import groups
 from pathlens.corpus.record import Batch, Recipe
+from pathlens.data.reading import batches as cut
+from pathlens.data.reading import groups
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
@@ -192,7 +192,7 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
     per_shard, size = job.rows_per_shard, job.batch_size
 
     def read() -> Iterator[pa.Table]:
-        from pathlens.corpus.reading import rows
+        from pathlens.data.reading import rows
 
         for shard, group in enumerate(groups(rows(source, kept, total), per_shard)):
             if shard in todo:

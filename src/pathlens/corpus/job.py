@@ -18,10 +18,10 @@ from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus import manifest
 from pathlens.corpus.local import Engine, in_process, in_processes
-from pathlens.corpus.reading import batches, census, digest, files, groups, rows, same_digest
 from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Tally
+from pathlens.data.reading import batches, census, digest, files, groups, rows, same_digest
+from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, ModelError, PathlensError
-from pathlens.explain import Explainer
 from pathlens.text.identity import stamp
 
 ROWS_PER_SHARD = 256  # what is done again at most after a kill; a file of some 100 kB

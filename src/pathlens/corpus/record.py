@@ -53,7 +53,7 @@ class Recipe:
     kept: tuple[str, ...] = ()  # names of the columns carried along
 
     def explainer(self) -> Any:
-        from pathlens.explain import Explainer
+        from pathlens.engine.explainer import Explainer
 
         return Explainer(self.model, **self.choices)
 

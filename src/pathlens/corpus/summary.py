@@ -15,7 +15,7 @@ from pathlens.corpus import manifest
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.speech import tag, tagger
 from pathlens.errors import InputError, StoreError
-from pathlens.seen import Seen
+from pathlens.explanation.view import Seen
 
 LEAST = 5  # texts a word must be in
 MOST = 10  # words shown in each direction

@@ -37,7 +37,7 @@ class Patient:
 
     def explain(self, text: Any = None, model: Any = None, **choices: Any) -> Any:
         """A result for the patient's text (or another); warnings are the checks' business, not the user's."""
-        from pathlens.explain import Explainer
+        from pathlens.engine.explainer import Explainer
 
         choices.setdefault("method", "ig")
         choices.setdefault("tolerance", self.tolerance)

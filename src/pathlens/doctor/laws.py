@@ -65,8 +65,8 @@ def paths(patient: Patient) -> Found:
 
 def _word_routes(patient: Patient, ends: Any, units: torch.Tensor) -> dict[str, Any]:
     """DIG's and UDIG's routes, short ones, where there is a vocabulary to walk through."""
-    from pathlens.explain import Explainer
-    from pathlens.methods import METHODS
+    from pathlens.engine.explainer import Explainer
+    from pathlens.engine.methods import METHODS
 
     if ends.vocabulary is None:
         return {}
@@ -109,7 +109,7 @@ def per_token(patient: Patient) -> Found:
 
 def linear(patient: Patient) -> Found:
     """On a linear function of this text's embeddings every rule is exact."""
-    from pathlens.explain import Explainer
+    from pathlens.engine.explainer import Explainer
 
     with patient.model.quiet():
         case = case_of(patient)

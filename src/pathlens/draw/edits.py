@@ -15,7 +15,7 @@ from pathlens.draw.sheet import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.whatif import Edit, WhatIf
+    from pathlens.studies.whatif import Edit, WhatIf
 
 STYLE = listing.STYLE + (
     ".pathlens svg.scatter{display:block;max-width:100%;height:auto}.pathlens .scatter text{font:12px system-ui,sans-serif;"

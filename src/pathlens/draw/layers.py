@@ -15,7 +15,7 @@ from pathlens.draw.sheet import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.layers import Layers
+    from pathlens.studies.layers import Layers
 
 STRONGEST = 6
 NAMED = 14  # tokens whose names still fit below a small chart

@@ -13,7 +13,7 @@ from pathlens.draw.sheet import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.nodes import NodeStudy
+    from pathlens.studies.nodes import NodeStudy
 
 
 def title(found: NodeStudy) -> str:

@@ -16,7 +16,7 @@ from pathlens.draw.sheet import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.pathview import PathView, Track
+    from pathlens.studies.pathview import PathView, Track
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 STEPS = 5  # places along the path whose words the terminal lists

@@ -14,7 +14,7 @@ from pathlens.explanation.store import many_to_dict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.rank import Hit, Ranking
+    from pathlens.vectors.rank import Hit, Ranking
 
 MEETINGS = 4  # pairs of words named per hit
 LONG = 160  # characters of a document on one line

@@ -16,7 +16,7 @@ from pathlens.explanation.record import Explanation
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pathlens.compare import Comparison
+    from pathlens.studies.compare import Comparison
 
 ROWS = 40  # units in the table; the strongest of more
 STYLE = listing.STYLE + (

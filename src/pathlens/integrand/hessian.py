@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import grad, jvp, vmap
 
 from pathlens.integrand.batch import Batch, any_derivative
-from pathlens.integrand.culprit import check_twice, no_second_derivative, out_of_memory
+from pathlens.integrand.second_derivative import check_twice, no_second_derivative, out_of_memory
 
 BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reverse pass of that attention
 DIRECTION_ROWS = 3.0  # what each direction adds while it is under way (MiniLM, 32, 128 and 512 tokens)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from pathlens.integrand import push_rules
-from pathlens.integrand.pushed import CannotPush, Pushed
+from pathlens.integrand.forward_mode import CannotPush, Pushed
 
 __all__ = ["CannotPush", "push", "push_rules"]
 

@@ -16,7 +16,7 @@ from torch.func import jvp
 from torch.nn import functional
 
 from pathlens.integrand import products
-from pathlens.integrand.pushed import RULES, Pushed, Rule, value_of
+from pathlens.integrand.forward_mode import RULES, Pushed, Rule, value_of
 
 
 def rule(*functions: Any) -> Callable[[Rule], Rule]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
+from pathlens.metrics.contenders import Way
 from pathlens.metrics.variants import Question, Variant, outputs
-from pathlens.metrics.ways import Way
 from pathlens.text.adapter import Case
 from pathlens.types import Certificate
 
@@ -71,8 +71,8 @@ def word_approximation_error(way: Way, case: Case, cache: object) -> float:
     """
     import torch
 
-    from pathlens.methods import find_method
-    from pathlens.path.word_path import word_approximation_error as of_route
+    from pathlens.engine.methods import find_method
+    from pathlens.path.words.measure import word_approximation_error as of_route
 
     if way.method not in ("ig", "dig", "udig") or case.ends.vocabulary is None:
         return float("nan")

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pathlens.errors import InputError, StoreError
+from pathlens.explanation.view import Seen
 from pathlens.metrics.bootstrap import DRAWS, Estimate, estimate
-from pathlens.seen import Seen
 
 SIG_NOTE = (
     "SIG's token score IS leave-one-out (the token put to the baseline, F(x) − F(x̄ⁱ)), and these metrics delete or replace "

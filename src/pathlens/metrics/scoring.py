@@ -10,8 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from pathlens.errors import InputError, PathlensError
-from pathlens.metrics.deletion import Subject
-from pathlens.metrics.ways import (
+from pathlens.metrics.contenders import (
     RANDOM,
     TOGETHER,
     Pair,
@@ -21,6 +20,7 @@ from pathlens.metrics.ways import (
     leave_one_out,
     random_scores,
 )
+from pathlens.metrics.deletion import Subject
 from pathlens.text.adapter import Case, Request, TextModel
 
 KINDS = ("sequence classification", "question answering", "token classification")

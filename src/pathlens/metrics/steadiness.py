@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pathlens.agreement import spearman
 from pathlens.errors import ModelError
+from pathlens.metrics.agreement import spearman
 from pathlens.metrics.altered import Altered
+from pathlens.metrics.contenders import THROUGH_WORDS, Pair, Scores, Way, deletable, explained
 from pathlens.metrics.variants import repacked
-from pathlens.metrics.ways import THROUGH_WORDS, Pair, Scores, Way, deletable, explained
 from pathlens.text.adapter import Case, TextModel
 
 NUDGES = 4

@@ -1,29 +1,27 @@
-"""Room 2: ends → route. Which way from the baseline to the text?"""
+"""Room 3: ends → route. Which way from the baseline to the text?"""
 
-from pathlens.path.anchors import dig
-from pathlens.path.cache import PathCache
-from pathlens.path.graph import NeighbourGraph
-from pathlens.path.line import line
-from pathlens.path.settings import PRESETS, STRATEGIES, Settings
-from pathlens.path.staircase import prefix, staircase
-from pathlens.path.token_lines import token_lines
-from pathlens.path.uniform import udig
-from pathlens.path.word_path import TokenPath, WordPath, measured, word_approximation_error
+from __future__ import annotations
 
-__all__ = [
-    "PRESETS",
-    "STRATEGIES",
-    "NeighbourGraph",
-    "PathCache",
-    "Settings",
-    "TokenPath",
-    "WordPath",
-    "dig",
-    "line",
-    "measured",
-    "prefix",
-    "staircase",
-    "token_lines",
-    "udig",
-    "word_approximation_error",
-]
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "dig": "words.dig",
+    "udig": "words.udig",
+    "PathCache": "words.store",
+    "NeighbourGraph": "words.graph",
+    "PRESETS": "words.settings",
+    "STRATEGIES": "words.record",
+    "Settings": "words.record",
+    "TokenPath": "words.record",
+    "WordPath": "words.record",
+    "measured": "words.measure",
+    "word_approximation_error": "words.measure",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A saved result is drawn with the records of its path, and without waiting for torch: the rest comes when named."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'pathlens.path' has no attribute {name!r}")
+    return getattr(import_module(f"pathlens.path.{_WHERE[name]}"), name)

@@ -12,7 +12,7 @@ import numpy as np
 from pathlens.errors import InputError
 from pathlens.explanation.record import Result
 from pathlens.explanation.store import load, many_to_dict
-from pathlens.written import write_json
+from pathlens.files import write_json
 
 SUFFIXES = (".json", ".html")
 TOP = 5

@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pathlens.errors import MissingError, PathlensError
-from pathlens.serve import bodies, views
-from pathlens.serve.answers import describe, reply
+from pathlens.serve import requests as bodies
+from pathlens.serve import views
 from pathlens.serve.jobs import OVER, Full, Jobs
 from pathlens.serve.limits import Limits
-from pathlens.serve.stand import stands
+from pathlens.serve.models import stands
+from pathlens.serve.responses import describe, reply
 from pathlens.serve.work import Shelf
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
@@ -159,7 +160,7 @@ def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
     @app.get("/api/methods", tags=["facts"])
     def methods() -> list[dict[str, Any]]:
         """The methods: name, title, paper, own options. (In a thread: their table waits for torch at start.)"""
-        from pathlens.methods import METHODS
+        from pathlens.engine.methods import METHODS
 
         return [
             {"name": m.name, "title": m.title, "paper": m.paper, "options": list(m.options), "texts": m.sides, "vector": m.vector}

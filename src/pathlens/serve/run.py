@@ -10,7 +10,7 @@ from typing import Any
 from pathlens.errors import InputError, MissingError
 from pathlens.serve.app import LOOPBACK, make_app
 from pathlens.serve.limits import Limits
-from pathlens.serve.stand import Stand, fill_in_turn
+from pathlens.serve.models import Stand, fill_in_turn
 
 
 def shelf_of(names: Sequence[str]) -> dict[str, Stand]:

@@ -11,7 +11,7 @@ from pathlens.draw.markup import Markup
 from pathlens.draw.sheet import article_of
 from pathlens.errors import InputError
 from pathlens.explanation.record import Result
-from pathlens.seen import Seen
+from pathlens.explanation.view import Seen
 
 
 def article(result: Any) -> Markup:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pathlens.errors import InputError
 from pathlens.serve.limits import Limits, Meter
-from pathlens.serve.stand import Stand
+from pathlens.serve.models import Stand
 
 Work = Callable[[Meter], Any]
 
@@ -33,7 +33,7 @@ class Shelf:
 
     def explain(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.explain import explain
+            from pathlens.engine.explainer import explain
 
             return explain(
                 self.take(body.model, meter), body.asked(), body.text_b, method=body.method, **body.choices()
@@ -43,7 +43,7 @@ class Shelf:
 
     def compare(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.compare import compare
+            from pathlens.studies.compare import compare
 
             others = [self.take(name, meter) for name in body.models or ()]
             choices = body.choices()
@@ -56,7 +56,7 @@ class Shelf:
 
     def whatif(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.whatif import whatif
+            from pathlens.studies.whatif import whatif
 
             edits = None if body.edits is None else [(e.unit, e.kind, e.replacement) for e in body.edits]
             return whatif(self.take(body.model, meter), body.text, edits, text_b=body.text_b,
@@ -66,7 +66,7 @@ class Shelf:
 
     def path(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.pathview import pathview
+            from pathlens.studies.pathview import pathview
 
             return pathview(self.take(body.model, meter), body.text, body.text_b, methods=body.methods or None,
                             points=body.points, words=body.words, **body.choices())  # fmt: skip
@@ -75,7 +75,7 @@ class Shelf:
 
     def layers(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.layers import layers
+            from pathlens.studies.layers import layers
 
             choices = {name: value for name, value in body.choices().items() if name != "layer"}
             return layers(self.take(body.model, meter), body.text, body.text_b, layers=body.layers,
@@ -85,7 +85,7 @@ class Shelf:
 
     def nodes(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.nodes import nodes
+            from pathlens.studies.nodes import nodes
 
             return nodes(self.take(body.model, meter), body.text, body.text_b, counts=tuple(body.counts),
                          method=body.method or "ig", **body.choices())  # fmt: skip
@@ -94,7 +94,7 @@ class Shelf:
 
     def rank(self, body: Any) -> Work:
         def work(meter: Meter) -> Any:
-            from pathlens.rank import rank
+            from pathlens.vectors.rank import rank
 
             choices = {k: v for k, v in body.choices().items() if k not in ("target", "score")}
             found = rank(self.take(body.model, meter), body.query, body.documents, top=body.top,

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from pathlens.errors import InputError, ModelError, PathlensError
-from pathlens.hub import hub_has_an_address
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.classifier import Classifier
+from pathlens.text.hub import hub_has_an_address
 from pathlens.text.question import Answerer
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq

@@ -1,0 +1,1 @@
+"""Rows from files, folders and data sets of other libraries."""

@@ -1,0 +1,264 @@
+"""One file, or one data set of `datasets`, as columns and a stream of records. Nothing is held in memory.
+
+A record is a mapping from column to value, or a string that says why that one row cannot be read.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from pathlens.corpus.record import Source
+from pathlens.errors import InputError, MissingError
+from pathlens.text.hub import cache_alone_without_hub
+
+Record = Mapping[str, Any] | str
+LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
+LOOKED_AT = 50  # records of a JSON lines file that are looked at to learn its columns
+PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Columns known before the first record; `plain` are those that can be carried along."""
+
+    name: str
+    columns: tuple[str, ...]
+    plain: tuple[str, ...]
+    records: Iterator[Record]
+
+
+Wanted = Callable[[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]  # (columns, plain) -> those to read
+
+
+def open_file(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+    """A file by its name: .csv .tsv .jsonl .ndjson .json .txt (also .gz), .parquet."""
+    kind = KINDS.get(suffix(path))
+    if kind is None:
+        raise InputError(f"cannot tell how to read {path.name!r}; data files end in {', '.join(KINDS)}")
+    try:
+        if path.stat().st_size == 0:
+            raise InputError(f"{str(path)!r} is empty: there is nothing to explain")
+        return kind(path, source, stack, wanted)
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except LookupError as error:
+        raise InputError(f"encoding={source.encoding!r} is not known ({error})") from error
+
+
+def suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _lines(path: Path, source: Source, stack: ExitStack, newline: str) -> Iterator[str]:
+    """Lines; bytes that are no text become lone surrogates, so that only their own row suffers."""
+    packed = path.name.endswith(".gz")
+    opener: Any = gzip.open if packed else open
+    raw = stack.enter_context(opener(path, "rb"))
+    encoding = (
+        "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
+    )
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline=newline)
+    stack.enter_context(stream)
+    try:
+        yield from stream
+    except UnicodeError as error:
+        raise InputError(
+            f"{str(path)!r} is not {source.encoding} text ({error}); name its encoding"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{str(path)!r} is damaged: {error}") from error
+
+
+def damaged(text: str) -> bool:
+    """Does a text hold what no encoding has: bytes that were none of its own, or half of a character (JSON's \\ud800)?"""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) -> tuple[str, Iterator[str]]:
+    """The first line, checked, and all of them again."""
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{str(path)!r} is empty: there is nothing to explain")
+    if "\0" in first or (strict and damaged(first)):
+        raise InputError(
+            f"{str(path)!r} is not {source.encoding} text: name its encoding (--encoding cp1252, utf-16, …)"
+        )
+    return first, chain([first], lines)
+
+
+def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+    tabs = suffix(path) == ".tsv"
+    separator = source.separator or ("\t" if tabs else ",")
+    if len(separator) != 1:
+        raise InputError(f"separator must be one character, got {separator!r}")
+    quoted = (not tabs) if source.quoting is None else source.quoting
+    lines = _lines(path, source, stack, "" if quoted else "\n")
+    _, lines = _first(path, source, lines, strict=source.header)
+    table = csv.reader(lines, delimiter=separator) if quoted else (_fields(line, separator) for line in lines)
+    csv.field_size_limit(LONGEST_FIELD)
+    table = (fields for fields in table if fields)  # blank lines, as pandas and polars do
+    first = _next(path, table)
+    columns = tuple(name.strip() for name in first) if source.header else tuple(map(str, range(len(first))))
+    doubled = {name for name in columns if columns.count(name) > 1}
+    plain = tuple(
+        name for name in columns if name or "" not in doubled
+    )  # nobody asks for empty columns by name
+    if doubled - {""}:
+        raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
+    rows = table if source.header else chain([first], table)
+    chosen = wanted(columns, plain)
+    return Opened(path.name, columns, plain, _by_name(path, rows, columns, chosen, ragged=not source.header))
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    line = line.rstrip("\r\n")
+    return line.split(separator) if line.strip() else []
+
+
+def _next(path: Path, table: Iterator[list[str]]) -> list[str]:
+    try:
+        return next(table, None) or _no_rows(path)
+    except csv.Error as error:
+        raise InputError(f"{str(path)!r} cannot be read as a table ({error})") from error
+
+
+def _no_rows(path: Path) -> Any:
+    raise InputError(f"{str(path)!r} has no rows: there is nothing to explain")
+
+
+def _by_name(path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], chosen: tuple[str, ...],
+             ragged: bool) -> Iterator[Record]:  # fmt: skip
+    """Rows of a table without a header may differ in length, as long as they reach the columns asked for."""
+    places = {name: columns.index(name) for name in chosen}
+    least = max(places.values(), default=0) + 1 if ragged else len(columns)
+    try:
+        for fields in rows:
+            if len(fields) < least or (not ragged and len(fields) > len(columns)):
+                yield f"the row has {len(fields)} fields where {least} were expected: a stray separator or quote"
+            else:
+                yield {name: fields[place] for name, place in places.items()}
+    except csv.Error as error:
+        raise InputError(f"{str(path)!r} cannot be read as a table ({error}): a stray quote? --no-quoting takes quotes as they are") from error  # fmt: skip
+
+
+def _text_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+    """One text a line, in a column called "text"."""
+    _, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
+    wanted(("text",), ("text",))
+    return Opened(
+        path.name, ("text",), ("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip())
+    )
+
+
+def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+    first, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
+    if first.lstrip().startswith("["):
+        raise InputError(f"{str(path)!r} is one JSON array; write one object a line (JSON lines)")
+    records = (_object(line) for line in lines if line.strip())
+    seen = list(islice(records, LOOKED_AT))
+    objects = [each for each in seen if not isinstance(each, str)]
+    if seen and not objects:
+        raise InputError(f"{str(path)!r} is not JSON lines: {seen[0]}")
+    columns = tuple(dict.fromkeys(name for each in objects for name in each))
+    nested = {name for each in objects for name, value in each.items() if isinstance(value, list | dict)}
+    plain = tuple(name for name in columns if name not in nested and not damaged(name))
+    chosen = wanted(columns, plain)
+    some = (
+        each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records)
+    )
+    return Opened(path.name, columns, plain, some)
+
+
+def _object(line: str) -> Record:
+    if damaged(line):
+        return "the line holds bytes that are not of the file's encoding"
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"the line is not JSON ({error})"
+    return found if isinstance(found, dict) else f"the line is not a JSON object but {type(found).__name__}"
+
+
+def _parquet(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = stack.enter_context(pq.ParquetFile(path))
+        schema = file.schema_arrow
+        plain = tuple(field.name for field in schema if not pa.types.is_nested(field.type))
+        chosen = wanted(tuple(schema.names), plain)
+    except pa.ArrowException as error:
+        raise InputError(f"{str(path)!r} is not a whole Parquet file ({_line(error)})") from error
+
+    def records() -> Iterator[Record]:
+        try:
+            for batch in file.iter_batches(1024, columns=list(chosen)):
+                yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{str(path)!r} is damaged ({_line(error)})") from error
+
+    return Opened(path.name, tuple(schema.names), plain, records())
+
+
+def open_hub(source: Source, wanted: Wanted) -> Opened:
+    """A data set of the hub, or a folder that `save_to_disk` wrote, through `datasets`; read from its cache on disk."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingError(
+            f"{source.data!r} is no file or folder here, and hub ids need: pip install datasets"
+        ) from error
+    datasets.disable_progress_bars()
+    try:
+        if Path(source.data).is_dir() and is_saved(Path(source.data)):
+            found = datasets.load_from_disk(source.data)
+            if isinstance(found, datasets.DatasetDict):
+                if source.split not in found:
+                    raise InputError(
+                        f"{source.data!r} has no split {source.split!r}; --split takes one of {', '.join(found)}"
+                    )
+                found = found[source.split]
+        else:
+            with cache_alone_without_hub():
+                found = datasets.load_dataset(source.data, source.config, split=source.split)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a hub, a network or a script of the data set raises
+        raise InputError(
+            f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({_line(error)})"
+        ) from error
+    columns = tuple(found.column_names)
+    plain = tuple(n for n in columns if getattr(found.features[n], "dtype", "") not in ("list", "dict", ""))
+    chosen = wanted(columns, plain)
+    some = found.select_columns(list(chosen)).with_format(None)
+    return Opened(source.data, columns, plain, (dict(record) for record in some))
+
+
+def is_saved(folder: Path) -> bool:
+    return any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+
+
+KINDS: dict[str, Callable[[Path, Source, ExitStack, Wanted], Opened]] = {
+    ".csv": _separated,
+    ".tsv": _separated,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json_lines,
+    ".txt": _text_lines,
+    ".parquet": _parquet,
+}

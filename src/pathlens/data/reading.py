@@ -1,0 +1,189 @@
+"""A source → rows, numbered through all its files; a row that is no text carries its error."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pathlens.corpus.folder import is_run
+from pathlens.corpus.record import Batch, Census, Row, Source
+from pathlens.data.formats import (
+    KINDS,
+    PLAIN,
+    Opened,
+    Record,
+    damaged,
+    is_saved,
+    open_file,
+    open_hub,
+    suffix,
+)
+from pathlens.errors import InputError
+
+HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
+
+
+def files(source: Source) -> list[Path] | None:
+    """The source's files in order; None for a data set of `datasets`. Runs inside the folder are no data of it."""
+    path = Path(source.data).expanduser()
+    if path.is_dir():
+        if is_saved(path):
+            return None
+        inside = sorted(
+            file for file in path.rglob("*")
+            if file.is_file() and suffix(file) in KINDS and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+        )  # fmt: skip
+        runs = {folder for folder in {file.parent for file in inside} - {path} if is_run(folder)}
+        inside = [file for file in inside if file.parent not in runs]
+        if not inside:
+            raise InputError(f"the folder {source.data!r} holds no data file ({', '.join(KINDS)})")
+        return inside
+    if path.exists():
+        return [path]
+    if suffix(path) in KINDS or source.data.startswith((".", "/", "~")):
+        raise InputError(f"there is no file or folder {source.data!r}")
+    return None
+
+
+def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = None) -> Iterator[Row]:
+    """Rows in order, read as they are asked for. `kept`: the columns to carry along, as the census chose them."""
+    yield from islice(_rows(source, kept), limit)
+
+
+def _rows(source: Source, kept: Sequence[str] | None) -> Iterator[Row]:
+    number = 0
+    for opened, stack in _opened(source):
+        with stack:
+            carried = kept_columns(source, opened.plain) if kept is None else tuple(kept)
+            for record in opened.records:
+                yield _row(number, record, source, carried)
+                number += 1
+
+
+def _opened(source: Source) -> Iterator[tuple[Opened, ExitStack]]:
+    found = files(source)
+    for path in found if found is not None else [None]:
+        stack = ExitStack()
+        name = source.data if path is None else str(path)
+
+        def wanted(columns: tuple[str, ...], plain: tuple[str, ...], name: str = name) -> tuple[str, ...]:
+            return _columns(source, name, columns, plain)
+
+        try:
+            opened = open_hub(source, wanted) if path is None else open_file(path, source, stack, wanted)
+        except BaseException:
+            stack.close()
+            raise
+        yield opened, stack
+
+
+def _columns(source: Source, name: str, columns: tuple[str, ...], plain: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns to read; one that is missing ends everything before it began."""
+    asked = [("text", source.text), ("text-b", source.text_b), ("id", source.id)]
+    for option, column in [*asked, *(("keep", each) for each in source.keep or ())]:
+        if column is not None and column not in columns:
+            raise InputError(
+                f"{name!r} has no column {column!r} (--{option}); its columns: {', '.join(columns) or 'none'}"
+            )
+    first = [column for column in (source.text, source.text_b, source.id) if column is not None]
+    return tuple(dict.fromkeys([*first, *kept_columns(source, plain)]))
+
+
+def kept_columns(source: Source, plain: Iterable[str]) -> tuple[str, ...]:
+    if source.keep is not None:
+        return source.keep
+    return tuple(name for name in plain if name not in (source.text, source.text_b, source.id))
+
+
+def _row(number: int, record: Record, source: Source, kept: tuple[str, ...]) -> Row:
+    if isinstance(record, str):
+        return Row(number, str(number), None, None, (None,) * len(kept), record)
+    name = str(number) if source.id is None else _plain(record.get(source.id)) or str(number)
+    first, error = _text(record.get(source.text), source.text)
+    second, other = (None, None) if source.text_b is None else _text(record.get(source.text_b), source.text_b)
+    carried = tuple(_plain(record.get(column)) for column in kept)
+    return Row(number, name, first, second, carried, error or other)
+
+
+def _text(value: Any, column: str) -> tuple[str | None, str | None]:
+    """(the text, None), or (what can be shown of it, why it is none)."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if value is None:
+        return None, f"column {column!r} is empty here: there is no text"
+    if not isinstance(value, str):
+        return None, f"column {column!r} holds {type(value).__name__} here, not text: {str(value)[:60]!r}"
+    if HALVES.search(value):
+        return _shown(value), f"column {column!r} holds half a character here (a lone surrogate)"
+    if damaged(value):
+        return _shown(value), f"column {column!r} holds bytes that are not of the file's encoding"
+    if not value.strip():
+        return value, f"column {column!r} is empty here: there is no text"
+    return value, None
+
+
+def _plain(value: Any) -> str | None:
+    if value is None or not isinstance(value, PLAIN):
+        return None if value is None else str(value)
+    return _shown(value) if isinstance(value, str) else str(value)
+
+
+def _shown(text: str) -> str:
+    """Writable as UTF-8: what was no text is replaced."""
+    text = HALVES.sub("\ufffd", text)
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def census(source: Source, limit: int | None = None) -> Census:
+    """One reading of everything: how many rows, how long, and whether it can be read to its end at all."""
+    count = bad = characters = longest = size = 0
+    reason = ""
+    kept: tuple[str, ...] = ()
+    for opened, stack in _opened(source):
+        with stack:
+            kept = kept_columns(source, opened.plain)
+        break
+    for row in rows(source, kept, limit):
+        own = len(row.text or "") + len(row.text_b or "")
+        count, characters, bad = count + 1, characters + own, bad + (row.error is not None)
+        reason = reason or row.error or ""
+        if row.error is None and own > size:
+            longest, size = row.number, own
+    if count == 0:
+        raise InputError(f"{source.data!r} has no rows: there is nothing to explain")
+    if bad == count:
+        raise InputError(f"none of the {count} rows of {source.data!r} can be explained; the first: {reason}")
+    return Census(count, bad, characters, longest, kept)
+
+
+def groups(some: Iterable[Row], size: int) -> Iterator[tuple[Row, ...]]:
+    """Runs of `size` rows; the last may be shorter."""
+    each = iter(some)
+    while group := tuple(islice(each, size)):
+        yield group
+
+
+def batches(shard: int, group: Sequence[Row], size: int) -> Iterator[Batch]:
+    for some in groups(group, size):
+        yield Batch(shard, some)
+
+
+def digest(group: Iterable[Row]) -> str:
+    """Identifies the content of rows, texts and carried columns: a change is noticed when a run goes on."""
+    texts, kept = hashlib.sha256(), hashlib.sha256()
+    for row in group:
+        for found, parts in ((texts, (row.id, row.text, row.text_b, row.error)), (kept, row.kept)):
+            for part in parts:
+                found.update(b"\x00" if part is None else f"\x01{part}".encode("utf-8", "surrogatepass"))
+            found.update(b"\x02")
+    return f"{texts.hexdigest()[:32]}-{kept.hexdigest()[:32]}"
+
+
+def same_digest(old: str, new: str) -> bool:
+    """Shards of before carried columns were looked at know their texts alone."""
+    return old == new or ("-" not in old and new.startswith(f"{old}-"))

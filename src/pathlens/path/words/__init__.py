@@ -1,0 +1,1 @@
+"""Paths through real words: DIG and UDIG."""

@@ -1,0 +1,1 @@
+"""Room 11: questions that take several runs."""

@@ -1,0 +1,53 @@
+"""The same text at several depths of the model: where on the way a word comes to matter.
+
+>>> from pathlens.studies.layers import layers
+>>> layers("sentiment", "Not really funny, but moving.").to_html("layers.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pathlens.errors import InputError
+from pathlens.explanation.record import Explanation, Result, VectorExplanation
+from pathlens.explanation.store import many_to_dict
+from pathlens.explanation.view import Seen
+
+
+@dataclass(frozen=True, eq=False)
+class Layers(Seen):
+    """One result per layer, of the same text and with the same tokens."""
+
+    drawer: ClassVar[str] = "layers"
+
+    results: tuple[Result, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The layers, as numbers."""
+        return tuple(str(result.meta.get("layer", k)) for k, result in enumerate(self.results))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `pl.load` of the saved file gives the results back as a list."""
+        return many_to_dict(self.results, layers=[result.meta.get("layer") for result in self.results])
+
+
+def layers(
+    model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any
+) -> Layers:
+    """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
+    from pathlens.engine.explainer import Explainer
+    from pathlens.text.load import load
+
+    one = load(model)
+    depth = getattr(getattr(one, "network", None), "depth", 0)
+    wanted = list(layers) if layers is not None else list(range(depth)) or [0]
+    choices.setdefault("method", "ig")
+    results = tuple(Explainer(one, layer=layer, **choices)(text, text_b) for layer in wanted)
+    if not all(isinstance(result, Explanation | VectorExplanation) for result in results):
+        raise InputError(
+            f"layers are drawn for one value per token (ig, sig, vaig); {results[0].method} gives something else"
+        )
+    return Layers(results)

@@ -1,0 +1,216 @@
+"""Along the path: the output, the gradient's size, each token's growing share and its nearest words.
+
+>>> from pathlens.studies.pathview import pathview
+>>> pathview("sentiment", "Not really funny.", methods=["ig", "dig", "udig"]).to_html("path.html")
+
+The straight line passes through points that are no words; DIG and UDIG walk from word to word. Here one sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from pathlens.errors import InputError
+from pathlens.explanation.view import Seen
+
+PATHS = ("ig", "dig", "udig")
+MOST_POINTS = 129
+NUMBERS_AT_ONCE = 2**25  # of the table of distances
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One path. n points from the baseline to the text, S tokens."""
+
+    method: str
+    t: tuple[float, ...]  # share of the path's length
+    output: tuple[float, ...]
+    slope: np.ndarray  # (n, S) the gradient's length at each token
+    share: np.ndarray  # (n, S) each token's score so far, by the trapezoid rule between points
+    nearest: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]  # (n, S, k) words and their distances
+    far: np.ndarray  # (n, S) distance to the nearest word; NaN without a vocabulary
+    anchors: tuple[
+        tuple[str, ...], ...
+    ] = ()  # (n, S) the anchor word nearest on the path, for paths through words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in _fields(self)
+        }
+
+
+def _fields(track: Track) -> list[tuple[str, Any]]:
+    far = np.where(np.isnan(track.far), None, track.far) if np.isnan(track.far).any() else track.far
+    return [(name, far if name == "far" else getattr(track, name)) for name in Track.__dataclass_fields__]
+
+
+@dataclass(frozen=True, eq=False)
+class PathView(Seen):
+    """Several paths between the same ends."""
+
+    drawer: ClassVar[str] = "paths"
+
+    tokens: tuple[str, ...]
+    held: tuple[bool, ...]
+    target: str
+    f_input: float
+    f_baseline: float
+    tracks: tuple[Track, ...]
+    text: str = ""
+    baseline: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        tracks = [track.to_dict() for track in self.tracks]
+        names = ("tokens", "held", "target", "f_input", "f_baseline", "text", "baseline", "notes")
+        return {**{name: getattr(self, name) for name in names}, "tracks": tracks}
+
+
+def pathview(
+    model: Any,
+    text: Any,
+    text_b: Any = None,
+    *,
+    methods: Sequence[str] | None = None,
+    points: int = 25,
+    words: int = 3,
+    **choices: Any,
+) -> PathView:
+    """Walk the paths of `methods` (default: all of ig, dig, udig that this model can walk).
+
+    points: how many to look at, evenly along each path's length. words: nearest words listed per token.
+    choices: as in `pl.explain` (target, baseline, score, steps, neighbours, strategy, …).
+    """
+    from pathlens.engine.explainer import Explainer
+    from pathlens.engine.methods import METHODS
+
+    if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
+        raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
+    known = [name for name in PATHS if name in METHODS]
+    for name in methods or ():
+        if name not in known:
+            raise InputError(f"a path is drawn for {', '.join(known)}; got {name!r}")
+    line_only = {
+        k: v for k, v in choices.items() if k not in ("steps", "neighbours", "factor", "strategy", "cache")
+    }
+    explainer = Explainer(model, method="ig", **line_only)
+    with explainer.model.quiet():
+        (case,) = explainer._cases(METHODS["ig"], text, text_b)[:1]
+        tracks, notes = [], list(case.notes)
+        for name in methods or known:
+            own = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
+            try:
+                route = METHODS[name].path(
+                    case.ends, torch.eye(len(case), dtype=torch.bool), own.settings.options
+                )
+            except InputError as error:
+                if methods is not None:
+                    raise
+                notes.append(f"{name} is left out: {error}")
+                continue
+            tracks.append(_walk(name, route, case, points, words))
+    ends = [track.output for track in tracks]
+    return PathView(
+        case.tokens, tuple(bool(h) for h in case.ends.held), case.target_name, ends[0][-1], ends[0][0], tuple(tracks),
+        text if isinstance(text, str) else "", case.baseline, tuple(notes),
+    )  # fmt: skip
+
+
+def _walk(name: str, route: Any, case: Any, count: int, words: int) -> Track:
+    position, direction = _points(route, count)
+    outputs, slopes, steps = [], [], []
+    for low in range(0, count, 8):  # a few at a time: a gradient keeps what its pass needs
+        rows = position[low : low + 8].detach().requires_grad_()
+        with torch.enable_grad():
+            value = case.score(rows, [case] * len(rows))
+        if value.ndim != 1 or not value.requires_grad:
+            raise InputError("the path viewer follows one number; explain a class, a similarity or a score")
+        (slope,) = torch.autograd.grad(value.sum(), rows)
+        outputs += value.detach().double().tolist()
+        slopes.append(slope.double().norm(dim=-1).cpu())
+        steps.append((slope.double() * direction[low : low + 8].double()).sum(-1).cpu())
+    rate = torch.cat(steps).numpy()  # dF/dt of each token
+    t = np.linspace(0, 1, count)
+    share = np.zeros_like(rate)
+    share[1:] = np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(t)[:, None], axis=0)
+    nearest, far = _nearest(position, case, words)
+    return Track(
+        name,
+        tuple(t.tolist()),
+        tuple(outputs),
+        torch.cat(slopes).numpy(),
+        share,
+        nearest,
+        far,
+        _anchors(route, count),
+    )
+
+
+def _points(route: Any, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions (n, S, d) evenly along the length, and the direction per unit of it."""
+    length = route.length.double().numpy()
+    at = np.r_[0.0, np.cumsum(length)]
+    position, direction = [], []
+    for t in np.linspace(0, 1, count) * at[-1]:
+        leg = int(np.clip(np.searchsorted(at, t, side="right") - 1, 0, len(length) - 1))
+        while length[leg] <= 0 and leg + 1 < len(length):
+            leg += 1
+        left, right = (route.corner(int(i)) for i in route.legs[leg])
+        inside = float(np.clip((t - at[leg]) / length[leg], 0, 1)) if length[leg] > 0 else 1.0
+        position.append(torch.lerp(left, right, inside))
+        direction.append((right - left) / max(float(length[leg]), 1e-12))
+    return torch.stack(position), torch.stack(direction)
+
+
+def _anchors(route: Any, count: int) -> tuple[tuple[str, ...], ...]:
+    """The word whose corner is nearest along the path, per point and token; nothing for a straight line."""
+    tokens = getattr(route.detail, "tokens", None)
+    if not tokens:
+        return ()
+    at = np.r_[0.0, np.cumsum(route.length.double().numpy())]
+    found = []
+    for t in np.linspace(0, 1, count) * at[-1]:
+        corner = int(np.abs(at - t).argmin())
+        found.append(tuple(_anchor(token, corner) for token in tokens))
+    return tuple(found)
+
+
+def _anchor(token: Any, corner: int) -> str:
+    if not token.words or corner == 0:
+        return token.baseline if token.words else ""
+    return token.words[corner - 1] if corner <= len(token.words) else token.word
+
+
+def _nearest(position: torch.Tensor, case: Any, words: int) -> tuple[Any, np.ndarray]:
+    """Nearest words of every token at every point: ‖v − p‖² = ‖v‖² − 2 v·p + ‖p‖², the smallest few."""
+    count, tokens = position.shape[:2]
+    vocabulary = case.ends.vocabulary
+    if vocabulary is None or words < 1:
+        return tuple((tuple(() for _ in range(tokens))) for _ in range(count)), np.full(
+            (count, tokens), np.nan
+        )
+    table = vocabulary.table.float()
+    squares = table.square().sum(1)
+    flat = position.reshape(-1, position.shape[-1]).float()
+    near, size = [], []
+    at_once = max(1, NUMBERS_AT_ONCE // len(table))
+    with torch.no_grad():
+        for part in flat.split(at_once):
+            distance = squares - 2 * part @ table.T + part.square().sum(1, keepdim=True)
+            best = distance.topk(min(words, len(table)), largest=False)
+            near.append(best.indices.cpu())
+            size.append(best.values.clamp_min(0).sqrt().cpu())
+    ids, far = torch.cat(near).numpy(), torch.cat(size).double().numpy()
+    named = [
+        tuple((vocabulary.words(int(i)), round(float(d), 5)) for i, d in zip(ids[k], far[k], strict=True))
+        for k in range(len(ids))
+    ]
+    rows = tuple(tuple(named[n * tokens : (n + 1) * tokens]) for n in range(count))
+    return rows, far[:, 0].reshape(count, tokens)

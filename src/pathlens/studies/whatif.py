@@ -1,0 +1,231 @@
+"""Edit, mask or delete a unit: the change the scores predict beside the change the model makes.
+
+>>> from pathlens.studies.whatif import whatif
+>>> whatif("sentiment", "Not really funny, but moving.").show()                    # every word masked, one by one
+>>> whatif("sentiment", "Not really funny.", [("Not", "replace", "Very")]).show()
+
+A score is a share of the way from the baseline, so it predicts what putting a unit back to the baseline does:
+−score. For a replacement the mean slope along the path is used: ḡ · (new row − old row). The prediction is exact
+for a linear model (and, masking, for SIG); how far it is off says how much the model is not linear there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from pathlens.errors import InputError
+from pathlens.explanation.record import Explanation
+from pathlens.explanation.view import Seen
+
+KINDS = ("mask", "delete", "replace")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit of the text and what it did."""
+
+    unit: int
+    name: str
+    kind: str  # "mask", "delete" or "replace"
+    replacement: str
+    text: str  # after the edit; for a mask the text is as before
+    predicted: float
+    actual: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIf(Seen):
+    """Edits, one at a time, each against the same text."""
+
+    drawer: ClassVar[str] = "edits"
+
+    explanation: Explanation
+    f_before: float
+    edits: tuple[Edit, ...]
+    agreement: float  # Spearman's ρ of predicted and actual changes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        rho = None if np.isnan(self.agreement) else self.agreement
+        return {"explanation": self.explanation.to_dict(), "f_before": self.f_before, "agreement": rho,
+                "edits": [asdict(edit) for edit in self.edits]}  # fmt: skip
+
+
+def whatif(
+    model: Any, text: str, edits: Sequence[tuple] | None = None, *, text_b: str | None = None, **choices: Any
+) -> WhatIf:
+    """Explain a text, then make each edit and run the model again.
+
+    edits: (unit, kind) or (unit, "replace", new text); unit is an index or the unit's text (its first
+        occurrence); kind is "mask" (put to the baseline), "delete" or "replace". Default: every unit masked.
+    choices: as in `pl.explain`; method ig, sig, dig or udig. What is explained stays fixed through all edits.
+    """
+    from pathlens.engine.explainer import Explainer
+    from pathlens.metrics.agreement import spearman
+
+    if not isinstance(text, str):
+        raise InputError(f"what-if edits a text; got {type(text).__name__}")
+    choices.setdefault("method", "ig")
+    explainer = Explainer(choices.pop("model", model), **choices)
+    explanation = explainer(text, text_b)
+    if not isinstance(explanation, Explanation):
+        raise InputError(
+            f"what-if needs one score per unit (ig, sig, dig, udig); {explanation.method} gives something else"
+        )
+    scene = _Scene.of(explainer, text, text_b)
+    wanted = [_parsed(edit, explanation) for edit in edits] if edits is not None else _every(explanation)
+    slope = None
+    if any(kind == "replace" for _, kind, _ in wanted):
+        slope = _mean_slope(model, text, text_b, choices, scene)
+    made = tuple(scene.make(explanation, unit, kind, new, slope) for unit, kind, new in wanted)
+    agree = spearman(np.array([e.predicted for e in made]), np.array([e.actual for e in made]))
+    return WhatIf(explanation, scene.before, made, agree)
+
+
+def _every(explanation: Explanation) -> list[tuple[int, str, str]]:
+    special = explanation.special or (False,) * len(explanation.tokens)
+    return [(i, "mask", "") for i, flag in enumerate(special) if not flag]
+
+
+def _parsed(edit: Any, explanation: Explanation) -> tuple[int, str, str]:
+    if not isinstance(edit, tuple | list) or len(edit) not in (2, 3):
+        raise InputError(f"an edit is (unit, kind) or (unit, 'replace', new text); got {edit!r}")
+    unit, kind, new = (*edit, "")[:3]
+    if kind not in KINDS:
+        raise InputError(f"the kind of an edit is one of {', '.join(KINDS)}; got {kind!r}")
+    if isinstance(unit, str):
+        if unit not in explanation.tokens:
+            raise InputError(f"{unit!r} is not a unit of this text; units: {', '.join(explanation.tokens)}")
+        unit = explanation.tokens.index(unit)
+    if not isinstance(unit, int) or not 0 <= unit < len(explanation.tokens):
+        raise InputError(f"unit {unit!r} is not in this text: it has {len(explanation.tokens)} units, from 0")
+    start, end = explanation.offsets[unit]
+    if end <= start:
+        raise InputError(
+            f"unit {unit} ({explanation.tokens[unit]!r}) is not part of the text, so it cannot be edited"
+        )
+    if kind == "replace" and not str(new).strip():
+        raise InputError("a replacement needs words; use 'delete' to remove a unit")
+    return unit, kind, str(new)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """The text at the word embeddings, and how to run the model on an edited one."""
+
+    model: Any
+    request: Any
+    case: Any
+    text_b: str | None
+    before: float
+
+    @staticmethod
+    def of(explainer: Any, text: str, text_b: str | None) -> _Scene:
+        """The case at layer 0, with the target fixed to what the text itself predicts."""
+        model = explainer.model
+        request = replace(
+            explainer.request, layer=None, baseline=_one(explainer.baseline), vector=False, block=None
+        )
+        with model.quiet():
+            case = model.case(text, text_b, request=request)
+            if isinstance(case.target, int) and not isinstance(case.target, bool):
+                request = replace(request, target=case.target)
+            return _Scene(model, request, case, text_b, _run(case, case.ends.end))
+
+    def make(self, explanation: Explanation, unit: int, kind: str, new: str, slope: Any) -> Edit:
+        """Run the model on one edit."""
+        start, end = explanation.offsets[unit]
+        segment = explanation.segments[unit] if explanation.segments else 0
+        texts = [self.case.texts[0], self.text_b]
+        predicted, note = -float(explanation.scores[unit]), ""
+        if kind == "mask":
+            rows = self._rows(start, end, segment)
+            point = self.case.ends.end.clone()
+            point[rows] = self.case.ends.start[rows]
+            with self.model.quiet():
+                after = _run(self.case, point)
+            return Edit(
+                unit, explanation.tokens[unit], kind, "", texts[segment] or "", predicted, after - self.before
+            )
+        old = texts[segment] or ""
+        texts[segment] = (old[:start] + new + old[end:]) if kind == "replace" else _closed(old, start, end)
+        if not texts[segment].strip():
+            raise InputError(f"deleting {explanation.tokens[unit]!r} leaves no text")
+        with self.model.quiet():
+            case = self.model.case(texts[0], texts[1], request=self.request)
+            after = _run(case, case.ends.end)
+        if kind == "replace":
+            predicted, note = self._replaced(case, self._rows(start, end, segment), slope, predicted)
+        return Edit(
+            unit, explanation.tokens[unit], kind, new, texts[segment], predicted, after - self.before, note
+        )
+
+    def _rows(self, start: int, end: int, segment: int) -> list[int]:
+        """Tokens of the case that lie in these characters."""
+        return [
+            i for i, ((low, high), s) in enumerate(zip(self.case.offsets, self.case.segments, strict=True))
+            if s == segment and low < end and high > start
+        ]  # fmt: skip
+
+    def _replaced(self, case: Any, rows: list[int], slope: Any, otherwise: float) -> tuple[float, str]:
+        """ḡ · (new − old) over the rows that changed; rows that come or go are counted from the baseline."""
+        if slope is None:
+            return otherwise, "predicted from what leaves; what comes is not known to this method"
+        count = len(rows) + len(case) - len(self.case)  # rows the replacement has
+        if count < 1 or not rows:
+            return otherwise, "the replacement shares tokens with its neighbours; predicted from what leaves"
+        new = case.ends.end[rows[0] : rows[0] + count].double().cpu()
+        old, base = (side[rows].double().cpu() for side in (self.case.ends.end, self.case.ends.start))
+        own = slope[rows]
+        shared = min(len(rows), count)
+        total = float((own[:shared] * (new[:shared] - old[:shared])).sum())
+        total -= float((own[shared:] * (old[shared:] - base[shared:])).sum())
+        if count > shared:
+            total += float((own.mean(0) * (new[shared:] - base.mean(0))).sum())
+        return total, "" if count == len(
+            rows
+        ) else "another number of tokens: what comes or goes is counted from the baseline"
+
+
+def _closed(text: str, start: int, end: int) -> str:
+    """The text without these characters, and without the blank they leave double."""
+    before, after = text[:start], text[end:]
+    if after.startswith(" ") and (not before or before.endswith(" ")):
+        after = after[1:]
+    return before + after
+
+
+def _one(baseline: Any) -> Any:
+    return baseline[0] if isinstance(baseline, list) else baseline
+
+
+def _run(case: Any, rows: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float(case.score(rows[None], [case])[0])
+
+
+def _mean_slope(model: Any, text: str, text_b: str | None, choices: dict[str, Any], scene: _Scene) -> Any:
+    """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate."""
+    from pathlens.engine.explainer import Explainer
+
+    kept = {
+        k: v
+        for k, v in choices.items()
+        if k in ("target", "score", "tolerance", "n_steps", "truncation", "similarity")
+    }
+    found = Explainer(model, method="ig", coordinates=True, baseline=_one(choices.get("baseline")), **kept)(
+        text, text_b
+    )
+    if found.coordinates is None:
+        return None
+    delta = scene.case.ends.delta.double().cpu()
+    shares = torch.from_numpy(np.asarray(found.coordinates, dtype=float))
+    return torch.where(
+        delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0
+    )

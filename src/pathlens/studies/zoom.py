@@ -1,0 +1,237 @@
+"""Sentences or passages first, then the tokens inside those that matter: everything still adds up.
+
+A unit is a direction: V along a sentence's direction is one product and equals the sum over its tokens, so the
+first look costs one product per sentence, and the second one per token of the chosen sentences only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+from pathlens.engine.explainer import Explainer
+from pathlens.errors import InputError
+from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.text.adapter import Request, TextModel
+from pathlens.text.baseline import NAMES
+from pathlens.text.chat import Prompt
+from pathlens.text.load import load
+from pathlens.types import Span
+from pathlens.units.named import Opened
+
+INSIDE = ("token", "word", "sentence")
+KEPT = (
+    "layer",
+    "score",
+    "generate",
+    "contrast",
+    "context",
+    "path",
+    "softplus",
+)  # choices a result says of itself
+
+
+PAIR_KEPT = ("layer", "similarity", "norm", "softplus", "path", "prompt", "prompt_name")
+
+
+def zoom(
+    model: Any,
+    result: PairExplanation | Explanation | Continuation,
+    units: Sequence[int | str] = (),
+    *,
+    a: Sequence[int] = (),
+    b: Sequence[int] = (),
+    inside: str = "token",
+    **choices: Any,
+) -> Any:
+    """Open units of a result: the chosen ones become tokens, the others stay, and everything still adds up.
+
+    Of one text: `units` are names or indices of its units (passages, turns, sentences). Of a pair: `a` and `b` are
+    indices into `tokens_a` and `tokens_b`. An opened unit's tokens sum to what the unit had. Choices as in
+    `pl.explain`; what the result says of itself (layer, score, target, similarity, tolerance, …) is kept unless given.
+    inside: "token", "word" or, of one text, "sentence".
+    """
+    if inside not in (("token", "word") if isinstance(result, PairExplanation) else INSIDE):
+        raise InputError(f'inside must be "token" or "word" (of one text also "sentence"), got {inside!r}')
+    if isinstance(result, PairExplanation):
+        if units:
+            raise InputError("a pair's units are opened by side: zoom(model, result, a=[...], b=[...])")
+        return _pair(model, result, a, b, inside, choices)
+    if a or b:
+        raise InputError(
+            "a and b are for a pair of texts; of one text name the units: zoom(model, result, [...])"
+        )
+    return _one(model, result, units, inside, choices)
+
+
+def _pair(
+    model: Any,
+    pair: PairExplanation,
+    a: Sequence[int],
+    b: Sequence[int],
+    inside: str,
+    choices: Mapping[str, Any],
+) -> PairExplanation:
+    if "columns_above" in pair.meta:
+        raise InputError(
+            "this is the difference of two explanations; open one of them: ranking[place].explanation"
+        )
+    encoder = load(model)
+    kept = {name: pair.meta[name] for name in PAIR_KEPT if pair.meta.get(name) is not None}
+    named = str(pair.meta.get("baseline")).split(" | ")  # one for both texts, or one for each
+    if all(name in NAMES for name in named):
+        kept["baseline"] = tuple(named) if len(named) == 2 else named[0]
+    given, choices = choices, {**kept, "tolerance": pair.certificate.tolerance, **choices}
+    texts = pair.meta["texts"]
+    if not all(isinstance(text, str) and text for text in texts):
+        raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
+    parts = (pair.offsets_a, pair.special_a, a), (pair.offsets_b, pair.special_b, b)
+    spans = tuple(
+        _opened(side, text, *part, inside)
+        for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
+    )
+    opened = Explainer(encoder, method="ij", unit=spans, **choices)(*texts)
+    _check_same_pair(pair, opened, given)
+    return opened
+
+
+def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapping[str, Any]) -> None:
+    """Numbers that would not add up to those of the first look are refused."""
+    room = 1e-4 * max(1.0, abs(pair.similarity), abs(float(pair.full_matrix[0, 0])))
+    if (
+        not {"similarity", "prompt", "prompt_name"} & set(given)
+        and abs(opened.similarity - pair.similarity) > room
+    ):
+        raise InputError(
+            f"this model finds a similarity of {opened.similarity:.6g} and the result says {pair.similarity:.6g}: zoom with "
+            "the model and the choices the result was made with"
+        )
+    loose = room + 1e-2 * abs(float(pair.full_matrix[0, 0]))  # an index keeps e(r) in 16 bits
+    if "baseline" not in given and abs(opened.full_matrix[0, 0] - pair.full_matrix[0, 0]) > loose:
+        raise InputError(
+            f"the result's baseline was {pair.meta.get('baseline')!r}, and it cannot be known how it was given: say "
+            "baseline=… again (a tuple with one for each text, if they differ)"
+        )
+
+
+def _opened(
+    model: TextModel,
+    text: str,
+    offsets: Sequence[Span],
+    special: Sequence[bool],
+    chosen: Sequence[int],
+    inside: str,
+) -> list[Span]:
+    """The partition as character spans, the chosen units replaced by their tokens."""
+    chosen = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
+    for number in chosen:
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if not whole or not 0 <= number < len(offsets) or special[number]:
+            have = [i for i, flag in enumerate(special) if not flag]
+            raise InputError(f"unit {number!r} cannot be opened; units with text: {have[0]} to {have[-1]}")
+    spans: list[Span] = []
+    for number, (offset, flag) in enumerate(zip(offsets, special, strict=True)):
+        if flag:
+            continue
+        spans += _pieces(model, text, offset, inside) if number in chosen else [tuple(offset)]
+    return spans
+
+
+def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span]:
+    from pathlens.units.groups import units
+
+    case = model.case(text, request=Request(vector=True))
+    found = units(inside, case.tokens, case.offsets, case.segments, case.texts)
+    start, end = offset
+    return [
+        span
+        for span, flag in zip(found.offsets, found.special, strict=True)
+        if not flag and start <= span[0] and span[1] <= end and span[0] < span[1]
+    ]
+
+
+def _one(
+    model: Any,
+    result: Explanation | Continuation,
+    wanted: Sequence[int | str],
+    inside: str,
+    choices: Mapping[str, Any],
+) -> Any:
+    """The same explanation of the same text, with some of its units opened."""
+    meta = result.meta
+    if result.method == "ij":
+        raise InputError(
+            "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
+            "pl.explain(model, query, text, unit=…)"
+        )
+    if result.method == "sig" and meta.get("context", "full") == "full":
+        raise InputError(
+            "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
+            "ig result, or run sig again with unit='token'"
+        )
+    cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside, meta.get("spans", {}))
+    kept = {name: meta[name] for name in KEPT if meta.get(name) is not None}
+    kept |= {"method": result.method, "tolerance": result.certificate.tolerance, **_target_of(result)}
+    if meta.get("baseline") in NAMES:
+        kept["baseline"] = meta["baseline"]
+    opened = Explainer(model, unit=cut, **{**kept, **choices})(*_texts_of(result))
+    for name, was, now in (
+        ("target", result.target, opened.target),
+        ("baseline", meta.get("baseline"), opened.meta.get("baseline")),
+    ):
+        if was != now and name not in choices:
+            raise InputError(
+                f"the result's {name} was {was!r}, and it cannot be known how it was given: say {name}=… again"
+            )
+    return opened
+
+
+def _indices(result: Explanation | Continuation, wanted: Sequence[int | str]) -> list[int]:
+    if isinstance(wanted, str) or not wanted:
+        raise InputError(f"name the units to open in a list; this result has: {_listed(result)}")
+    found = []
+    for each in wanted:
+        number = result.tokens.index(each) if each in result.tokens else each
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(result.tokens):
+            raise InputError(f"{each!r} is not a unit of this result; it has: {_listed(result)}")
+        found.append(number)
+    return found
+
+
+def _listed(result: Explanation | Continuation) -> str:
+    names = [f"{i} {name!r:.30}" for i, name in enumerate(result.tokens)]
+    return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def _unit_of(result: Explanation | Continuation) -> Any:
+    """The cut the result was made with: by its name, or from the characters of its units."""
+    told = result.meta.get("unit", "token")
+    if told != "spans":
+        return told
+    return {
+        name: (segment, *span)
+        for name, span, segment in zip(result.tokens, result.offsets, result.segments, strict=True)
+        if segment >= 0 and span[1] > span[0]
+    }
+
+
+def _texts_of(result: Explanation | Continuation) -> list[Any]:
+    """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
+    texts, spans = list(result.meta["texts"]), result.meta.get("spans")
+    given = texts[:1] if "outputs" in result.meta else texts
+    if spans:
+        turns, passages = ({n: tuple(s) for n, s in spans[level].items()} for level in ("turn", "passage"))
+        given[0] = Prompt(given[0], turns, passages, result.meta.get("template", "held"))
+    return given
+
+
+def _target_of(result: Explanation | Continuation) -> dict[str, Any]:
+    """The target again: what a generator said or was asked about, or a class by its name."""
+    if "outputs" in result.meta:
+        return {} if "generate" in result.meta else {"target": result.meta["outputs"][0]}
+    told = re.fullmatch(r"(.*) \((logit|logprob|prob)\)", result.target)
+    classes = result.meta.get("kind") == "sequence classification"
+    return {"target": told.group(1), "score": told.group(2)} if told and classes else {}

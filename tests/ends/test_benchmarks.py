@@ -1,0 +1,309 @@
+"""The benchmarks' own laws: rows are whole, kept rows are not measured twice, literal transcriptions equal ours."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pathlens as pl
+from benchmarks import __main__ as command
+from benchmarks import generators, hessians, machine, measure, memory, report, table, texts, word_paths
+from benchmarks.growth import flops
+from benchmarks.limit import executed
+from benchmarks.sequential import KnownNeighbours
+from pathlens.integrand.batch import any_derivative
+from pathlens.quadrature import gauss
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
+from tests.support.models import TEXTS, classifier
+from tests.support.models import encoder as minilm_like
+from tests.support.twins import gradients as twins
+from tests.support.twins import hessians as twins_of_hessians
+from tests.support.twins import jacobians
+from tests.support.twins.word_paths import nearest
+from tests.support.words import make_vocabulary
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def some_row(**more):
+    return measure.row("work", "against", goal=2.0, ours=1.0, theirs=3.0, errors=(1e-4, 2e-4), **more)
+
+
+# rows
+
+
+def test_a_row_has_the_fields_of_the_table_and_a_verdict():
+    whole = report.complete(some_row())
+    assert list(whole)[: len(measure.FIELDS)] == list(measure.FIELDS)
+    assert whole["ratio"] == 3.0 and whole["met"] is True
+    json.dumps(whole, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [({}, True), ({"ratio": 1.9}, False), ({"ratio": 1.9, "sense": "at most"}, True), ({"ratio": 2.1, "sense": "at most"}, False)],
+)  # fmt: skip
+def test_a_goal_is_a_floor_unless_it_is_a_ceiling(more, verdict):
+    assert measure.met(some_row(**more)) is verdict
+
+
+def test_no_speed_makes_up_for_scores_that_are_not_what_the_row_says():
+    assert measure.met(some_row(holds=True)) is True and measure.met(some_row(holds=False)) is False
+
+
+def test_a_row_beside_another_has_no_goal_and_no_verdict():
+    assert measure.met({**some_row(), "goal": None}) is None
+
+
+def test_a_row_that_lacks_a_field_is_refused():
+    broken = some_row()
+    del broken["theirs_error"]
+    with pytest.raises(ValueError, match="theirs_error"):
+        report.complete(broken)
+
+
+def test_numbers_json_cannot_hold_become_null():
+    assert report.plain({"a": float("nan"), "b": [np.float64(1.5), float("inf")]}) == {
+        "a": None,
+        "b": [1.5, None],
+    }
+
+
+def test_sides_take_turns():
+    order = []
+    both = measure.alternate(3, lambda: order.append("ours"), lambda: order.append("theirs"))
+    assert order == ["ours", "theirs"] * 3 and both.ours_seconds >= 0
+    _, (first, second) = measure.in_pieces(
+        [[1, 2], [3]], lambda piece: piece, lambda piece: [-x for x in piece]
+    )
+    assert first == [1, 2, 3] and second == [-1, -2, -3]
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_an_exponent_is_recovered(power):
+    sizes = [4, 8, 16, 64]
+    assert measure.exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power, abs=1e-9)
+    assert 1 < measure.exponent([32, 512], [flops(32), flops(512)]) < 2
+
+
+# the command
+
+
+def test_every_row_of_the_table_can_be_made_by_its_name():
+    for entry in table.ENTRIES:
+        module, function = entry.maker.split(":")
+        assert callable(getattr(import_module(f"benchmarks.{module}"), function))
+        assert entry.section in report.ABOUT
+        assert table.find([entry.name]) == [entry]
+    with pytest.raises(SystemExit, match="nonsense"):
+        table.find(["nonsense"])
+
+
+def test_a_kept_row_is_not_measured_again_unless_asked(tmp_path):
+    class Entry:
+        name, calls = "one", 0
+
+        def make(self, quick):
+            self.calls += 1
+            return [some_row(ours_share=self.calls)]
+
+    entry = Entry()
+    first, _, about = command.measured(entry, tmp_path, quick=True, fresh=False)
+    again, spent, same = command.measured(entry, tmp_path, quick=True, fresh=False)
+    assert (again, spent, same, entry.calls) == (first, 0.0, about, 1)
+    command.measured(entry, tmp_path, quick=True, fresh=True)
+    assert entry.calls == 2
+    command.measured(entry, tmp_path, quick=False, fresh=False)  # small work says nothing of large
+    assert entry.calls == 3
+
+
+def test_a_page_without_rows_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--page", "--fresh", "--keep", str(tmp_path)])
+    monkeypatch.setattr(report, "write", None)  # it would fail
+    monkeypatch.chdir(Path.cwd())
+    assert command.main() == 1
+    assert "nothing to show" in capsys.readouterr().err
+
+
+def test_a_run_with_a_failed_row_leaves_the_page_as_it_was(tmp_path, monkeypatch, capsys):
+    """Say, without the data: rows that still work must not stand as the whole table."""
+
+    class Entry:
+        section = table.ENTRIES[0].section
+
+        def __init__(self, name):
+            self.name = name
+
+        def make(self, quick):
+            if self.name == "bad":
+                raise RuntimeError("no data")
+            return [some_row()]
+
+    monkeypatch.setattr(table, "find", lambda names: [Entry("good"), Entry("bad")])
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--keep", str(tmp_path)])
+    monkeypatch.setattr(report, "write", None)  # it would fail
+    assert command.main() == 1
+    assert "no figures for bad" in capsys.readouterr().err and (tmp_path / "good.json").exists()
+
+
+def test_rows_of_several_days_are_told_apart():
+    monday, tuesday = ({"machine": "one", "date": day} for day in ("Monday", "Tuesday"))
+    assert machine.together({"ig": monday, "sig": monday}) == monday
+    assert machine.together({"ig": monday, "sig": tuesday})["date"] == "Monday (ig); Tuesday (sig)"
+
+
+def test_a_row_that_fails_leaves_nothing_behind(tmp_path):
+    class Entry:
+        name = "bad"
+
+        def make(self, quick):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        command.measured(Entry(), tmp_path, quick=True, fresh=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_page_says_what_was_missed_and_why(tmp_path):
+    section = table.ENTRIES[0].section
+    rows = [some_row(), {**some_row(why="there is a reason"), "work": "slow | work", "ratio": 1.0}]
+    about = machine.description()
+    report.write({section: rows}, about, quick=False, folder=tmp_path)
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "1 of 2 goals are met" in page and "There is a reason." in page and "slow \\| work" in page
+    assert about["commit"] in page and about["date"] in page and "captum" in page
+    assert [row["met"] for row in json.loads((tmp_path / "results.json").read_text())] == [True, False]
+
+
+def test_the_machine_is_described_without_its_name():
+    import getpass
+    import platform
+
+    told = " ".join(machine.description().values())
+    assert platform.node() not in told.split() and str(Path.cwd()) not in told
+    assert getpass.getuser() not in told.split()
+
+
+def test_what_lies_in_the_tree_was_written_by_the_command():
+    """results.json and README.md, where they are: whole rows, and the page has every one of them."""
+    if not (FOLDER / "results.json").exists():
+        return  # `make bench` has not been run yet
+    rows = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for row in rows:
+        assert report.complete(row) == row
+        assert row["work"].replace("|", "\\|") in page
+        if row["met"] is False:
+            assert "What was missed" in page
+
+
+# texts
+
+
+def test_a_text_of_a_length_has_it(monkeypatch):
+    model = load(classifier("bert"))
+    monkeypatch.setattr(texts, "sentences", lambda: tuple(TEXTS * 30))
+    for count in (8, 20, 64):
+        assert texts.tokens_in(model, texts.of_length(model, count)) == count
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_units_cover_the_text(count):
+    text = " ".join(TEXTS)
+    found = memory.spans(text, count)
+    assert len(found) == count and found[0][0] == 0 and found[-1][1] == len(text)
+    assert all(low < high for low, high in found)
+
+
+@pytest.mark.parametrize("goal", [0.5, 0.03, 0.0101, 1e-9])
+def test_steps_are_found_to_within_a_sixteenth(goal):
+    asked = []
+
+    def gap(steps):
+        asked.append(steps)
+        return 1.0 / steps
+
+    found = generators.steps_needed(gap, goal)
+    if goal > 1e-3:
+        assert found == generators.FIRST or gap(found) <= goal < gap(found * 15 // 16 - 1)
+    else:
+        assert found == generators.MOST
+    assert len(set(asked)) < 14
+
+
+# literal transcriptions
+
+
+def test_sig_is_the_outputs_own_changes():
+    model = load(classifier("bert"))
+    case = model.case(TEXTS[0], request=Request())
+    exact = twins.sequential_differences(
+        lambda point: case.score(point[None], [case])[0], case.ends.start, case.ends.end
+    )
+    np.testing.assert_allclose(pl.explain(model, TEXTS[0], method="sig").scores, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["udig-maxcount", "udig-greedy", "dig-greedy", "dig-maxcount"])
+def test_the_search_row_finds_the_definitions_words(name, monkeypatch):
+    vocabulary = make_vocabulary(3, size=600, width=8)
+    monkeypatch.setattr(word_paths, "MASK", 5)
+    row = word_paths.compare(name, vocabulary, (17, 200, 431), rounds=1)
+    assert "; the same words" in row["against"] and row["ours_error"] == 0
+    report.complete(row)
+
+
+def test_known_neighbours_are_the_definitions():
+    table = make_vocabulary(1, size=60).table.double().numpy()
+    graph = KnownNeighbours(table, 9)
+    for word in (0, 7, 59):
+        assert list(graph[word].tocoo().col) == list(nearest(table, table[word], 9))
+
+
+def test_flops_of_a_call_are_counted_with_attention():
+    left, right = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    assert executed(lambda: torch.randn(6, 7) @ torch.randn(7, 8)) == 2 * 6 * 7 * 8
+    assert executed(lambda: attend(left, right, right)) == 2 * (2 * 2 * 3 * 5 * 5 * 4)
+
+
+def test_the_papers_vectors_in_one_batch_are_those_of_the_literal_twin():
+    encoder = load(minilm_like())
+    case = encoder.case(TEXTS[1], request=Request(vector=True))
+    nodes = gauss(3)
+
+    def embed(points):
+        return case.score(points, [case] * len(points))[:, 0]
+
+    with encoder.quiet():
+        ends = case.ends
+        literal = jacobians.integrated_jacobian(
+            lambda point: embed(point[None])[0], ends.start, ends.end, nodes.t, nodes.weight
+        )
+        found = jacobians.vectors_by_coordinate(embed, ends.start, ends.end, nodes.t, nodes.weight)
+    np.testing.assert_allclose(
+        found, torch.einsum("ksd,sd->sk", literal, ends.delta.double()), atol=1e-6 * float(found.abs().max())
+    )
+
+
+@pytest.mark.parametrize("end_points", [True, False])
+def test_the_timed_grid_is_the_published_estimate(end_points):
+    model = load(classifier("bert"))
+    bench = hessians.Bench(model, TEXTS[0])
+    case = bench.case
+    with model.quiet(), any_derivative():
+        literal = twins_of_hessians.published_estimate(
+            lambda point: case.score(point[None], [case])[0],
+            case.ends.start,
+            case.ends.end,
+            2,
+            end_points=end_points,
+        )
+    found, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
+    moving = np.ix_(bench.moving, bench.moving)
+    np.testing.assert_allclose(np.squeeze(found), literal.numpy()[moving], atol=1e-5)

@@ -1,0 +1,289 @@
+"""Reading: every format gives the same rows, a bad row carries its error, a bad file is one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pathlens.corpus.record import Source
+from pathlens.data.reading import census, digest, rows, same_digest
+from pathlens.errors import InputError
+from tests.support.corpora import pathlens, refused, saved
+
+ROWS = [("a", "a good film", 1), ("b", 'said "no", twice', 0), ("c", "多くの 言葉", 1)]
+
+
+def write(path, rows=ROWS):
+    """The same three rows in the format of the name."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".parquet"):
+        ids, bodies, labels = zip(*rows, strict=True)
+        pq.write_table(pa.table({"id": ids, "body": bodies, "label": labels}), path)
+        return path
+    if name.endswith(".jsonl"):
+        lines = [json.dumps({"id": i, "body": b, "label": l, "nested": [1]}) for i, b, l in rows]
+    elif name.endswith(".csv"):
+        lines = ["id,body,label"] + [f'{i},"{b.replace(chr(34), chr(34) * 2)}",{l}' for i, b, l in rows]
+    else:
+        lines = ["id\tbody\tlabel"] + [f"{i}\t{b}\t{l}" for i, b, l in rows]
+    data = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.parquet", "x.csv.gz", "x.jsonl.gz"])
+def test_every_format_gives_the_same_rows(name, tmp_path):
+    source = Source(str(write(tmp_path / name)), text="body", id="id")
+    found = list(rows(source))
+    assert [(row.number, row.id, row.text, row.kept) for row in found] == [
+        (k, i, b, (str(l),)) for k, (i, b, l) in enumerate(ROWS)
+    ]
+    assert all(row.error is None for row in found)
+    counted = census(source)
+    assert (counted.rows, counted.bad, counted.kept) == (3, 0, ("label",))
+    assert counted.characters == sum(len(body) for _, body, _ in ROWS) and counted.longest == 1
+
+
+def test_a_folder_is_its_files_one_after_another(tmp_path):
+    write(tmp_path / "1.csv")
+    write(tmp_path / "2.parquet")
+    (tmp_path / ".hidden.csv").write_text("junk")
+    found = list(rows(Source(str(tmp_path), text="body")))
+    assert [row.number for row in found] == list(range(6)) and found[3].text == ROWS[0][1]
+
+
+def test_data_sets_come_through_datasets(tmp_path):
+    import datasets
+
+    from pathlens.data.formats import open_hub
+
+    made = datasets.Dataset.from_dict({"body": [b for _, b, _ in ROWS], "label": [1, 0, 1]})
+    made.save_to_disk(tmp_path / "saved")
+    found = list(rows(Source(str(tmp_path / "saved"), text="body")))
+    assert [row.text for row in found] == [b for _, b, _ in ROWS] and found[0].kept == ("1",)
+    datasets.DatasetDict({"test": made}).save_to_disk(tmp_path / "splits")
+    assert census(Source(str(tmp_path / "splits"), text="body", split="test")).rows == 3
+    (tmp_path / "hub").mkdir()
+    write(tmp_path / "hub" / "x.csv")  # what `load_dataset` makes of a name
+    opened = open_hub(Source(str(tmp_path / "hub"), text="body"), lambda columns, plain: columns)
+    assert [record["body"] for record in opened.records] == [b for _, b, _ in ROWS]
+
+
+def test_quotes_are_plain_in_tsv_and_quotes_in_csv(tmp_path):
+    (tmp_path / "x.tsv").write_text('text\tlabel\n"a quote that never ends\t1\nnext\t0\n')
+    assert [row.text for row in rows(Source(str(tmp_path / "x.tsv")))] == ['"a quote that never ends', "next"]
+    (tmp_path / "x.csv").write_text('text,label\n"two\nlines, one text",1\n')
+    assert [row.text for row in rows(Source(str(tmp_path / "x.csv")))] == ["two\nlines, one text"]
+    only = Source(str(tmp_path / "x.tsv"), quoting=True)
+    assert len(list(rows(only))) == 1, "asked for, the quote swallows the line's end"
+
+
+def test_tables_without_a_header_and_plain_text(tmp_path):
+    (tmp_path / "x.csv").write_text("1\tx\tfirst text\n2\ty\tsecond\textra\n3\tz\n")
+    found = list(
+        rows(Source(str(tmp_path / "x.csv"), text="2", id="0", separator="\t", header=False, quoting=False))
+    )
+    assert [row.text for row in found] == ["first text", "second", None] and "fields" in found[2].error
+    (tmp_path / "x.txt").write_bytes("one\r\n\ntw\x85o\n".encode("cp1252", "replace"))
+    read = [row.text for row in rows(Source(str(tmp_path / "x.txt"), encoding="cp1252"))]
+    assert read[0] == "one" and len(read) == 2, (
+        "a line ends at its end, not at every character that may end one"
+    )
+
+
+def test_a_bad_row_carries_its_error_and_the_others_go_on(tmp_path):
+    (tmp_path / "x.tsv").write_bytes(
+        b"text\tlabel\ngood\t1\nb\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n"
+    )
+    found = list(rows(Source(str(tmp_path / "x.tsv"))))
+    assert [row.error is None for row in found] == [True, False, False, False, True]
+    for row, word in zip(found[1:4], ("encoding", "empty", "3 fields"), strict=True):
+        assert word in row.error
+    lines = [
+        '{"text": "good"}',
+        "not json",
+        '{"text": 7}',
+        '{"text": null}',
+        "[1]",
+        '{"other": 1}',
+        '{"text": "x"}',
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    found = list(rows(Source(str(tmp_path / "x.jsonl"))))
+    assert [row.error is None for row in found] == [True, False, False, False, False, False, True]
+    assert "int" in found[2].error and "not JSON" in found[1].error
+    pq.write_table(pa.table({"text": pa.array(["good", None, ""])}), tmp_path / "x.parquet")
+    assert [row.error is None for row in rows(Source(str(tmp_path / "x.parquet")))] == [True, False, False]
+
+
+def test_the_digest_sees_every_change(tmp_path):
+    source = Source(str(write(tmp_path / "x.csv")), text="body")
+    whole = digest(rows(source))
+    assert whole == digest(list(rows(source))) and whole != digest(list(rows(source))[:2])
+    other = [*ROWS[:2], ("c", ROWS[2][1] + " ", 1)]
+    assert whole != digest(rows(Source(str(write(tmp_path / "y.csv", other)), text="body")))
+    labels = [*ROWS[:2], (*ROWS[2][:2], 0)]
+    relabelled = digest(rows(Source(str(write(tmp_path / "z.csv", labels)), text="body")))
+    assert whole != relabelled and not same_digest(whole, relabelled)
+    before = whole.split("-")[0]  # a shard of the time when texts alone were looked at
+    assert (
+        same_digest(whole, whole) and same_digest(before, relabelled) and not same_digest(before[1:], whole)
+    )
+
+
+def test_limit_reads_no_further(tmp_path):
+    (tmp_path / "x.csv").write_text("text\nfirst\nsecond\n")
+    assert census(Source(str(tmp_path / "x.csv")), 1).rows == 1
+    with pytest.raises(InputError, match="none of the 2 rows"):
+        pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "numbers.parquet")
+        census(Source(str(tmp_path / "numbers.parquet")))
+
+
+BAD = {
+    "missing column": ("x.csv", b"body,label\nhello,1\n", ["no column 'text'", "body, label"]),
+    "wrong encoding": ("x.csv", "text\nhallo\n".encode("utf-16"), ["not utf-8 text", "--encoding"]),
+    "no text at all": ("x.jsonl", b'{"text": 1}\n{"text": null}\n', ["none of the 2 rows", "int"]),
+    "not JSON": ("x.jsonl", b"plain words\n", ["not JSON lines"]),
+    "an array": ("x.json", b'[{"text": "a"}]', ["JSON array"]),
+    "an empty file": ("x.csv", b"", ["is empty"]),
+    "a header alone": ("x.csv", b"text,label\n", ["no rows"]),
+    "no Parquet": ("x.parquet", b"PAR1 but not really", ["not a whole Parquet file"]),
+    "half a Parquet": ("x.parquet", b"PAR1" + b"\0" * 100, ["not a whole Parquet file"]),
+    "another kind": ("x.docx", b"PK", ["cannot tell how to read"]),
+    "a damaged gzip": ("x.csv.gz", b"\x1f\x8b\x08\x00broken", ["damaged"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_file_that_cannot_be_read_is_one_line(case, tmp_path, tmp_path_factory, monkeypatch, capfd):
+    name, content, words = BAD[case]
+    (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out"
+    done = pathlens(
+        monkeypatch, capfd, "run", "--model", saved(tmp_path_factory), "--data", tmp_path / name, "--out", out
+    )
+    refused(done, *words)
+    assert not out.exists(), "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--data", "missing.csv"], ["no file or folder 'missing.csv'"]),
+        (["--data", "{tmp}"], ["holds no data file"]),
+        (["--data", "{file}", "--encoding", "klingon"], ["klingon"]),
+        (["--data", "{file}", "--keep", "nope"], ["nope", "--keep"]),
+        (["--data", "{file}", "--id", "nope"], ["nope", "--id"]),
+        (["--data", "{file}", "--limit", "0"], ["limit"]),
+        (["--data", "{file}", "--shard", "2/2"], ["shard", "2/2"]),
+        (["--data", "{file}", "--shard", "x"], ["i/n"]),
+        (["--data", "{file}", "--method", "magic"], ["magic"]),
+        (["--data", "{file}", "--target", "nobody"], ["nobody", "LABEL_0"]),
+        (["--data", "{file}", "--method", "ij"], ["ij"]),
+        (["--data", "{file}", "--option", "nope=1"], ["nope"]),
+        (["--data", "{file}", "--engine", "magic"], ["local, ray"]),
+        (["--data", "{file}", "--workers", "0"], ["workers"]),
+        (["--data", "{file}", "--address", "auto"], ["--engine ray"]),
+        (["--data", "no/such-data-set-anywhere"], ["no/such-data-set-anywhere"]),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, words, tmp_path, tmp_path_factory, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "t.csv").write_text("text,label\nthe movie was great,1\n")
+    filled = [a.format(tmp=tmp_path / "inner", file=tmp_path / "t.csv") for a in arguments]
+    model = saved(tmp_path_factory)
+    refused(pathlens(monkeypatch, capfd, "run", "--model", model, "--out", tmp_path / "out", *filled), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_places_that_cannot_be_written_are_one_line(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    (tmp_path / "t.csv").write_text("text\nthe movie was great\n")
+    ask = ["run", "--model", saved(tmp_path_factory), "--data", tmp_path / "t.csv", "--out"]
+    refused(pathlens(monkeypatch, capfd, *ask, tmp_path / "t.csv"), "is a file")
+    refused(pathlens(monkeypatch, capfd, *ask, "/proc/nowhere/out"), "cannot write to")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep me")
+    refused(pathlens(monkeypatch, capfd, *ask, tmp_path / "full", "--overwrite"), "not empty", "mine.txt")
+    refused(pathlens(monkeypatch, capfd, *ask, tmp_path / "full"), "not empty", "mine.txt")
+    assert os.listdir(tmp_path / "full") == ["mine.txt"] or set(os.listdir(tmp_path / "full")) <= {
+        "mine.txt",
+        ".lock-0-of-1",
+    }
+
+
+def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(
+    tmp_path, tmp_path_factory, monkeypatch, capfd
+):
+    """JSON may say "\ud800", which no file can hold; and nest deeper than anyone reads."""
+    deep = '{"text": "x", "name": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    lines = [
+        '{"text": "good", "name": "a"}',
+        r'{"text": "bad \ud800", "name": "b"}',
+        deep,
+        r'{"text": "fine", "name": "\udfff"}',
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    for column in ("--id", "--keep"):
+        ask = [
+            "run",
+            "--model",
+            saved(tmp_path_factory),
+            "--data",
+            tmp_path / "x.jsonl",
+            "--out",
+            tmp_path / column,
+            "--n-steps",
+            2,
+        ]
+        code, said, error = pathlens(monkeypatch, capfd, *ask, column, "name")
+        assert (code, error) == (0, "") and "2 explained" in said and "2 failed" in said, (said, error)
+    found = [row.error for row in rows(Source(str(tmp_path / "x.jsonl")))]
+    assert found[0] is None and "half a character" in found[1] and "not JSON" in found[2] and found[3] is None
+
+
+def test_a_run_inside_the_folder_of_data_is_no_data(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    (tmp_path / "a.csv").write_text("text,label\ngood film,x\nbad film,y\n")
+    ask = [
+        "run",
+        "--model",
+        saved(tmp_path_factory),
+        "--data",
+        tmp_path,
+        "--out",
+        tmp_path / "out",
+        "--n-steps",
+        2,
+    ]
+    assert "2 rows" in pathlens(monkeypatch, capfd, *ask)[1]
+    assert "2 rows" in (said := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in said
+    assert census(Source(str(tmp_path / "out"))).rows == 2, "asked for by its name, it is"
+
+
+def test_a_damaged_gzip_file_is_one_line(tmp_path):
+    packed = bytearray(gzip.compress(b"text\n" + b"a good film\n" * 50))
+    packed[10] |= 0b110  # a block of a kind that does not exist: zlib's own error
+    (tmp_path / "x.csv.gz").write_bytes(packed)
+    with pytest.raises(InputError, match="is damaged"):
+        census(Source(str(tmp_path / "x.csv.gz")))
+
+
+def test_columns_without_a_name_and_splits_that_are_not_there(tmp_path):
+    """A sheet's empty columns at the right are nobody's; a split is named."""
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "x.csv").write_text("text,label,,\ngood film,x,,\n")
+    assert census(Source(str(tmp_path / "x.csv"))).kept == ("label",)
+    (tmp_path / "y.csv").write_text("text,label,label\ngood film,x,y\n")
+    with pytest.raises(InputError, match="'label' twice"):
+        census(Source(str(tmp_path / "y.csv")))
+    datasets.DatasetDict({"test": datasets.Dataset.from_dict({"text": ["good"]})}).save_to_disk(
+        tmp_path / "d"
+    )
+    with pytest.raises(InputError, match="no split 'train'; --split takes one of test"):
+        census(Source(str(tmp_path / "d")))
+    assert census(Source(str(tmp_path / "d"), split="test")).rows == 1

@@ -1,0 +1,142 @@
+"""Every Python block of the docs runs, page by page, in order, in an empty folder; every notebook runs too.
+
+A page may hold, unseen by its readers:
+    <!-- setup … -->          lines that give names to what the reader has (a text, a model of their own)
+    <!-- not run: reason -->  before a block that needs a cluster or a hub; no other reason is good enough
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import pathlens as pl
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"]
+QUICK = {"which-method", "extending", "ig", "sig", "idg", "ih", "udig"}  # toy models alone: seconds
+REASONS = ("cluster", "hub")
+PART = re.compile(
+    r"^<!-- setup\n(?P<setup>.*?)^-->|^<!-- not run: (?P<reason>[^\n]*?) -->\n+```python\n.*?^```|^```python\n(?P<code>.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    code: str
+    reason: str = ""  # why it is not run
+
+
+def blocks(text: str) -> list[Block]:
+    """Setup and code in the order of the page; a block marked as not run keeps its reason instead."""
+    found = (part.groupdict() for part in PART.finditer(text))
+    return [Block(part["setup"] or part["code"] or "", part["reason"] or "") for part in found]
+
+
+def with_blocks() -> list[Path]:
+    return [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else [pytest.mark.slow]) for p in with_blocks()],
+)
+def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, block in enumerate(blocks(page.read_text(encoding="utf-8")), 1):
+            if block.reason:
+                continue
+            if block.code.startswith(">>>"):
+                test = doctest.DocTestParser().get_doctest(block.code, names, page.name, page.name, 0)
+                ran = doctest.DocTestRunner().run(test, clear_globs=False)
+                assert ran.failed == 0, capsys.readouterr().out
+            else:
+                exec(compile(block.code, f"{page.name}, block {number}", "exec"), names)
+
+
+def test_no_block_escapes_without_a_good_reason():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found = blocks(text)
+        fenced = len(re.findall(r"^```python$", text, re.MULTILINE))
+        setups = len(re.findall(r"^<!-- setup$", text, re.MULTILINE))
+        assert len(found) == fenced + setups, (
+            f"{page.name}: a block or a comment is not closed as it should be"
+        )
+        assert text.count("<!-- not run") == sum(bool(block.reason) for block in found), page.name
+        for block in found:
+            assert not block.reason or any(word in block.reason for word in REASONS), (
+                page.name,
+                block.reason,
+            )
+
+
+def test_the_reader_of_blocks_sees_them():
+    text = "<!-- setup\nx = 1\n-->\n```python\ny = x\n```\n<!-- not run: needs a cluster -->\n```python\n1 / 0\n```\n"
+    assert blocks(text) == [Block("x = 1\n"), Block("y = x\n"), Block("", "needs a cluster")]
+
+
+NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
+
+
+def test_notebooks_are_there_and_carry_no_outputs():
+    import nbformat
+
+    assert NOTEBOOKS
+    for file in NOTEBOOKS:
+        book = nbformat.read(file, as_version=4)
+        for cell in book.cells:
+            assert not cell.get("outputs") and cell.get("execution_count") is None, f"strip {file.name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_every_notebook_runs(file, tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    book = nbformat.read(file, as_version=4)
+    NotebookClient(
+        book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = [
+        out for cell in book.cells for out in cell.get("outputs", ()) if "text/html" in out.get("data", {})
+    ]
+    assert shown and all("pathlens" in out["data"]["text/html"] for out in shown), "results draw themselves"
+
+
+def test_every_method_has_a_page_with_all_it_promises():
+    for name in pl.methods():
+        text = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
+        for heading in ("## Formula", "## When to use it", "## When it misleads", "## Cost"):
+            assert heading in text, f"{name}.md has no {heading}"
+        assert f"../gallery/{name}.png" in text
+
+
+def test_links_and_pictures_exist_and_are_small():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} points to {target}"
+    for picture in (DOCS / "gallery").glob("*.png"):
+        assert picture.stat().st_size < 200_000, picture.name
+
+
+def test_the_japanese_readme_keeps_in_step():
+    """Same headings in number, same code, same pictures."""
+    root = DOCS.parent
+    one, two = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md"))
+    for pattern in (r"^## ", r"^```", r"^\| ", r"^<!-- "):
+        assert len(re.findall(pattern, one, re.MULTILINE)) == len(re.findall(pattern, two, re.MULTILINE)), (
+            pattern
+        )
+    assert re.findall(r"!\[[^\]]*\]\(([^)]+)\)", one) == re.findall(r"!\[[^\]]*\]\(([^)]+)\)", two)

@@ -1,0 +1,240 @@
+"""The API: what it answers, what it refuses, and that a job can be watched and called off."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+import pathlens as pl
+from pathlens.explanation.store import from_dict
+from pathlens.serve.app import POLICY, make_app
+from pathlens.serve.limits import Limits
+from pathlens.text.load import load
+from tests.support.models import classifier, encoder
+
+TEXT = "the movie was not really funny , but moving ."
+
+
+class Slow(pl.ToyModel):
+    """A toy whose every pass takes a while."""
+
+    name = "slow"
+
+    def case(self, text, text_b=None, *, request):
+        from dataclasses import replace
+
+        case = super().case(text, text_b, request=request)
+
+        def score(points, cases):
+            time.sleep(0.02)
+            return case.score(points, cases)
+
+        return replace(case, score=score, pack=score)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {
+        "toy": pl.ToyModel(),
+        "tiny": load(classifier("bert")),
+        "encoder": load(encoder("bert")),
+        "slow": Slow(),
+    }
+
+
+@pytest.fixture(scope="module")
+def client(models):
+    from starlette.testclient import TestClient
+
+    with TestClient(make_app(models, limits=Limits(waiting=3, units=40))) as made:
+        yield made
+
+
+def test_health_and_methods(client):
+    facts = client.get("/api/health").json()
+    assert [m["name"] for m in facts["models"]] == ["toy", "tiny", "encoder", "slow"]
+    assert facts["models"][1]["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"] and facts["models"][2]["pair"]
+    assert {m["name"] for m in client.get("/api/methods").json()} == set(pl.methods())
+
+
+def test_explain_gives_what_the_library_gives(client, models):
+    body = {"model": "tiny", "text": TEXT, "method": "ig", "target": "LABEL_1", "baseline": "pad"}
+    answer = client.post("/api/explain", json=body)
+    assert answer.status_code == 200, answer.text
+    wanted = pl.explain(models["tiny"], TEXT, method="ig", target="LABEL_1", baseline="pad")
+    found = from_dict(answer.json())
+    assert found.tokens == wanted.tokens and abs(found.scores - wanted.scores).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    "path, body, key",
+    [
+        ("compare", {"model": "tiny", "text": TEXT, "methods": ["ig", "sig"]}, "spearman"),
+        ("whatif", {"model": "tiny", "text": TEXT, "edits": [{"unit": "not", "kind": "delete"}]}, "edits"),
+        ("path", {"model": "tiny", "text": TEXT, "points": 5}, "tracks"),
+        ("layers", {"model": "tiny", "text": TEXT, "layers": [0, 1]}, "items"),
+        ("nodes", {"model": "tiny", "text": TEXT, "counts": [4, 8]}, "errors"),
+        (
+            "rank",
+            {"model": "encoder", "query": "a movie", "documents": ["the film", "good music"], "why": [0, 1]},
+            "why",
+        ),
+    ],
+)
+def test_every_kind_of_work_in_every_format(client, path, body, key):
+    started = client.post(f"/api/{path}?wait=false", json=body)
+    assert started.status_code == 202
+    job = _until_over(client, started.json()["id"])
+    assert job["state"] == "done", job
+    where = f"/api/jobs/{job['id']}/result"
+    assert key in client.get(where).json()
+    assert "<script" not in client.get(where, params={"format": "fragment"}).text
+    assert client.get(where, params={"format": "html"}).text.startswith("<!DOCTYPE html>")
+    picture = client.get(where, params={"format": "png"})
+    assert picture.content.startswith(b"\x89PNG")
+
+
+def _until_over(client, name, seconds=60):
+    for _ in range(seconds * 20):
+        job = client.get(f"/api/jobs/{name}").json()
+        if job["state"] not in ("waiting", "working"):
+            return job
+        time.sleep(0.05)
+    raise AssertionError(job)
+
+
+@pytest.mark.parametrize(
+    "body, word",
+    [
+        ({"model": "gpt9", "text": "x"}, "not named at start"),
+        ({"model": "/etc/passwd", "text": "x"}, "not named at start"),
+        ({"model": "tiny", "text": "x", "method": "magic"}, "magic"),
+        ({"model": "tiny", "text": "x", "target": "nobody"}, "nobody"),
+        ({"model": "tiny", "text": "x", "n_steps": 9999}, "n_steps"),
+        ({"model": "tiny", "text": "x", "coordinates": True}, "coordinates"),
+        ({"model": "tiny", "text": "a movie " * 40}, "40"),
+        ({"model": "tiny", "text": "y" * 20_001}, "text"),
+        ({"model": "tiny"}, "text"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_words(client, body, word):
+    answer = client.post("/api/explain", json=body)
+    assert answer.status_code == 422 and word in answer.json()["detail"], answer.text
+
+
+def test_a_body_too_large_or_not_json_is_refused(client):
+    assert client.post("/api/explain", content=b"{" + b" " * 500_000).status_code == 413
+    assert (
+        client.post("/api/explain", content=b"{", headers={"Content-Type": "application/json"}).status_code
+        == 422
+    )
+
+
+def test_work_is_watched_called_off_and_bounded(client):
+    body = {"model": "slow", "text": "a b c", "n_steps": 512, "rule": "split"}
+    first = client.post("/api/explain?wait=false", json=body).json()["id"]
+    while client.get(f"/api/jobs/{first}").json()["points"] == 0:
+        time.sleep(0.02)
+    waiting = [client.post("/api/explain?wait=false", json=body) for _ in range(4)]
+    assert [w.status_code for w in waiting] == [202, 202, 202, 429] and "Retry-After" in waiting[-1].headers
+    assert client.get(f"/api/jobs/{waiting[2].json()['id']}").json()["ahead"] == 2
+    for each in (first, *(w.json()["id"] for w in waiting[:3])):
+        client.delete(f"/api/jobs/{each}")
+    assert _until_over(client, first)["state"] == "cancelled"
+    assert client.get(f"/api/jobs/{first}/result").status_code == 409
+    assert client.get("/api/jobs/nobody").status_code == 404
+    assert client.post("/api/explain", json={"model": "toy", "text": "a b"}).status_code == 200, (
+        "the worker lives on"
+    )
+
+
+def test_another_host_or_page_is_not_answered(client):
+    assert client.get("/api/health", headers={"Host": "evil.example"}).status_code == 403
+    assert client.get("/api/health", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.get("/api/health", headers={"Host": "localhost:8000"}).status_code == 200
+
+
+def test_headers_and_policy(client):
+    page = client.get("/")
+    assert (
+        page.headers["content-security-policy"] == POLICY
+        and "unsafe-inline" not in POLICY.split("style-src")[0]
+    )
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert "http://" not in page.text and "https://" not in page.text
+    for name in ("page.js", "form.js", "page.css", "views.js", "views.css"):
+        file = client.get(f"/static/{name}")
+        assert file.status_code == 200 and "http://" not in file.text.replace(
+            "http://www.w3.org/2000/svg", ""
+        )
+    assert client.get("/static/../app.py").status_code == 404
+
+
+def test_a_token_is_asked_for(capfd):
+    from starlette.testclient import TestClient
+
+    secret = "a-token-nobody-guesses"
+    client = TestClient(make_app({"toy": pl.ToyModel()}, token=secret, host="0.0.0.0"))
+    assert client.get("/").status_code == 200
+    assert client.get("/api/health").status_code == 401
+    assert client.get("/api/health", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/api/health", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+    assert secret not in "".join(capfd.readouterr())
+
+
+def test_hostile_text_stays_text(client):
+    body = {"model": "toy", "text": "<img src=x onerror=alert(1)> ok", "baseline": "<b>x</b>"}
+    job = client.post("/api/explain?wait=false", json=body).json()
+    _until_over(client, job["id"])
+    for form in ("fragment", "html"):
+        shown = client.get(f"/api/jobs/{job['id']}/result", params={"format": form}).text
+        assert "<img" not in shown and "<b>" not in shown.replace("<b><u", "")
+    assert "onerror" in shown
+
+
+def test_threads_of_the_caller_are_left_alone():
+    before = torch.get_num_threads()
+    make_app({"toy": pl.ToyModel()})
+    assert torch.get_num_threads() == before
+
+
+def test_the_page_is_there_before_the_models():
+    """Models load while the page answers: a question waits for its model, can be called off, and bad news is told."""
+    import threading
+
+    from starlette.testclient import TestClient
+
+    from pathlens.errors import ModelError
+    from pathlens.serve.models import Stand, fill_in_turn
+
+    arrived = threading.Event()
+
+    def broken():
+        raise ModelError("no such model")
+
+    def late():
+        arrived.wait(30)
+        return pl.ToyModel()
+
+    shelf = {"toy": Stand("toy", load=late), "bad": Stand("bad", load=broken)}
+    said, failures = [], []
+    client = TestClient(make_app(shelf))
+    thread = fill_in_turn(shelf.values(), said.append, failures.append)
+    assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["loading", "loading"]
+    first, second = (
+        client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"]
+        for _ in range(2)
+    )
+    while client.get(f"/api/jobs/{first}").json()["stage"] != "loading toy":
+        time.sleep(0.02)
+    client.delete(f"/api/jobs/{first}")
+    assert _until_over(client, first)["state"] == "cancelled"
+    arrived.set()
+    assert _until_over(client, second)["state"] == "done"
+    thread.join(30)
+    assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["ready", "failed"]
+    answer = client.post("/api/explain", json={"model": "bad", "text": "a"})
+    assert answer.status_code == 422 and "no such model" in answer.json()["detail"]
+    assert [str(error) for error in failures] == ["no such model"] and "ready" not in said

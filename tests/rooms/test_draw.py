@@ -1,0 +1,738 @@
+"""Pictures: no text is ever markup, every view has its legend and certificate, numbers still add up."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import shutil
+import sys
+import time
+import warnings
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from pathlens.draw import arcs, canvas, embed, figure, html, markup, palette, pixels, tables, terminal, view
+from pathlens.errors import InputError, MissingError, StoreError
+from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
+from pathlens.explanation.store import from_dict
+from tests.support import draw_samples as samples
+
+EVERY = samples.everything()
+each = pytest.mark.parametrize("name", EVERY)
+ROUGH = samples.certificate(
+    1.32,
+    f_input=2.04,
+    gap=0.22,
+    relative_gap=0.14,
+    converged=False,
+    nodes=512,
+    passes=520,
+    error_estimate=(0.31,),
+)
+
+
+# ---------------------------------------------------------------- palette
+
+
+def oklab(color: str) -> np.ndarray:
+    return palette._to_oklab(color)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_both_signs_are_equally_strong_and_zero_is_the_ground(dark):
+    assert palette.color(0, 1, dark=dark) == (palette.DARK if dark else palette.LIGHT)
+    for share in np.linspace(0, 1, 21):
+        up, down = palette.color(share, 1, dark=dark), palette.color(-share, 1, dark=dark)
+        assert abs(oklab(up)[0] - oklab(down)[0]) < 0.01
+    steps = [np.linalg.norm(oklab(palette.color(s, 1, dark=dark)) - oklab(palette.color(0, 1, dark=dark)))
+             for s in np.linspace(0, 1, 11)]  # fmt: skip
+    assert all(np.diff(steps) > 0)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_readable_on_every_shade(dark):
+    for share in np.linspace(-1, 1, 201):
+        for back in (palette.color(share, 1, dark=dark), palette.length_color(share, 1, dark=dark)):
+            assert palette.contrast(palette.text_color(back), back) >= 4.5
+
+
+# Viénot 1999: linear RGB as a protanope and a deuteranope see it; the third removes what a tritanope lacks
+BLINDNESS = {
+    "red": [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
+    "green": [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
+    "blue": [[1, 0.1462, -0.1462], [0, 0.8531, 0.1469], [0, 0.8531, 0.1469]],
+}
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_signs_stay_apart_for_colour_blind_readers(kind):
+    def seen(color):
+        linear = np.clip(np.array(BLINDNESS[kind]) @ palette._channels(color), 0, 1)
+        return palette._AXES @ np.cbrt(palette._CONES @ linear)
+
+    for share in (0.3, 0.6, 1.0):
+        far = np.linalg.norm(seen(palette.color(share, 1)) - seen(palette.color(-share, 1)))
+        assert far > 0.15 * share  # 0.02 is a just noticeable difference
+
+
+def test_limit_is_the_largest_size():
+    assert palette.limit([0.5, -2.0, 1.0]) == 2.0
+    assert palette.limit([0.0, 0.0]) == palette.limit([]) == 1.0
+    assert palette.limit(np.array([np.nan, -3.0, np.inf])) == 3.0
+
+
+def test_numbers():
+    assert palette.number(-0.0004, 2) == "0.00"
+    assert palette.number(1.239, 2) == "+1.24"
+    assert palette.number(-0.25, 2, narrow=True) == "-.25"
+    assert palette.number(10.0, 1, narrow=True) == "+10.0"
+    assert palette.number(float("nan"), 2) == "·" and palette.number(float("-inf"), 2) == "-inf"
+    assert [palette.decimals(x) for x in (0.021, 0.5, 2.3, 35.0, 1234.0)] == [4, 3, 2, 1, 0]
+
+
+def test_certificate_in_plain_words():
+    line = palette.certificate_line
+    assert line(samples.certificate(1.32)) == (
+        "adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"
+    )
+    assert line(ROUGH) == (
+        "NOT settled: adds up only roughly: 1.3200 of 1.5400 (gap 0.2, 14.0%), 512 nodes, 520 passes; "
+        "asked for 0.1%; a single number may be off by 0.3"
+    )
+    sig = samples.certificate(5.02, kind="per token", gap=3e-7, nodes=0, passes=12)
+    assert line(sig).startswith(
+        "adds up: every token by itself (worst gap 3e-07); the total 5.02 is not meant"
+    )
+    assert "12 passes" in line(sig) and "nodes" not in line(sig)
+    assert "all cells with the reference" in line(samples.small_pair().certificate)
+    assert "length 12.76" in line(samples.block().certificate)
+    assert "rows within 1e-05" in line(samples.interactions().certificate)
+
+
+def test_sig_is_never_said_to_sum():
+    sig = replace(samples.small(), method="sig", certificate=samples.certificate(1.32, kind="per token"))
+    assert "no common sum" in palette.legend(sig) and "they sum" not in palette.legend(sig)
+    assert "\nsum" not in shown(sig) and " sum " not in shown(sig)
+    assert ">sum<" not in html.page(sig)
+
+
+# ---------------------------------------------------------------- text and tables
+
+
+@each
+def test_pieces_put_together_are_the_text(name):
+    result = EVERY[name]
+    if not isinstance(result, VectorExplanation):
+        whole = ["".join(piece.text for piece in pieces) for pieces in view.paragraphs(result)]
+        assert whole == list(result.meta.get("texts", []))
+
+
+def test_byte_pieces_of_one_emoji_share_a_piece():
+    result = samples.emoji()
+    piece = next(piece for piece in view.paragraphs(result)[0] if piece.text == "😀")
+    assert piece.units == (2, 3, 4) and piece.value == pytest.approx(0.75)
+
+
+def test_a_decoders_blank_is_not_coloured():
+    result = samples.explanation("so good", [1, 2], pattern=r"so| good")
+    assert [piece.text for piece in view.paragraphs(result)[0]] == ["so", " ", "good"]
+
+
+def test_two_segments_are_two_paragraphs_and_lost_texts_are_rebuilt():
+    tokens, offsets = ("Who", "sings", "She", "sing", "##s"), ((0, 3), (4, 9), (0, 3), (4, 8), (8, 9))
+    scores = np.arange(5.0)
+    result = Explanation(method="ig", target="span", certificate=samples.certificate(10.0), tokens=tokens,
+                         offsets=offsets, scores=scores, segments=(0, 0, 1, 1, 1))  # fmt: skip
+    assert ["".join(p.text for p in pieces) for pieces in view.paragraphs(result)] == [
+        "Who sings",
+        "She sings",
+    ]
+
+
+def test_right_to_left_text_is_set_from_the_right():
+    assert (
+        view.right_to_left("  \u05d0b") and not view.right_to_left("a\u05d0") and not view.right_to_left("12")
+    )
+
+
+def test_special_tokens_with_a_score_are_shown_outside():
+    result = samples.small()
+    scored = replace(result, scores=np.concatenate([[0.7], result.scores[1:]]))
+    assert view.outside(result) == [] and view.outside(scored) == [0]
+    assert "outside the text" in html.page(scored) and "[CLS] +0.70" in html.page(scored)
+    assert "[CLS]" in shown(scored) and "[CLS]" not in shown(result)
+
+
+def test_folding_keeps_the_sum_and_the_strongest_cell():
+    whole = tables.grid(samples.long_pair(60))
+    folded = tables.fold(whole, 10, 12)
+    assert (
+        folded.values.shape == (10, 12) and folded.rows[-1] == "+52 more" and folded.columns[-1] == "+50 more"
+    )
+    assert folded.values.sum() == pytest.approx(whole.values.sum(), abs=1e-12)
+    assert folded.limit == whole.limit
+    assert "52 of 60 rows and 50 of 60 columns" in folded.notes[-1]
+
+
+def test_lengths_are_never_summed():
+    folded = tables.fold(tables.grid(samples.block()), 4, 4)
+    assert folded.rest == (0, 0) and "not shown" in folded.notes[-1]
+
+
+def test_zero_special_tokens_are_left_out_and_said():
+    grid = tables.grid(samples.small_pair())
+    assert "[CLS]" not in grid.rows and grid.rows[0] == "(reference)" and "[CLS], [SEP]" in grid.notes[0]
+    full = samples.small_pair().full_matrix.copy()
+    full[1, 2] = 0.1  # [CLS] has a share now
+    assert "[CLS]" in tables.grid(replace(samples.small_pair(), full_matrix=full)).rows
+
+
+def test_kept_phrases_hang_together():
+    nodes = samples.phrases(samples.long(60).meta["texts"][0]).nodes
+    kept = tables.strongest(nodes, 20)
+    assert len(kept) == 20
+    parents = {child: i for i, node in enumerate(nodes) for child in node.children}
+    assert all(i == 0 or parents[i] in kept for i in kept)
+
+
+# ---------------------------------------------------------------- terminal
+
+
+def shown(result, columns: int = 100, **options) -> str:
+    stream = io.StringIO()
+    terminal.show(result, console=Console(file=stream, width=columns, color_system=None), **options)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+
+
+def test_terminal_text_exactly():
+    assert (
+        shown(samples.small(), 80)
+        == """\
+ig · positive   sentiment · baseline mask · score logit · output 1.82, at the
+baseline 0.5
+
+  Not really funny, but moving.
+
+     Not -1.42 ███████████████│
+  really +0.11                │█▏
+   funny -0.63         ▐██████│
+       , +0.02                │▎
+     but +0.88                │█████████▏
+  moving +2.31                │████████████████████████
+       . +0.05                │▌
+     sum +1.32                │
+
+██ orange raises “positive”, blue lowers it; numbers are shares of the change,
+   they sum to 1.32; full colour is 2.31, the largest |value|.
+ ✓ adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"""
+    )
+
+
+def test_terminal_pair_exactly():
+    full = np.array([[0.5, -0.1, 0.0], [0.0, 0.3, -0.04]])
+    result = PairExplanation(
+        method="ij", target="cosine similarity",
+        certificate=samples.certificate(0.66, f_input=0.66, kind="matrix"),
+        tokens_a=("猫",), tokens_b=("cat", "[b]"), offsets_a=((0, 1),), offsets_b=((0, 3), (4, 7)),
+        full_matrix=full, similarity=0.66, meta={"texts": ["猫", "cat [b]"], "notes": ["cut at 512 tokens"]},
+    )  # fmt: skip
+    assert (
+        shown(result, 80)
+        == """\
+ij · cosine similarity 0.6600
+
+  A 猫
+  B cat [b]
+
+  A ↓  B →     (reference) │         cat         [b]      sum
+  (reference)       +0.500 │      -0.100           0   +0.400
+  ─────────────────────────┼────────────────────────
+  猫                     0 │      +0.300      -0.040   +0.260
+  sum               +0.500 │      +0.200      -0.040   +0.660
+
+  strongest pairs
+  猫 × cat +0.300    │████████████████████████
+  猫 × [b] -0.040 ███│
+
+██ orange raises “cosine similarity”, blue lowers it; numbers are shares of the
+   similarity, with the reference row and column they sum to 0.66; full colour
+   is 0.300, the largest |share| of two tokens; the reference goes beyond, in
+   the same colour.
+ ✓ adds up: all cells with the reference, 0.66000 of 0.66000 (gap 5e-05,
+   0.008%), settled, 31 nodes, 33 passes
+ · cut at 512 tokens"""
+    )
+
+
+@each
+def test_terminal_has_legend_certificate_and_no_control_characters(name):
+    result = EVERY[name]
+    text = shown(result, 100)
+    joined = " ".join(text.split())
+    for words in (palette.legend(result), palette.certificate_line(result.certificate)):
+        assert " ".join(words.split()) in joined
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_terminal_markup_stays_text():
+    text = shown(samples.nasty(), 120)
+    assert samples.NASTY in text and "[bold]loud[/bold]" in text and "$x^2$" in text and "\\frac" in text
+    assert "␛[31m" in text
+
+
+def test_terminal_colours_are_the_palettes():
+    stream = io.StringIO()
+    console = Console(file=stream, width=90, force_terminal=True, color_system="truecolor", _environ={})
+    terminal.show(samples.small(), console=console, dark=False)
+    back = palette.color(1, 1)
+    red, green, blue = (int(back[i : i + 2], 16) for i in (1, 3, 5))
+    assert f"48;2;{red};{green};{blue}mmoving" in stream.getvalue()
+
+
+def test_terminal_says_when_it_is_rough():
+    text = shown(replace(samples.small(), certificate=ROUGH), 120)
+    assert " ✗ NOT settled" in text and "they should sum to 1.54" in " ".join(text.split())
+
+
+def test_terminal_draws_500_tokens_quickly():
+    start = time.perf_counter()
+    text = shown(samples.long_pair(500), 120)
+    assert time.perf_counter() - start < 5
+    assert "500 × 500 does not fit" in text and "strongest pairs" in text and len(text.splitlines()) < 60
+    text = shown(samples.long(500), 120)
+    assert "488 others" in text and "12 strongest of 500" in text
+
+
+def test_rows_that_were_not_asked_for_are_dots(tmp_path):
+    result = samples.interactions()
+    matrix = result.matrix.copy()
+    matrix[2:, 2:] = np.nan  # only the first token's row and column
+    partly = replace(result, matrix=matrix, certificate=samples.certificate(1.0, kind="per token"))
+    text = shown(partly)
+    assert "·" in text and "nan" not in text and "everything to" not in text
+    assert all(np.isfinite(value) for *_, value in tables.pairs(partly, 99))
+    assert "nan" not in Reader(html.page(partly)).visible
+    tables.fold(tables.grid(partly), 4, 4)
+    pytest.importorskip("matplotlib")
+    figure.save(partly, tmp_path / "a.png")
+
+
+def test_terminal_folds_a_wide_table():
+    text = shown(samples.long_pair(20), 100)
+    assert "of 20 columns, the weakest" in text
+    assert "+0.4887" in text  # the corner is still the similarity
+
+
+def test_width_is_obeyed_and_never_more_than_the_console_has(capsys):
+    terminal.show(samples.small_pair(), width=100)
+    assert max(map(len, capsys.readouterr().out.splitlines())) > 80
+    wide = shown(samples.small_pair(), 70, width=100)
+    assert wide == shown(samples.small_pair(), 70)
+    assert max(map(len, shown(samples.small_pair(), 100, width=60).splitlines())) <= 60
+
+
+def test_units_are_checked():
+    with pytest.raises(InputError, match="'token' or 'word'"):
+        terminal.show(samples.small(), unit="sentence")
+    with pytest.raises(InputError, match="cannot draw a str"):
+        terminal.show("text")
+
+
+def test_dark_ground_is_read_from_the_terminal(monkeypatch):
+    for value, dark in (("15;0", True), ("0;15", False), ("0;default", True), ("", True), ("0;7", False)):
+        monkeypatch.setenv("COLORFGBG", value)
+        assert terminal._is_dark() is dark
+
+
+# ---------------------------------------------------------------- html
+
+
+class Reader(HTMLParser):
+    """Every element with its attributes, the text of the running texts, the text of everything visible."""
+
+    VOID = ("meta", "img", "input")
+
+    def __init__(self, page: str):
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict]] = []
+        self.open: list[tuple[str, dict]] = []
+        self.texts: list[str] = []
+        self.visible = ""
+        self.scripts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []  # everything closed in order
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.found.append((tag, given))
+        if tag not in self.VOID:
+            self.open.append((tag, given))
+        if "text" in (given.get("class") or "").split():
+            self.texts.append("")
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        tags = [tag for tag, _ in self.open]
+        if any("text" in (given.get("class") or "").split() for _, given in self.open):
+            self.texts[-1] += data
+        if tags and tags[-1] == "script":
+            self.scripts[-1] += data
+        elif "style" not in tags:
+            self.visible += data
+
+
+TAGS = re.compile(
+    "html|head|meta|title|style|body|article|header|h1|h2|p|section|span|table|thead|tbody|tr|th|td|i|u|b|footer|"
+    "strong|ul|li|script|figure|div|label|input|output|svg|path|g|text|details|summary|small|img"
+)
+
+
+@each
+def test_page_is_safe_complete_and_offline(name):
+    result = EVERY[name]
+    page = html.page(result)
+    read = Reader(page)
+    assert all(TAGS.fullmatch(tag) for tag, _ in read.found)
+    assert (name == "nasty") <= (samples.NASTY in read.visible)
+    for tag, given in read.found:
+        assert not any(key.startswith("on") for key in given)
+        for key in ("src", "href", "action", "xlink:href"):
+            assert given.get(key, "data:").startswith("data:"), (tag, given)
+    outside = re.sub(r'(?s)<script type="application/json".*?</script>|base64,[^"]*', "", page)
+    assert not re.search(r"https?:|url\(|@import|src=[\"']?//", outside)
+    assert palette.legend(result) in read.visible
+    assert palette.certificate_line(result.certificate) in read.visible
+    assert len(read.scripts) == 2 and page.count("</script") == 2
+
+
+@pytest.mark.parametrize("name", ["text", "japanese", "emoji", "nasty", "long", "interactions"])
+def test_running_text_is_the_text(name):
+    result = EVERY[name]
+    expected = [view.printable(text) for text in result.meta["texts"]]
+    assert Reader(html.page(result)).texts == expected
+    assert Reader(html.fragment(result)).texts == expected
+
+
+def test_pair_page_keeps_both_texts():
+    result = samples.small_pair()
+    assert Reader(html.page(result)).texts == list(result.meta["texts"])
+
+
+def test_values_are_on_the_tokens_and_reachable_by_keyboard():
+    units = [
+        given for tag, given in Reader(html.page(samples.small())).found if tag == "span" and "title" in given
+    ]
+    assert [given["title"] for given in units][:2] == ["Not -1.420", "really +0.110"]
+    assert all(given["tabindex"] == "0" for given in units)
+    assert units[5]["class"] == "unit p24"  # moving: full colour
+
+
+@pytest.mark.parametrize("name", ["nasty", "pair", "tree", "block", "interactions", "emoji"])
+def test_the_result_travels_inside_its_page(name, tmp_path):
+    result = EVERY[name]
+    path = tmp_path / "page.html"
+    page = html.page(result, path)
+    assert path.read_text(encoding="utf-8") == page
+    data = embed.extract(page)
+    assert data == result.to_dict()
+    again = from_dict(data)
+    assert type(again) is type(result) and again.certificate == result.certificate
+
+
+def test_long_arrays_are_packed_and_come_back_exactly():
+    values = np.random.default_rng(0).normal(size=(40, 50))
+    values[0, :4] = [0.0, -0.0, 1e-300, np.inf]
+    packed = embed._pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
+    assert set(packed["matrix"]) == {"packed", "shape"} and packed["names"] == ["a"] * 2000
+    back = np.array(embed._unpack(packed)["matrix"])
+    assert back.tobytes() == values.tobytes()
+
+
+def test_a_page_without_a_result_says_so():
+    with pytest.raises(StoreError, match="holds no result"):
+        embed.extract("<html></html>")
+    big = replace(samples.block(), vectors=np.zeros((7, 7, 20_000)))
+    page = html.page(big)
+    assert 'id="pathlens"' not in page and "too large to travel" in page and len(page) < 200_000
+
+
+def test_500_by_500_stays_light():
+    result = samples.long_pair(500)
+    start = time.perf_counter()
+    page = html.page(result)
+    assert time.perf_counter() - start < 10
+    assert len(page.encode()) < 3_000_000
+    read = Reader(page)
+    paths = [given for tag, given in read.found if tag == "path" and "arc" in given["class"]]
+    assert len(paths) == arcs.MOST
+    assert sum(given.get("display") != "none" for given in paths) == arcs.FIRST
+    assert sum(tag == "td" for tag, _ in read.found) < 45 * 45
+    assert np.array_equal(np.array(embed.extract(page)["full_matrix"]), result.full_matrix)
+
+
+def test_arcs_are_the_strongest_pairs():
+    result = samples.small_pair()
+    read = Reader(arcs.between(result))
+    sizes = [float(given["data-size"]) for tag, given in read.found if tag == "path"][::-1]
+    expected = np.sort(np.abs(result.matrix[result.matrix != 0]))[::-1]
+    assert sizes == pytest.approx(expected, rel=1e-3)
+    assert "guitar × music: +0.3" in read.visible
+    inside = Reader(arcs.inside(samples.interactions()))
+    assert "Not with funny: -1.680" in inside.visible  # both halves
+
+
+def test_only_our_script_may_run():
+    page = html.page(samples.small())
+    digest = base64.b64encode(hashlib.sha256(Reader(page).scripts[-1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page and "default-src 'none'" in page
+
+
+def test_matrix_has_reference_and_sums():
+    text, grid = markup.matrix(tables.grid(samples.small_pair()), corner="", between="×")
+    read = Reader(text)
+    assert read.visible.count("(reference)") == 2
+    assert f"{samples.small_pair().full_matrix.sum():+.4f}" in read.visible
+    edges = [given for tag, given in read.found if tag == "td" and "edge" in (given.get("class") or "")]
+    assert len(edges) == len(grid.rows) + 1
+    result = samples.small_pair()
+    value = result.matrix[result.tokens_a.index("guitar"), result.tokens_b.index("music")]
+    assert any(given.get("title") == f"guitar × music: {value:+.5f}" for _, given in read.found)
+
+
+def test_fragment_stands_alone():
+    text = html.fragment(samples.small_pair())
+    assert text.startswith("<style>") and "application/json" not in text and "<html" not in text
+
+
+def test_picture_of_a_table_is_a_valid_png():
+    image = pytest.importorskip("matplotlib.image")
+    values = np.array([[1.0, 0.0], [-1.0, np.nan]])
+    pixel = image.imread(io.BytesIO(pixels.png(values, 1.0)))
+    assert pixel.shape == (2, 2, 4)
+    assert pixel[0, 0, 3] == 1 and pixel[0, 1, 3] == 0 and pixel[1, 1, 3] == 0
+    assert pixel[0, 0, 0] > pixel[0, 0, 2] and pixel[1, 0, 2] > pixel[1, 0, 0]  # orange, blue
+
+
+# ---------------------------------------------------------------- figure
+
+
+@pytest.fixture
+def matplotlib():
+    return pytest.importorskip("matplotlib")
+
+
+@pytest.mark.parametrize(
+    "name", ["text", "nasty", "pair", "interactions", "block", "pooled", "tree", "tabular"]
+)
+def test_png_is_drawn(matplotlib, name, tmp_path):
+    from matplotlib.image import imread
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = figure.save(EVERY[name], tmp_path / "a.png")
+    image = imread(path)
+    assert image.shape[1] >= 1400 and path.stat().st_size > 8_000
+    lengths = name in ("block", "pooled")
+    ends = [palette.length_color(1, 1)] if lengths else [palette.color(1, 1), palette.color(-1, 1)]
+    full = [np.array([int(end[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for end in ends]
+    near = [(np.abs(image[..., :3] - color).max(-1) < 0.02).sum() for color in full]
+    assert max(near) > 1_000  # a whole bar, cell or box in full colour, more than the scale's end
+    assert (image[..., :3].min(-1) < 0.3).sum() > 1_000  # and ink
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "long"])
+def test_figures_carry_legend_and_certificate(matplotlib, name):
+    from matplotlib.text import Text
+
+    made = figure.draw(EVERY[name])
+    words = " ".join(text.get_text() for text in made.findobj(Text))
+    squeezed = re.sub(r"\s", "", words)
+    for line in (palette.legend(EVERY[name]), palette.certificate_line(EVERY[name].certificate)):
+        assert re.sub(r"\s", "", line) in squeezed
+
+
+def test_dollars_and_backslashes_are_not_mathematics(matplotlib, tmp_path):
+    from matplotlib.text import Text
+
+    texts = "$\\bad{$ $x^2$ \\frac $"
+    result = samples.explanation(texts, [1, -1, 2, 0.5], pattern=r"\S+", target="$\\oops{$")
+    drawn = figure.draw(result).findobj(Text)  # also in the hands of someone who saves it without us
+    assert all(not text.get_parse_math() for text in drawn if "$" in text.get_text())
+    figure.save(result, tmp_path / "a.png")  # mathtext would raise on these
+    made = figure.bars({"$\\bad{$": 1.0}, title="$\\bad{$", xlabel="$\\bad{$")
+    figure.write(made, tmp_path / "b.png")
+    assert "$\\bad{$" in [text.get_text() for text in made.findobj(Text)]
+    assert all(not text.get_parse_math() for text in made.findobj(Text) if "$" in text.get_text())
+
+
+def test_svg_keeps_text_as_text(matplotlib, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = figure.save(samples.nasty(), tmp_path / "a.svg")
+    tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
+    assert not tags & {"img", "image", "script", "foreignObject"}
+    assert "<img" not in path.read_text(encoding="utf-8")
+
+
+def test_a_missing_font_is_said_on_the_picture(matplotlib, monkeypatch):
+    from matplotlib.text import Text
+
+    monkeypatch.setattr(canvas, "_system_fonts", lambda: ())
+    canvas._advance.cache_clear()
+    made = figure.draw(samples.japanese())
+    with pytest.warns(UserWarning, match="no font on this machine has .* fonts-noto-cjk"):
+        missing = canvas.finish(made)
+    assert {"映", "画"} <= missing and "a" not in missing
+    assert any(
+        "U+3001" in text.get_text() and "drawn as boxes" in text.get_text() for text in made.findobj(Text)
+    )
+    canvas._advance.cache_clear()
+
+
+def test_a_font_that_has_the_characters_is_found(matplotlib, monkeypatch):
+    monkeypatch.setattr(canvas, "_system_fonts", lambda: (("Other", "other.ttf"), ("Kanji", "kanji.ttf")))
+    has = {"other.ttf": frozenset("x"), "kanji.ttf": frozenset("映画")}
+    monkeypatch.setattr(canvas, "_covered", lambda path: has.get(path, frozenset(map(chr, range(32, 127)))))
+    assert canvas.fonts("ab 映画\u200d") == (["DejaVu Sans", "Kanji"], set())
+    assert canvas.fonts("ab 語") == (["DejaVu Sans"], {"語"})
+    assert canvas.fonts("plain") == (["DejaVu Sans"], set())
+
+
+def test_japanese_needs_no_note_where_a_font_exists(matplotlib):
+    if canvas.fonts("映画")[1]:
+        pytest.skip("no Japanese font on this machine")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert canvas.finish(figure.draw(samples.japanese())) == set()
+
+
+def test_lines_fit_and_lose_nothing(matplotlib):
+    text = "a fairly long sentence with 日本語の文字が混ざっている and anextremelylongwordthatdoesnotfit " * 2
+    lines = canvas.wrap(text, 2.0, 9)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(canvas.width(line.rstrip(), 9) <= 2.0 * 72 + 1e-6 for line in lines)
+    assert any(line.startswith("sentence") or " sentence" in line for line in lines)  # words stay whole
+
+
+def test_pictures_need_matplotlib_and_say_so(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(MissingError, match=r'pip install "pathlens\[plot\]"'):
+        figure.bars({"a": 1.0})
+    with pytest.raises(MissingError, match=r'pip install "pathlens\[plot\]"'):
+        figure.save(samples.small(), tmp_path / "a.png")
+
+
+def test_only_known_suffixes(matplotlib, tmp_path):
+    with pytest.raises(InputError, match=r"\.png, \.svg, \.pdf"):
+        figure.save(samples.tabular(), tmp_path / "a.doc")
+
+
+def test_only_canvas_touches_matplotlib():
+    folder = Path(canvas.__file__).parent
+    for path in folder.glob("*.py"):
+        code = re.sub(r"(?s)if TYPE_CHECKING:\n(    .*\n)+", "", path.read_text(encoding="utf-8"))
+        assert "import pyplot" not in code and "matplotlib.pyplot" not in code
+        if path.name != "canvas.py":
+            assert not re.search(r"^\s*(from|import) matplotlib", code, flags=re.MULTILINE), path.name
+
+
+def test_plots(matplotlib, tmp_path):
+    made = figure.curve(
+        [0, 1, 2], {"ig": [1, 0.5, 0.2], "udig": [1, 0.4, 0.1]}, bands={"ig": ([0] * 3, [1] * 3)}
+    )
+    assert [line.get_label() for line in made.axes[0].get_lines()] == ["ig", "udig"]
+    assert len(made.axes[0].collections) == 1
+    nodes = [2, 4, 8]
+    made = figure.error_against_nodes(nodes, {"gauss": [1e-2, 0.0, -1e-6]}, tolerance=1e-3)
+    assert made.axes[0].get_yscale() == "log" and list(made.axes[0].get_lines()[0].get_ydata()) == [
+        1e-2,
+        1e-16,
+        1e-6,
+    ]
+    made.canvas.draw()
+    assert not any("$" in label.get_text() for label in made.axes[0].get_yticklabels())
+    made = figure.bars({"a": 1.0, "b": -2.0}, errors={"a": 0.1})
+    assert [patch.get_width() for patch in made.axes[0].patches] == [1.0, -2.0]
+    rng = np.random.default_rng(0)
+    values, scores = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) * [0.1, 1.0]
+    made = figure.summary(values, scores, ["weak", "strong"])
+    assert [label.get_text() for label in made.axes[0].get_yticklabels()] == ["strong", "weak"]
+    assert np.allclose(np.sort(made.axes[0].collections[0].get_offsets()[:, 0]), np.sort(scores[:, 1]))
+    with pytest.raises(InputError, match="one shape"):
+        figure.summary(values, scores[:5], ["a", "b"])
+    made = figure.dependence(values[:, 0], scores[:, 0], "age", other=values[:, 1], other_name="income")
+    assert np.allclose(made.axes[0].collections[0].get_offsets(), np.stack([values[:, 0], scores[:, 0]], 1))
+    assert figure.write(made, tmp_path / "a.png").stat().st_size > 5_000
+
+
+def test_layers(matplotlib):
+    results = [
+        replace(samples.small(), scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)
+    ]
+    made = figure.layers(results)
+    assert len(made.axes) == 4  # three small charts and the curves
+    assert [axes.get_title() for axes in made.axes[:3]] == ["layer 1", "layer 2", "layer 3"]
+    moving = next(line for line in made.axes[3].get_lines() if "moving" in line.get_label())
+    assert np.allclose(moving.get_ydata(), [2.31, 4.62, 6.93])
+    with pytest.raises(InputError, match="same text"):
+        figure.layers([samples.small(), samples.japanese()])
+
+
+# ---------------------------------------------------------------- a real browser
+
+
+def test_page_in_a_browser(tmp_path):
+    chromium = shutil.which("chromium")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: browser not tested"
+    )
+    if chromium is None:
+        pytest.skip("no chromium on this machine: the page was not tried in a browser")
+    html.page(samples.nasty(), tmp_path / "nasty.html")
+    html.page(samples.small_pair(), tmp_path / "pair.html")
+    with playwright.sync_playwright() as play:
+        flags = ["--no-sandbox", "--disable-background-networking"]
+        browser = play.chromium.launch(executable_path=chromium, args=flags)
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        trouble: list[str] = []
+        page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on(
+            "request", lambda r: trouble.append(r.url) if not r.url.startswith(("file:", "data:")) else None
+        )
+        page.goto(f"file://{tmp_path}/nasty.html")
+        assert page.locator("img").count() == 0
+        assert page.locator(".text").inner_text() == view.printable(samples.nasty().meta["texts"][0])
+        unit = page.locator(".unit").first
+        unit.hover()
+        tip = unit.evaluate("e => getComputedStyle(e, '::after').content")
+        assert samples.NASTY in tip and "-1.000" in tip
+        unit.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.textContent") == "[bold]loud[/bold]"
+        page.goto(f"file://{tmp_path}/pair.html")
+        assert (
+            page.evaluate("document.documentElement.scrollWidth") <= 390
+        )  # a phone does not scroll sideways
+        page.locator(".top").fill("5")
+        assert page.locator(".arc[display=inline]").count() == 5
+        page.locator(".least").fill("50")
+        assert page.locator(".shown").inner_text() == "2 of 24"
+        browser.close()
+    assert trouble == []

@@ -1,0 +1,89 @@
+"""Reading [CLS] alone: the last block computed for the first token only gives the same scores, for less work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+import pathlens as pl
+from pathlens.text.load import load
+from tests.support.models import ARCHITECTURES, TEXTS, classifier
+
+
+def with_and_without(name: str, **choices):
+    """The same explanation as it is, and with every token of the last block computed."""
+    short, full = load(classifier(name)), load(classifier(name))
+    full.__dict__["read_first"] = []
+    return pl.explain(short, TEXTS, **choices), pl.explain(full, TEXTS, **choices), short
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("layer", [0, 2, 3])
+def test_scores_do_not_change(name, layer):
+    ours, full, _ = with_and_without(name, n_steps=9, layer=layer)
+    for one, other in zip(ours, full, strict=True):
+        np.testing.assert_allclose(
+            one.scores, other.scores, rtol=1e-4, atol=1e-5 * np.abs(other.scores).max()
+        )
+        assert one.certificate.f_input == pytest.approx(other.certificate.f_input, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "choices", [{"method": "ih", "n_steps": 6}, {"method": "vaig", "n_steps": 6}, {"method": "sig"}]
+)
+def test_second_order_and_forward_mode_too(choices):
+    ours, full, _ = with_and_without("bert", **choices)
+    for one, other in zip(ours, full, strict=True):
+        found, wanted = (getattr(each, "matrix", getattr(each, "vectors", None)) for each in (one, other))
+        found, wanted = (one.scores, other.scores) if found is None else (found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "deberta-v2"])
+def test_keys_and_values_are_computed_for_every_token_and_the_rest_is_not(name):
+    model = load(classifier(name))
+    last = model.network.blocks[-1]
+    names = {part: path for path, part in last.named_modules()}
+    assert len(model.read_first) == 4
+    assert not any("key" in names[part] or "value" in names[part] for part in model.read_first)
+
+
+def test_less_work_is_done():
+    model = load(classifier("bert"))
+    counts = []
+    for chosen in (model.read_first, []):
+        model.__dict__["read_first"] = chosen
+        with FlopCounterMode(display=False) as counter:
+            pl.explain(model, TEXTS[0], n_steps=9)
+        counts.append(counter.get_total_flops())
+    assert counts[0] < counts[1]
+
+
+def test_nothing_is_left_on_the_model_and_decoders_are_as_they_were():
+    model = load(classifier("bert"))
+    pl.explain(model, TEXTS[0], n_steps=3)
+    assert not any("forward" in part.__dict__ for part in model.module.modules())
+    assert not any(part._forward_hooks for part in model.module.modules())
+    assert load(classifier("llama")).read_first == []
+
+
+def test_a_layer_read_at_every_token_is_left_alone():
+    """A head that averages all tokens reads them all."""
+    module, tokenizer = classifier("distilbert", labels=2)
+    own = load((module, tokenizer))
+
+    def averaging(inputs_embeds, attention_mask):
+        hidden = module.distilbert(
+            inputs_embeds=inputs_embeds, attention_mask=attention_mask
+        ).last_hidden_state
+        logits = module.classifier(torch.relu(module.pre_classifier(hidden.mean(1))))
+        return SequenceClassifierOutput(logits=logits)
+
+    own.network.module.forward = averaging
+    try:
+        assert own.read_first == []
+    finally:
+        del own.network.module.__dict__["forward"]

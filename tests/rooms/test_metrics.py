@@ -1,0 +1,358 @@
+"""Every metric against its formula, loop by loop, on real architectures; and the laws a metric must keep."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from pathlens.errors import InputError
+from pathlens.metrics import fidelity, steadiness, variants
+from pathlens.metrics.agreement import spearman
+from pathlens.metrics.bootstrap import estimate
+from pathlens.metrics.contenders import Way, leave_one_out, ways
+from pathlens.metrics.deletion import curves
+from pathlens.metrics.evaluate import baseline_sensitivity, evaluate, judge, score_texts
+from pathlens.metrics.protocol import PROTOCOLS, SHARES, ordered
+from pathlens.metrics.variants import Question, Variant, outputs, repacked
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
+from tests.support import models
+from tests.support.twins import faithfulness as twin
+
+# what replaces a token, where the model itself treats no id specially (RoBERTa counts positions by its pad id)
+REFERENCE = {"bert": "pad", "roberta": "mask", "distilbert": "mask", "gpt2": "unk", "llama": "unk"}
+
+
+def scored(name, methods=("sig",), texts=models.TEXTS, **choices):
+    model = load(models.classifier(name))
+    rows = ways(methods, (REFERENCE[name],))
+    judged, failed = score_texts(
+        model, rows, [(t, None) for t in texts], reference=REFERENCE[name], choices=choices
+    )
+    assert not failed
+    return model, rows, judged
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", REFERENCE)
+def test_deletion_metrics_are_their_formulas(name, protocol):
+    _, rows, judged = scored(name)
+    found = curves([j.subject for j in judged], [j.table for j in judged], SHARES, PROTOCOLS[protocol])
+    module, tokenizer = models.classifier(name)
+    token = getattr(tokenizer, f"{REFERENCE[name]}_token_id")
+    for text, one, got in zip(models.TEXTS, judged, found, strict=True):
+        reader = twin.Reader(module, tokenizer, text)
+        for w in range(len(rows)):
+            for s, share in enumerate(SHARES):
+                wanted = twin.deletion(reader, one.table[w], share, protocol, token)
+                here = (
+                    got.log_odds[REFERENCE[name]][w, s],
+                    got.comprehensiveness[w, s],
+                    got.sufficiency[w, s],
+                )
+                assert np.allclose(here, wanted, atol=2e-6), (rows[w].label, share)
+
+
+def test_packing_changes_nothing():
+    _, _, judged = scored("bert")
+    plan = [
+        Question(j.subject.case, Variant(tuple(i for i in range(len(j.case)) if i % step)))
+        for j in judged
+        for step in (2, 3)
+    ]
+    together = outputs(plan)
+    assert np.allclose(together, [outputs([question])[0] for question in plan], atol=2e-6)
+    assert np.allclose(together, outputs(plan, tokens=1), atol=2e-6)
+    assert np.allclose(outputs(plan[::-1])[::-1], together, atol=2e-6)
+
+
+def test_equal_questions_are_asked_once(monkeypatch):
+    _, _, judged = scored("bert")
+    case = judged[0].subject.case
+    asked = []
+    original = variants._scores
+    monkeypatch.setattr(variants, "_scores", lambda batch: asked.append(len(batch)) or original(batch))
+    same = [Question(case, Variant((0, 2, 3))) for _ in range(5)]
+    values = outputs([*same, Question(case, Variant((0, 1, 3)))])
+    assert sum(asked) == 2 and len(set(values[:5])) == 1 and values[5] != values[0]
+
+
+def test_deleting_is_repacking_and_not_masking():
+    """The tokens after a hole move up: the same as a text written without it, not as one with a gap."""
+    model, (text,) = load(models.classifier("bert")), models.TEXTS[:1]
+    with model.quiet():
+        case = model.case(text, request=Request())
+        written = model.case(text.replace("not ", "", 1), request=Request(target=case.target))
+        gone = text.split().index("not") + 1
+        left = tuple(i for i in range(len(case)) if i != gone)
+        shorter = repacked(case, left)
+        assert shorter.tokens == written.tokens
+        value = outputs(
+            [Question(case, Variant(left)), Question(written, Variant(tuple(range(len(written)))))]
+        )
+    assert np.isclose(value[0], value[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("count", range(1, 42))
+def test_how_many_tokens_twenty_percent_are(count):
+    assert PROTOCOLS["default"].count(0.2, count) == max(1, count // 5)
+    assert PROTOCOLS["paper"].count(0.2, count) == count // 5
+    assert PROTOCOLS["default"].count(1.0, count) == count
+
+
+def test_the_papers_protocol_with_too_short_a_text_changes_nothing():
+    _, _, judged = scored("bert", texts=["great !"])  # 4 tokens: ⌊0.8⌋ = 0
+    (found,) = curves([judged[0].subject], [judged[0].table], [0.2], PROTOCOLS["paper"])
+    assert found.k.tolist() == [0]
+    for values in (found.comprehensiveness, found.sufficiency, *found.log_odds.values()):
+        assert np.allclose(values, 0)
+
+
+def test_special_tokens_are_deletable_only_as_published():
+    special = (True, False, False, True)
+    assert PROTOCOLS["default"].candidates(special).tolist() == [1, 2]
+    assert PROTOCOLS["paper"].candidates(special).tolist() == [0, 1, 2, 3]
+
+
+def test_order_is_by_signed_score_and_ties_by_place():
+    scores = np.array([0.0, -9.0, 2.0, 0.0, 2.0, 1.0])
+    assert ordered(scores, np.arange(6)).tolist() == [2, 4, 5, 0, 3, 1]
+
+
+def test_a_text_of_which_nothing_is_left_has_one_reference_token():
+    """A decoder without a beginning token: at 100 % there would be nothing to run."""
+    module, tokenizer = models.classifier("llama")
+    _, _, judged = scored("llama", texts=["great !"])
+    subject = judged[0].subject
+    able = PROTOCOLS["paper"]
+    (found,) = curves([subject], [judged[0].table], [1.0], able)
+    reader = twin.Reader(module, tokenizer, "great !")
+    p, only = reader.log_p(reader.ids, None), reader.log_p([tokenizer.unk_token_id], None)
+    assert np.allclose(found.comprehensiveness, np.exp(p) - np.exp(only), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_controls_and_sig_are_their_formulas(name):
+    model, rows, judged = scored(name)
+    module, tokenizer = models.classifier(name)
+    token = getattr(tokenizer, f"{REFERENCE[name]}_token_id")
+    for text, one in zip(models.TEXTS, judged, strict=True):
+        reader = twin.Reader(module, tokenizer, text)
+        assert np.allclose(one.scores[1].values, twin.leave_one_out(reader), atol=1e-5)
+        assert np.allclose(one.scores[2].values, twin.replace_one(reader, token), atol=1e-5)
+    again, _ = score_texts(model, rows, [(t, None) for t in models.TEXTS], reference=REFERENCE[name])
+    for one, other in zip(judged, again, strict=True):
+        assert (one.scores[0].values == other.scores[0].values).all()
+        assert one.scores[0].values[list(one.case.special)].tolist() == [0.0] * sum(one.case.special)
+
+
+def test_gradient_times_input_is_just_that():
+    _, _, judged = scored("bert", methods=("gradient-x-input",))
+    module, tokenizer = models.classifier("bert")
+    for text, one in zip(models.TEXTS, judged, strict=True):
+        given = tokenizer(text, return_tensors="pt")
+        rows = module.get_input_embeddings()(given.pop("input_ids")).detach().requires_grad_()
+        logits = module(inputs_embeds=rows, **given).logits[0]
+        (slope,) = torch.autograd.grad(logits[int(logits.argmax())], rows)
+        wanted = (slope * rows).sum(-1)[0].detach().numpy() * ~np.array(one.case.special)
+        assert np.allclose(one.scores[2].values, wanted, atol=1e-5)
+        assert one.scores[2].certificate is None
+
+
+def test_infidelity_is_its_formula_and_zero_for_perfect_scores():
+    _, _, judged = scored("bert", methods=("ig", "sig"))
+    module, tokenizer = models.classifier("bert")
+    cases, row = [j.case for j in judged], judged[0].subject.rows["pad"]
+    plain, scaled = fidelity.infidelity(cases, row, "pad", [j.table for j in judged], seed=3)
+    for n, text in enumerate(models.TEXTS):
+        reader = twin.Reader(module, tokenizer, text)
+        sets = fidelity.subsets(cases[n], 3, n)
+        for w in range(plain.shape[0]):
+            wanted = twin.infidelity(reader, judged[n].table[w], sets, tokenizer.pad_token_id)
+            assert np.isclose(plain[w, n], wanted, rtol=1e-3, atol=1e-7)
+    assert ((scaled >= -1e-9) & (scaled <= 1 + 1e-9)).all()
+    doubled, same = fidelity.infidelity(cases, row, "pad", [2 * j.table for j in judged], seed=3)
+    assert np.allclose(same, scaled, atol=1e-6) and not np.allclose(doubled, plain)
+
+
+def test_completeness_is_the_gap_of_the_sum():
+    _, _, judged = scored("bert", methods=("ig", "sig"), n_steps=2, rule=None)
+    for one in judged:
+        ig, sig = one.scores[2], one.scores[3]
+        proof = ig.certificate
+        gap, percent = fidelity.completeness(proof)
+        change = proof.f_input - proof.f_baseline
+        assert np.isclose(gap, abs(ig.values.sum() - change), atol=1e-9)
+        assert np.isclose(percent, 100 * gap / abs(change))
+        assert np.isnan(fidelity.completeness(sig.certificate)).all()  # its sum is of single tokens
+    assert np.isnan(fidelity.completeness(None)).all()
+
+
+@pytest.mark.parametrize("way", [Way("ig", "pad"), Way("udig", "pad", {"steps": 3, "neighbours": 6})])
+def test_word_approximation_error_is_its_formula(way):
+    from pathlens.engine.methods import find_method
+    from pathlens.path.words.store import PathCache
+
+    model = load(models.classifier("bert"))
+    with model.quiet():
+        case = model.case(models.TEXTS[1], request=Request(baseline="pad"))
+    found = fidelity.word_approximation_error(way, case, PathCache())
+    table = model.network.embedding.weight.detach().double().numpy()
+    route = find_method(way.method).path(case.ends, torch.eye(len(case), dtype=torch.bool), way.options)
+    corners = [route.corner(i).double().numpy() for i in range(route.corners)]
+    parts = 2**fidelity.LINE_FACTOR if way.method == "ig" else 2
+    points = [a + t / parts * (b - a) for a, b in pairwise(corners) for t in range(parts)]
+    points.append(corners[-1])
+    moving = [i for i in range(len(case)) if not case.ends.held[i]]
+    wanted = np.mean([twin.word_error(table, [point[i] for point in points]) for i in moving])
+    assert np.isclose(found, wanted, rtol=1e-5)
+    assert np.isnan(fidelity.word_approximation_error(Way("sig", "pad"), case, PathCache()))
+
+
+def test_intervals_are_seeded_and_hold_the_mean():
+    values = np.random.default_rng(0).normal(3, 1, 200)
+    one, same, other = estimate(values, seed=5), estimate(values, seed=5), estimate(values, seed=6)
+    assert one == same and one != other
+    assert one.value == pytest.approx(values.mean()) and one.low < one.value < one.high and one.n == 200
+    width = 2 * 1.96 * values.std(ddof=1) / np.sqrt(200)
+    assert 0.8 * width < one.high - one.low < 1.2 * width
+    drawn = np.random.default_rng(5).integers(0, 200, size=(2000, 200))
+    means = []
+    for chosen in drawn:
+        total = 0.0
+        for i in chosen:
+            total += values[i]
+        means.append(total / 200)
+    assert np.allclose((one.low, one.high), np.quantile(means, [0.025, 0.975]))
+    assert estimate(np.array([np.nan, np.nan])).n == 0
+    assert estimate(np.array([1.0, np.nan, 3.0, 50.0]), median=True).value == 3.0
+
+
+def test_max_sensitivity_is_its_formula():
+    """SIG by hand at nudged rows: differences of outputs."""
+    model, rows, judged = scored("bert")
+    pairs, before = [j.pair for j in judged], [j.scores[2].values for j in judged]
+    found = steadiness.max_sensitivity(rows[2], model, pairs, before, {}, seed=4, nudges=3)
+    for n, one in enumerate(judged):
+        with model.quiet():
+            case = model.case(*one.pair, request=Request(baseline="pad"))
+        worst = 0.0
+        for draw in range(3):
+            end = steadiness.nudged(case, 4, draw, steadiness.RADIUS)
+            assert torch.equal(end[case.ends.held], case.ends.end[case.ends.held])
+            scores = np.zeros(len(case))
+            with torch.no_grad():
+                whole = float(case.score(end[None], [case])[0])
+                for i in range(len(case)):
+                    point = end.clone()
+                    point[i] = case.ends.start[i]
+                    scores[i] = 0.0 if case.special[i] else whole - float(case.score(point[None], [case])[0])
+            worst = max(worst, np.linalg.norm(scores - before[n]) / np.linalg.norm(before[n]))
+        assert found[n] == pytest.approx(worst, rel=1e-3)
+    still = steadiness.max_sensitivity(rows[2], model, pairs, before, {}, radius=0.0)
+    assert np.allclose(still, 0, atol=1e-4)
+    words = steadiness.max_sensitivity(Way("udig", "pad"), model, pairs, before, {})
+    assert np.isnan(words).all()  # a nudged row is no word
+
+
+def test_stability_is_its_formula():
+    model, rows, judged = scored("bert")
+    module, tokenizer = models.classifier("bert")
+    pairs, before = [j.pair for j in judged], [j.scores[2].values for j in judged]
+    left_out = [j.scores[1].values for j in judged]
+    found = steadiness.stability(rows[2], model, pairs, before, left_out, {}, edits=1)
+    for n, text in enumerate(models.TEXTS):
+        reader = twin.Reader(module, tokenizer, text)
+        real = [i for i, flag in enumerate(reader.special) if not flag]
+        gone = min(real, key=lambda i: abs(left_out[n][i]))
+        if len(real) == 2:
+            continue  # one token is left: no order to compare
+        label = reader.label
+        reader.ids, reader.types = reader.without({gone})
+        reader.special = [flag for i, flag in enumerate(reader.special) if i != gone]
+        assert reader.label == label
+        after = twin.replace_one(reader, tokenizer.pad_token_id)
+        keep = ~np.array(reader.special)
+        assert found[n] == pytest.approx(spearman(np.delete(before[n], gone)[keep], after[keep]), abs=1e-6)
+
+
+def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
+    model, rows, judged = scored("bert", methods=("ig", "sig"))
+    module = models.classifier("bert")[0]
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    training = [part.training for part in module.modules()]
+    before = [[j.scores[w].values for j in judged] for w in range(len(rows))]
+    targets = [j.case.target for j in judged]
+    names, rho = steadiness.randomisation(rows, model, [j.pair for j in judged], targets, before, {}, seed=1)
+    assert names == ("head", "block 2", "block 1", "block 0")
+    assert np.isnan(rho[:2]).all()  # controls
+    assert np.isfinite(rho[2:]).all() and (rho[2:].mean(axis=2) < 0.95).all()
+    after = module.state_dict()
+    assert all(torch.equal(state[name], after[name]) for name in state)
+    assert training == [part.training for part in module.modules()]
+
+
+def test_the_model_is_restored_after_an_error_in_the_middle():
+    model = load(models.classifier("bert"))
+    plan = [parameter for _, own in steadiness.stages(model) for parameter in own]
+    before = [parameter.detach().clone() for parameter in plan]
+    table = model.network.embedding.weight.detach().clone()
+    with pytest.raises(KeyboardInterrupt), steadiness.restored(plan):
+        steadiness.redraw(plan, torch.Generator().manual_seed(0))
+        assert not torch.equal(plan[0], before[0])
+        assert torch.equal(model.network.embedding.weight, table)
+        raise KeyboardInterrupt
+    assert all(torch.equal(now, old) for now, old in zip(plan, before, strict=True))
+
+
+def test_rank_agreement_is_the_mean_over_texts():
+    _, rows, judged = scored("bert", methods=("ig", "sig"))
+    found = judge(rows, judged, PROTOCOLS["default"])
+    each = []
+    for one in judged:
+        real = ~np.array(one.case.special)
+        each.append(spearman(one.scores[2].values[real], one.scores[3].values[real]))
+    assert found.agreement[2, 3] == found.agreement[3, 2] == pytest.approx(np.mean(each))
+    two = evaluate(models.classifier("bert"), models.TEXTS, methods=["sig"], baselines=["mask", "pad"])
+    assert baseline_sensitivity(two) == {"sig": pytest.approx(two.agreement[2, 3])}
+
+
+def test_an_answers_ends_are_never_deleted():
+    """Extractive answers: p = p(start)·p(end) at the predicted span, whose two tokens must stay."""
+    module, tokenizer = models.answerer()
+    question, passage = "what was funny ?", "the film was not moving but it was really very funny ."
+    model = load((module, tokenizer))
+    judged, _ = score_texts(
+        model, ways(("sig",), ("mask",)), [(question, passage)], reference="mask", choices={}
+    )
+    case = judged[0].subject.case
+    start, end = case.target
+    for protocol in PROTOCOLS.values():
+        assert not {start, end} & set(protocol.candidates(case.special, variants.places(case)).tolist())
+    with pytest.raises(InputError, match="cannot be deleted"):
+        repacked(case, [i for i in range(len(case)) if i != start])
+    gone = {i for i in range(len(case)) if not case.special[i] and i not in (start, end)}
+    gone = set(sorted(gone)[:3])
+    found = outputs([Question(case, Variant(tuple(i for i in range(len(case)) if i not in gone)))])[0]
+    reader = tokenizer(question, passage)
+    left = [i for i in range(len(case)) if i not in gone]
+    with torch.no_grad():
+        output = module(
+            input_ids=torch.tensor([[reader["input_ids"][i] for i in left]]),
+            token_type_ids=torch.tensor([[reader["token_type_ids"][i] for i in left]]),
+        )
+    wanted = (
+        torch.log_softmax(output.start_logits[0], -1)[left.index(start)]
+        + torch.log_softmax(output.end_logits[0], -1)[left.index(end)]
+    )
+    assert found == pytest.approx(float(wanted), abs=1e-5)
+
+
+def test_leave_one_out_of_one_token_is_nothing():
+    model = load(models.classifier("gpt2"))
+    with model.quiet():
+        case = model.case("great", request=Request())
+    assert leave_one_out([repacked(case, [len(case) - 1])])[0].values.tolist() == [0.0]

@@ -1,0 +1,260 @@
+"""Every kind of model: what is explained is the model's own output, and its own tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import pipeline
+
+import pathlens as pl
+from pathlens.text.load import load
+from tests.support import models
+from tests.support.models import ARCHITECTURES, TEXTS
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("score", ["logit", "logprob", "prob"])
+def test_classifier_explains_its_own_prediction(architecture, score):
+    model, tokenizer = models.classifier(architecture)
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0]
+    own = {"logit": logits, "logprob": logits.log_softmax(-1), "prob": logits.softmax(-1)}[score]
+    result = pl.explain((model, tokenizer), TEXTS[0], score=score, n_steps=2, tolerance=1)
+    assert result.certificate.f_input == pytest.approx(float(own.max()), abs=1e-5)
+    named = pl.explain((model, tokenizer), TEXTS[0], target="label_1", n_steps=2, tolerance=1)
+    assert (
+        named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
+    )
+
+
+def test_a_pair_of_texts_is_one_input_with_two_segments():
+    model, tokenizer = models.classifier("bert")
+    result = pl.explain((model, tokenizer), TEXTS[1], TEXTS[0], target=0)
+    with torch.no_grad():
+        own = model(**tokenizer(TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 0]
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5)
+    assert set(result.segments) == {-1, 0, 1} and result.certificate.converged
+    first = [t for t, s in zip(result.tokens, result.segments, strict=True) if s == 0]
+    assert first == ["great", "!"]
+
+
+def test_one_logit_head_explains_that_logit():
+    pair = models.classifier("bert", labels=1)
+    result = pl.explain(pair, TEXTS[0])
+    assert result.certificate.converged
+    prob = pl.explain(pair, TEXTS[0], score="prob").certificate
+    assert prob.f_input == pytest.approx(1 / (1 + np.exp(-result.certificate.f_input)), abs=1e-6)
+
+
+def test_cross_encoder(tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    model, tokenizer = models.classifier("bert", labels=1)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    cross = CrossEncoder(str(tmp_path), device="cpu")
+    result = pl.explain(cross, TEXTS[1], TEXTS[0])
+    own = cross.predict([(TEXTS[1], TEXTS[0])], activation_fn=nn.Identity())[0]
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+
+
+def test_pipeline_and_folder_are_the_same_model(tmp_path):
+    model, tokenizer = models.classifier("distilbert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    whole = pipeline("text-classification", model=model, tokenizer=tokenizer)
+    scores = [
+        pl.explain(each, TEXTS[1], n_steps=4, tolerance=1).scores
+        for each in (whole, str(tmp_path), (model, tokenizer))
+    ]
+    assert np.allclose(scores[0], scores[1], atol=1e-6) and np.allclose(scores[0], scores[2], atol=1e-6)
+
+
+def test_tagger_explains_one_token():
+    model, tokenizer = models.tagger()
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0]
+    result = pl.explain((model, tokenizer), TEXTS[0], target=(3, "LOC"))
+    assert result.certificate.f_input == pytest.approx(float(logits[3, 2]), abs=1e-5)
+    assert result.certificate.converged and "LOC" in result.target and result.tokens[3] in result.target
+    default = pl.explain((model, tokenizer), TEXTS[0])
+    inner = logits[1:-1].softmax(-1)[:, 1:]
+    token, label = divmod(int(inner.argmax()), 2)
+    assert default.certificate.f_input == pytest.approx(float(logits[token + 1, label + 1]), abs=1e-5)
+    vector = pl.explain((model, tokenizer), TEXTS, method="vaig")
+    for text, each in zip(TEXTS, vector, strict=True):
+        assert each.vectors.shape[0] == len(tokenizer(text)["input_ids"]) and each.certificate.converged
+
+
+@pytest.mark.parametrize("target", ["start", "end", "span"])
+def test_question_answering(target):
+    model, tokenizer = models.answerer()
+    question, passage = "what was it ?", TEXTS[0]
+    encoded = tokenizer(question, passage, return_tensors="pt")
+    with torch.no_grad():
+        out = model(**encoded)
+    inside = [i for i, s in enumerate(encoded.sequence_ids(0)) if s == 1]
+    best = max(
+        ((s, e) for s in inside for e in inside if s <= e),
+        key=lambda p: float(out.start_logits[0, p[0]] + out.end_logits[0, p[1]]),
+    )
+    parts = {"start": out.start_logits[0, best[0]], "end": out.end_logits[0, best[1]]}
+    own = sum(parts.values()) if target == "span" else parts[target]
+    result = pl.explain((model, tokenizer), question, passage, target=target)
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+    padded = pl.explain(
+        (model, tokenizer), [question, question], [passage, "it was"], target=target, score="logprob"
+    )
+    alone = pl.explain((model, tokenizer), question, "it was", target=target, score="logprob")
+    assert padded[1].scores == pytest.approx(alone.scores, abs=2e-6)
+
+
+def test_sentence_transformer_with_all_its_modules(tmp_path, minilm):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Dense, Normalize, Pooling, Transformer
+
+    model, tokenizer = models.encoder("bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(3)
+    for mode in ("mean", "cls", "max"):
+        whole = SentenceTransformer(
+            modules=[Transformer(str(tmp_path)), Pooling(32, pooling_mode=mode), Dense(32, 8), Normalize()],
+            device="cpu",
+        )
+        a, b = whole.encode([TEXTS[0], TEXTS[1]])
+        result = pl.explain(whole, TEXTS[0], TEXTS[1], method="ig", tolerance=1e-2)
+        assert result.certificate.f_input == pytest.approx(float(a @ b), abs=1e-5)
+        vector = pl.explain(whole, TEXTS[0], method="vaig", norm="inside", n_steps=2, tolerance=1)
+        assert vector.f_input[0] == pytest.approx(a, abs=1e-5)
+
+
+@pytest.mark.parametrize("include", [True, False])
+def test_prompts_are_part_of_the_input_and_held(tmp_path, include):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+
+    model, tokenizer = models.encoder("bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    whole = SentenceTransformer(
+        modules=[Transformer(str(tmp_path)), Pooling(32, pooling_mode="mean", include_prompt=include)],
+        prompts={"query": "what is this ? "},
+        device="cpu",
+    )
+    own = whole.encode(TEXTS[0], prompt_name="query")
+    result = pl.explain(whole, TEXTS[0], method="vaig", prompt_name="query")
+    assert result.f_input[0] == pytest.approx(own, abs=1e-5)
+    assert sum(result.special) == 2 + 4 and result.certificate.converged
+    assert "held" in " ".join(result.meta["notes"])
+    start, end = result.offsets[result.special.index(False)]
+    assert TEXTS[0][start:end] == "the"
+
+
+def test_minilm_similarity_is_the_models_own(minilm):
+    texts = ["A man plays a guitar.", "Someone makes music."]
+    a, b = minilm.sentence_transformer.encode(texts)
+    result = pl.explain(minilm, *texts)
+    assert result.similarity == pytest.approx(float(a @ b), abs=1e-5)
+    assert result.full_matrix.sum() == pytest.approx(
+        result.similarity, abs=result.certificate.tolerance * 0.5
+    )
+    assert result.certificate.converged
+
+
+@pytest.mark.parametrize("architecture", ["bert", "llama"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+def test_bare_encoder_with_pooling(architecture, pooling):
+    model, tokenizer = models.encoder(architecture)
+    wrapped = pl.SentenceEncoder(model, tokenizer, pooling=pooling)
+    with torch.no_grad():
+        states = model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0]
+    own = {"mean": states.mean(0), "cls": states[0], "last": states[-1]}[pooling]
+    result = pl.explain(wrapped, TEXTS, method="vaig")[0]
+    assert result.f_input[0] == pytest.approx(own.numpy(), abs=1e-5) and result.certificate.converged
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_any_block_by_name_sums_to_its_outputs_change(architecture):
+    model, _ = pair = models.classifier(architecture)
+    names = [
+        n
+        for n, m in model.named_modules()
+        if type(m).__name__.endswith(("Attention", "Layer", "Block", "MLP"))
+    ]
+    for name in names[:3]:
+        try:
+            result = pl.explain(pair, TEXTS[1], method="vaig", block=name, tolerance=1e-5)
+        except pl.InputError as error:
+            assert "no input left to move" in str(error) or "never run" in str(error)
+            continue
+        assert result.certificate.converged, name
+        assert result.vectors.sum(1) == pytest.approx(result.f_input - result.f_baseline, abs=1e-4)
+
+
+def test_block_with_two_inputs_moves_both_or_holds_one(minilm):
+    both = pl.explain(minilm, "A man plays.", method="vaig", block="encoder.layer.1.attention.output")
+    assert set(both.sources) == {"hidden_states", "input_tensor"} and both.vectors.shape[1] == 2 * 6
+    held = pl.explain(
+        minilm, "A man plays.", method="vaig", block="encoder.layer.1.attention.output", hold=["input_tensor"]
+    )
+    assert set(held.sources) == {"hidden_states"}
+    assert not np.allclose(held.f_baseline, both.f_baseline)
+    for result in (both, held):
+        assert result.vectors.sum(1) == pytest.approx(result.f_input - result.f_baseline, abs=1e-4)
+
+
+def test_block_from_a_layer_upwards(minilm):
+    result = pl.explain(minilm, "A man plays.", method="vaig", block="encoder.layer.2", layer=0)
+    assert result.certificate.converged and result.sources == ()
+    assert not result.vectors[:, [0, -1]].any()
+    assert result.vectors.sum(1) == pytest.approx(result.f_input - result.f_baseline, abs=1e-3)
+
+
+def test_tabular_names_shapes_and_background():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    row, background = torch.randn(4), torch.randn(20, 4)
+    result = pl.explain(
+        pl.Tabular(net, features=["age", "sex", "bp", "chol"]), row, target=1, baseline=background
+    )
+    assert result.tokens == ("age", "sex", "bp", "chol") and result.standard_error.shape == (4,)
+    with torch.no_grad():
+        change = net(row)[1] - net(background)[:, 1].mean()
+    assert result.scores.sum() == pytest.approx(float(change), abs=1e-3)
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(6, 1))
+    assert pl.explain(flat, torch.randn(2, 3)).scores.shape == (6,)
+
+
+def test_own_target_function():
+    model, tokenizer = models.classifier("bert")
+    result = pl.explain((model, tokenizer), TEXTS[0], target=lambda logits: logits[:, 0] - logits[:, 1])
+    parts = [pl.explain((model, tokenizer), TEXTS[0], target=i).scores for i in (0, 1)]
+    assert result.scores == pytest.approx(parts[0] - parts[1], abs=1e-4)
+
+
+def test_split_step_explains_a_model_without_gradients():
+    class Rounded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 1)
+
+        def forward(self, x):
+            return torch.tanh(self.inner(x)).detach()
+
+    net, x = Rounded(), torch.randn(4)
+    with pytest.raises(pl.ModelError, match="rule='split'"):
+        pl.explain(net, x)
+    result = pl.explain(net, x, rule="split")
+    assert result.certificate.gap < 1e-6 and result.certificate.converged
+
+
+def test_gemma_scales_embeddings_and_ours_are_scaled_too():
+    model = load(models.classifier("gemma2"))
+    looked_up = model.network.embed(torch.tensor([5]))
+    assert not torch.allclose(looked_up, model.network.embedding.weight[5]) or hasattr(
+        model.network.module, "normalizer"
+    )
+    assert torch.equal(model.vocabulary.table[5], looked_up[0])

@@ -1,0 +1,300 @@
+"""Compare, what-if and the path viewer against numbers known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pathlens as pl
+from pathlens.doctor import examine
+from pathlens.errors import InputError, StoreError
+from pathlens.metrics.agreement import kendall, ranks, spearman
+from pathlens.report import Report
+from pathlens.studies.compare import compare, side_by_side
+from pathlens.studies.pathview import pathview
+from pathlens.studies.whatif import whatif
+from pathlens.text.load import load
+from tests.support.draw_samples import explanation
+from tests.support.models import classifier, encoder
+
+TEXT = "the movie was not really funny"
+HOSTILE = "<img src=x onerror=alert(1)> 日本語 [bold]x[/bold]"
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load(classifier("bert"))
+
+
+def test_agreement_of_known_lists():
+    one, two = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
+    assert spearman(one, two) == pytest.approx(0.8) and kendall(one, two) == pytest.approx(2 / 3)
+    assert spearman(one, -one) == -1 and kendall(one, -one) == -1
+    assert np.isnan(spearman(one, np.ones(4))) and np.isnan(kendall(one, np.ones(4)))
+    assert ranks(np.array([5.0, 1, 5])).tolist() == [1.5, 0, 1.5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=12))
+def test_kendall_equals_the_count_of_pairs(pairs):
+    one, two = np.array(pairs, dtype=float).T
+    same = other = left = right = 0
+    for i in range(len(one)):
+        for j in range(i):
+            a, b = np.sign(one[i] - one[j]), np.sign(two[i] - two[j])
+            same, other = same + (a * b > 0), other + (a * b < 0)
+            left, right = left + (a != 0), right + (b != 0)
+    if left and right:
+        assert kendall(one, two) == pytest.approx((same - other) / np.sqrt(left * right))
+    else:
+        assert np.isnan(kendall(one, two))
+
+
+def test_compare_columns_are_the_methods_own_scores(tiny, tmp_path):
+    found = compare(tiny, TEXT, methods=["ig", "sig"], baselines=["mask", "pad"])
+    assert found.labels == ("ig · mask", "ig · pad", "sig · mask", "sig · pad")
+    alone = pl.explain(tiny, TEXT, method="ig", baseline="pad")
+    assert np.allclose(found.values[:, 1], alone.scores)
+    for unit, up, down, high, low in found.disagreements():
+        assert high > 0 > low and up != down and unit in found.units
+    found.save(tmp_path / "c.json")
+    found.to_html(tmp_path / "c.html")
+    for name in ("c.json", "c.html"):
+        again = pl.load(tmp_path / name)
+        assert [r.method for r in again] == ["ig", "ig", "sig", "sig"]
+        assert np.array_equal(again[1].scores, found.results[1].scores)
+
+
+def test_two_models_are_compared_by_word(tiny):
+    found = compare(tiny, TEXT, models=[load(classifier("distilbert"))])
+    assert len(found.labels) == 2 and found.results[0].meta["unit"] == "word"
+
+
+def test_what_cannot_be_compared_is_said():
+    toy = pl.ToyModel()
+    with pytest.raises(InputError, match="at least two"):
+        compare(toy, "a b", methods=["ig"])
+    with pytest.raises(InputError, match="same text"):
+        side_by_side([pl.explain(toy, "a b"), pl.explain(toy, "a b c")])
+
+
+def test_masking_is_predicted_exactly_by_sig(tiny):
+    found = whatif(tiny, TEXT, method="sig")
+    assert len(found.edits) == 6
+    for edit in found.edits:
+        assert edit.predicted == pytest.approx(edit.actual, abs=1e-5)
+    assert found.agreement == pytest.approx(1.0)
+
+
+def test_the_target_stays_fixed_through_edits(tiny):
+    found = whatif(
+        tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")]
+    )
+    before = pl.explain(tiny, TEXT).certificate.f_input
+    assert found.f_before == pytest.approx(before, abs=1e-5)
+    after = pl.explain(
+        tiny, "the movie was very really funny", target=_predicted(tiny, TEXT)
+    ).certificate.f_input
+    assert found.edits[1].actual == pytest.approx(after - before, abs=1e-5)
+    assert found.edits[0].text == "the movie was really funny" and found.edits[2].note
+
+
+def _predicted(model, text):
+    from pathlens.text.adapter import Request
+
+    return model.case(text, request=Request()).target
+
+
+def test_edits_that_make_no_sense_are_refused(tiny):
+    for edits, word in (([("nobody", "mask")], "nobody"), ([(1, "eat")], "eat"), ([(0, "mask")], "not part"),
+                        ([(99, "mask")], "99"), ([(1, "replace", " ")], "words")):  # fmt: skip
+        with pytest.raises(InputError, match=word):
+            whatif(tiny, TEXT, edits)
+
+
+def test_the_path_starts_at_the_baseline_and_shares_end_at_the_scores(tiny):
+    found = pathview(tiny, TEXT, methods=["ig", "udig"], points=65, neighbours=10, steps=4)
+    line, words = found.tracks
+    proof = pl.explain(tiny, TEXT).certificate
+    for track in (line, words):
+        assert track.output[0] == pytest.approx(proof.f_baseline, abs=1e-5)
+        assert track.output[-1] == pytest.approx(proof.f_input, abs=1e-5)
+        assert track.share[-1].sum() == pytest.approx(proof.f_input - proof.f_baseline, abs=2e-3)
+    assert (
+        line.nearest[-1][1][0][0] == "the" and line.nearest[0][1][0][0] == "[MASK]" and line.far[-1, 1] < 1e-3
+    )
+    assert words.anchors[-1][1] == "the" and not line.anchors
+    assert np.allclose(line.share[-1], pl.explain(tiny, TEXT).scores, atol=2e-3)
+
+
+def test_every_view_takes_hostile_text(tmp_path, capsys):
+    toy = pl.ToyModel()
+    views = [compare(toy, HOSTILE, methods=["ig", "sig"]), whatif(toy, HOSTILE), pathview(toy, HOSTILE),
+             Report.of([pl.explain(toy, HOSTILE)], title=HOSTILE)]  # fmt: skip
+    for view in views:
+        page = view.to_html()
+        assert "<img" not in page.replace("<img class", "") and "日本語" in page
+        view.show()
+        assert view.to_png(tmp_path / "a.png").stat().st_size > 1000
+        with pytest.raises(StoreError):
+            view.save(tmp_path / "missing" / "a.json")
+    said = "".join(capsys.readouterr().out.split())
+    assert "onerror=alert(1)>日本語[bold]x[/bold]" in said, "markup in a text stays those characters"
+
+
+def test_the_doctor_finds_a_model_that_looks_at_padding():
+    """A score that counts rows breaks packing, and the doctor says so without stopping."""
+    from dataclasses import replace
+
+    class Counts(pl.ToyModel):
+        def case(self, text, text_b=None, *, request):
+            case = super().case(text, text_b, request=request)
+            inner = case.score
+            score = lambda points, cases: inner(points, cases) * points.shape[1]  # noqa: E731
+            return replace(case, score=score, pack="counts")
+
+    found = examine(Counts(), "a b c d e f g h i j k l m n")
+    states = {check.law: check.state for check in found.checks}
+    assert states["6 batch = single"] == "fails" and states["1 rules"] == "holds" and not found.healthy
+    assert next(check.advice for check in found.checks if check.law == "6 batch = single")
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    documents = ["the film was funny", "a movie , but moving", "music plays", f"the man {HOSTILE}"]
+    return pl.rank(load(encoder("bert")), "a man plays guitar", documents, top=3)
+
+
+def test_a_ranking_is_drawn_with_the_words_that_met(ranking, tmp_path, capsys):
+    ranking.show(width=100)
+    said = capsys.readouterr().out
+    assert "adds up within" in said and "not explained: 1 more" in said
+    names = ranking[0].explanation.top(1)[0][:2]
+    assert "–".join(names) in said
+    page = ranking.to_html(tmp_path / "rank.html")
+    assert "<img" not in page and "<details" in page
+    assert [r.similarity for r in pl.load(tmp_path / "rank.html")] == [h.score for h in ranking.hits[:3]]
+    assert ranking.to_png(tmp_path / "rank.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_why_one_stands_above_another_is_on_every_picture(ranking, tmp_path, capsys):
+    asked = ranking.with_reason(0, 2)
+    change = ranking[0].score - ranking[2].score
+    assert abs(asked.reason.full_matrix.sum() - change) <= asked.reason.certificate.bound
+    asked.show(width=100)
+    shown = capsys.readouterr().out
+    assert "stands above 3." in shown and f"{change:+.4f}" in shown
+    assert "stands above 3." in asked.to_html(tmp_path / "why.html")
+    assert len(pl.load(tmp_path / "why.html")) == 4
+    assert asked.to_dict()["why"]["similarity"] == pytest.approx(change)
+    with pytest.raises(pl.InputError, match="place 3"):
+        ranking.with_reason(0, 3)  # scored, not explained
+
+
+def test_layers_are_drawn_and_read_back(tmp_path, capsys):
+    from pathlens.studies.layers import layers
+
+    found = layers(load(classifier("bert")), TEXT, layers=[0, 1])
+    alone = pl.explain(load(classifier("bert")), TEXT, layer=1)
+    assert abs(found.results[1].scores - alone.scores).max() < 1e-9
+    found.show(width=100)
+    assert "layer 1" in capsys.readouterr().out
+    page = found.to_html(tmp_path / "l.html")
+    assert page.count('class="chart"') == 3 and "✓ layer 1" in page
+    assert len(pl.load(tmp_path / "l.html")) == 2
+    with pytest.raises(pl.InputError, match="one value per token"):
+        layers(load(classifier("bert")), "not funny", layers=[0], method="ih")
+
+
+def test_error_against_nodes_falls_as_each_rule_promises(tiny, tmp_path, capsys):
+    from pathlens.studies.nodes import nodes
+
+    found = nodes(tiny, TEXT, counts=(8, 16, 32))
+    ratios = {rule: row[0] / row[-1] for rule, row in found.errors.items()}
+    assert 3 < ratios["left"] < 5, "first order: four times the nodes, a quarter of the error"
+    assert 12 < ratios["midpoint"] < 20 and 12 < ratios["trapezoid"] < 22, "second order: a sixteenth"
+    assert max(found.errors["gauss"]) < min(found.errors["left"])
+    assert found.adaptive <= found.explanation.certificate.bound
+    found.show(width=100)
+    assert "as asked" in capsys.readouterr().out
+    assert "as asked" in found.to_html(tmp_path / "n.html")
+    assert found.to_png(tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(pl.InputError, match="ig, dig and udig"):
+        nodes(pl.ToyModel(), "a b", method="sig")
+
+
+def test_a_results_own_rounds_are_on_its_page():
+    found = pl.explain(pl.ToyModel(), "not really funny at all")
+    history = [[21, 1e-2, 3e-2], [45, 1e-5, 2e-4]]
+    twice = replace(found, meta={**found.meta, "history": history})
+    assert "error against nodes" in twice.to_html() and "45" in twice.to_html()
+    assert "error against nodes" not in replace(found, meta={**found.meta, "history": history[:1]}).to_html()
+
+
+def test_what_if_says_what_its_prediction_rests_on():
+
+    masked = whatif(pl.ToyModel(), "not really funny", [("not", "mask")]).to_html()
+    assert "minus the ig score" in masked and "first guess" not in masked
+    assert (
+        "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
+    )
+
+
+def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys):
+    from pathlens.engine.progress import Progress
+
+    pl.explain(pl.ToyModel(), "not really funny", show_progress=True)
+    said = capsys.readouterr().err
+    assert "point" in said and "text" not in said
+    pl.explain(pl.ToyModel(), ["a b", "c"], show_progress=True)
+    assert "2/2" in capsys.readouterr().err
+    pl.explain(pl.ToyModel(), "not really funny")
+    assert capsys.readouterr().err == "", "quiet unless asked"
+    assert Progress(2, True).points is None and Progress(1, False).points is None
+
+
+def test_studies_draw_themselves_in_a_notebook(tiny, ranking):
+    from pathlens.studies.layers import layers
+
+    for found in (
+        compare(pl.ToyModel(), "a b", methods=["ig", "sig"]),
+        whatif(pl.ToyModel(), "a b"),
+        pathview(tiny, "not funny", methods=["ig"], points=3),
+        layers(tiny, "not funny", layers=[0]),
+        ranking,
+    ):
+        shown = found._repr_html_()
+        assert shown.startswith("<style>") and "<article" in shown and "<!DOCTYPE" not in shown
+        assert "<img" not in shown
+
+
+def test_a_report_of_one_table_shows_every_feature(tmp_path):
+    import torch
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    rows = list(torch.randn(5, 3))
+    results = pl.explain(pl.Tabular(net, features=["体重", HOSTILE, "c"]), rows)
+    assert results[2].meta["features"] == pytest.approx(rows[2].tolist())
+    page = Report.of(results).to_html(tmp_path / "t.html")
+    assert page.count('class="point') == 2 * 5 * 3, "summary and dependence, a point per row and feature"
+    assert "<img" not in page and "体重" in page
+    assert Report.of(results).to_png(tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    mixed = [*results, pl.explain(pl.ToyModel(), "a b")]
+    assert 'class="point' not in Report.of(mixed).to_html(), "a text is no row of the table"
+
+
+def test_a_report_never_averages_what_raises_one_target_with_what_raises_another(tmp_path):
+    """`dull` speaks for negative and against positive: one mean of both would say nothing."""
+    good = explanation("fine film", [2.0, 0.5], target="positive")
+    bad = explanation("dull film", [3.0, 0.1], target="negative")
+    found = Report.of([good, bad]).words()
+    assert found["positive"]["film"] == (0.5, 1) and found["negative"]["film"] == (0.1, 1)
+    assert set(found) == {"positive", "negative"}
+    both = Report.of([good, good]).words()
+    assert both["positive"]["film"] == (0.5, 2)
+    assert Report.of([good, bad]).to_png(tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,306 @@
+"""Vectors once per text: pairs from them are the same pairs, rankings add up, and files are whole or refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import pathlens as pl
+from pathlens.errors import StoreError
+from pathlens.text.load import load
+from pathlens.text.sentence import SentenceEncoder
+from pathlens.vectors.documents import passages, read_documents
+from tests.support import models
+from tests.support.dual_models import picture, small_clip, word_tokenizer
+
+QUERY = "a funny film"
+DOCUMENTS = ["the movie was really funny .", "a man plays guitar .", "it is a great plot", "a funny movie"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load(models.encoder("bert"))
+
+
+@pytest.fixture(scope="module")
+def vectors(model):
+    return pl.encode(model, DOCUMENTS, tolerance=1e-4)
+
+
+def test_a_pair_from_vectors_is_the_pair_itself(model, vectors):
+    direct = pl.explain(model, DOCUMENTS[0], DOCUMENTS[1], tolerance=1e-4)
+    product = vectors.pair(0, 1)
+    assert np.abs(direct.full_matrix - product.full_matrix).max() < 1e-4
+    assert product.tokens_a == direct.tokens_a and product.similarity == pytest.approx(
+        direct.similarity, abs=1e-6
+    )
+    dot = vectors.pair(0, 1, similarity="dot")
+    assert dot.full_matrix.sum() == pytest.approx(dot.similarity, rel=1e-3)
+
+
+def test_saved_vectors_come_back_identical(vectors, model, tmp_path):
+    again = pl.Vectors.load(vectors.save(tmp_path / "texts.safetensors"), model)
+    assert again.texts == vectors.texts and dict(again.header) == dict(vectors.header)
+    for a, b in zip(vectors, again, strict=True):
+        assert a.tokens == b.tokens and a.offsets == b.offsets
+        for name in ("vectors", "reference", "embedding", "error"):
+            assert np.array_equal(getattr(a, name), getattr(b, name)), name
+
+
+def test_damaged_or_foreign_files_are_refused(vectors, tmp_path):
+    path = vectors.save(tmp_path / "texts.safetensors")
+    whole = path.read_bytes()
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]  # nothing half written is left beside it
+    for cut in (3, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(pl.PathlensError, match="damaged"):
+            pl.Vectors.load(path)
+    for place in (len(whole) - 7, whole.index(b"funny")):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(pl.PathlensError, match="damaged"):
+            pl.Vectors.load(path)
+    path.write_bytes(whole)
+    with pytest.raises(pl.InputError, match="another model"):
+        pl.Vectors.load(path, load(models.encoder("roberta")))
+
+
+def test_vectors_of_two_models_do_not_mix(vectors):
+    other = pl.encode(load(models.encoder("electra")), ["a plot"], n_steps=2)
+    with pytest.raises(pl.InputError, match="do not go together"):
+        vectors.pair(0, 0, other)
+
+
+def test_ranking_orders_explains_and_adds_up(model):
+    ranking = pl.rank(model, QUERY, DOCUMENTS)
+    scores = [hit.score for hit in ranking]
+    assert scores == sorted(scores, reverse=True) and {hit.document for hit in ranking} == {0, 1, 2, 3}
+    for hit in ranking:
+        assert hit.explanation.certificate.converged
+        assert hit.explanation.full_matrix.sum() == pytest.approx(hit.score, abs=1e-3)
+        assert hit.text == DOCUMENTS[hit.document]
+    why = ranking.why(0, 3)
+    assert why.similarity == pytest.approx(scores[0] - scores[3])
+    assert why.target.endswith("place 1 minus place 4"), "counted from 1, as on every picture"
+    assert why.full_matrix.sum() == pytest.approx(scores[0] - scores[3], abs=1e-3)
+    first, last = ranking[0].explanation, ranking[3].explanation
+    count = len(first.tokens_b)
+    assert np.array_equal(why.matrix[:, :count], first.matrix) and np.array_equal(
+        why.matrix[:, count:], -last.matrix
+    )
+    assert why.words().full_matrix.sum() == pytest.approx(why.full_matrix.sum(), abs=1e-9)
+    json.dumps(ranking.to_dict())
+
+
+def test_one_sided_reading_needs_no_integral_of_the_query(model):
+    full, single = (
+        pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4, one_sided=flag) for flag in (False, True)
+    )
+    for a, b in zip(full, single, strict=True):
+        assert a.document == b.document
+        columns = a.explanation.full_matrix.sum(0)  # over the query's rows: V_b,j · e(query)
+        assert np.abs(columns[1:] - b.explanation.scores).max() < 1e-3
+        proof = b.explanation.certificate
+        assert proof.converged and proof.f_baseline + proof.total == pytest.approx(b.score, abs=1e-3)
+    with pytest.raises(pl.InputError, match="one-sided"):
+        single.why(0, 1)
+
+
+def test_encoded_documents_rank_the_same(model, vectors):
+    fresh, stored = (
+        pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4),
+        pl.rank(model, QUERY, vectors, tolerance=1e-4),
+    )
+    for a, b in zip(fresh, stored, strict=True):
+        assert a.document == b.document and a.score == pytest.approx(b.score, abs=1e-6)
+        assert np.abs(a.explanation.full_matrix - b.explanation.full_matrix).max() < 1e-3
+
+
+def test_top_integrates_only_what_is_shown(model):
+    ranking = pl.rank(model, QUERY, DOCUMENTS, top=2)
+    assert [hit.explanation is not None for hit in ranking] == [True, True, False, False]
+    with pytest.raises(pl.InputError, match="not explained"):
+        ranking.why(0, 3)
+
+
+def test_long_documents_are_cut_at_sentences_on_request(model):
+    model = load(models.encoder("bert"))
+    model.limit = 16
+    long = "the movie was good . " * 4 + "a funny film ! " + "the plot was bad . " * 3
+    with pytest.raises(pl.InputError, match=r"document 1 has \d+ tokens and the model takes 16.*chunk=True"):
+        pl.rank(model, QUERY, ["a plot", long])
+    found = {hit.document: hit for hit in pl.rank(model, QUERY, ["a plot", long], chunk=True)}
+    piece = found[1]
+    assert (
+        len(found) == 2
+        and long[piece.start :].startswith(piece.text)
+        and piece.text.rstrip().endswith((".", "!"))
+    )
+    assert piece.explanation.full_matrix.sum() == pytest.approx(piece.score, abs=1e-3)
+    with pytest.raises(pl.InputError, match="one sentence"):
+        pl.rank(model, QUERY, ["movie " * 30], chunk=True)
+
+
+def test_bad_input(model):
+    for call, words in [
+        (lambda: pl.rank(model, QUERY, []), "list of documents is empty"),
+        (lambda: pl.rank(model, QUERY, "one text"), "list of texts"),
+        (lambda: pl.rank(model, QUERY, None), "list of texts"),
+        (lambda: pl.encode(model, None), "list of texts"),
+        (lambda: pl.rank(model, "", DOCUMENTS), "empty"),
+        (lambda: pl.rank(model, QUERY, [*DOCUMENTS, " "]), "document 4: text is empty"),
+        (lambda: pl.rank(model, " ", DOCUMENTS), "the query: text is empty"),
+        (lambda: pl.rank(model, QUERY, [*DOCUMENTS, 5]), "document 4: text must be"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, simlarity="dot"), "simlarity: not an option"),
+        (lambda: pl.encode(model, DOCUMENTS, foo=1), "foo: not an option"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, rule="log"), "rule='log' is not for ij"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, target=3), "target"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, coordinates=True), "for one pair"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, unit=("word", "word", "word")), "one for each text"),
+        (lambda: pl.encode(model, DOCUMENTS, baseline=("mask", "pad")), "takes one baseline"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, top=True), "at least 1"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, top=0), "at least 1"),
+        (lambda: pl.encode(model, []), "empty"),
+        (lambda: pl.encode(model, "one"), "list of texts"),
+        (lambda: pl.rank(load(models.classifier("bert")), QUERY, DOCUMENTS), "sentence encoders"),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            call()
+
+
+def test_any_collection_of_texts_is_a_list(model):
+    wanted = [hit.score for hit in pl.rank(model, QUERY, DOCUMENTS, n_steps=2)]
+    for texts in (tuple(DOCUMENTS), np.array(DOCUMENTS), (text for text in DOCUMENTS)):
+        assert [hit.score for hit in pl.rank(model, QUERY, texts, n_steps=2)] == wanted
+
+
+def test_a_document_of_length_zero_is_named():
+    body, tokenizer = models.encoder("bert")
+    encoder = SentenceEncoder(body, tokenizer)
+    plain = encoder.head
+    encoder.head = lambda states, mask, cases: (
+        plain(states, mask, cases) * torch.tensor([[float(case.texts[0] != "great !")] for case in cases])
+    )
+    with pytest.raises(pl.PathlensError, match=r"document 1: .*length zero.*similarity='dot'"):
+        pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2)
+    found = pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2, similarity="dot")
+    assert [hit.score for hit in found if hit.document == 1] == [0.0]
+
+
+def test_a_text_that_fails_is_called_by_its_own_number(model):
+    """Not by its place in a batch, nor among the texts that differ from each other."""
+    texts = [f"{DOCUMENTS[0]} {'good ' * (n // 2)}" for n in range(70)]
+    with pytest.raises(pl.InputError, match="text 69: text is empty"):
+        pl.encode(model, [*texts[:69], " "], n_steps=1)
+
+
+def test_wrong_places_and_embeddings_are_named(model, vectors):
+    ranking = pl.rank(model, QUERY, DOCUMENTS, n_steps=1)
+    for call, words in [
+        (lambda: vectors.pair(0, 9), "no text 9: 4 were encoded"),
+        (lambda: vectors.pair("x", 0), "no text 'x'"),
+        (lambda: vectors.one_sided(np.ones(3), 0), r"32 finite numbers.*\(3,\)"),
+        (lambda: vectors.one_sided(np.full(32, np.nan), 0), "32 finite numbers"),
+        (lambda: ranking.why("a", 1), "place 'a' is not in the ranking"),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            call()
+
+
+def test_each_side_may_have_its_own_baseline_and_unit(model):
+    choices = {"baseline": ("pad", "mask"), "unit": ("word", "sentence"), "tolerance": 1e-4}
+    hit = pl.rank(model, QUERY, DOCUMENTS[:1], **choices)[0]
+    direct = pl.explain(model, QUERY, DOCUMENTS[0], **choices)
+    assert hit.explanation.tokens_b == direct.tokens_b == ("[CLS]", DOCUMENTS[0], "[SEP]")
+    assert np.abs(hit.explanation.full_matrix - direct.full_matrix).max() < 1e-4
+    assert hit.explanation.meta["baseline"] == "pad | mask"
+    assert pl.rank(model, QUERY, DOCUMENTS[:1], n_steps=1)[0].explanation.meta["baseline"] == "mask"
+
+
+def test_vectors_made_differently_say_so(model, vectors):
+    """They may be paired, and the sum holds; a picture that said one layer for both would be untrue."""
+    other = pl.encode(model, DOCUMENTS, layer=2, unit="word")
+    pair = vectors.pair(0, 1, other)
+    assert pair.full_matrix.sum() == pytest.approx(pair.similarity, abs=1e-3)
+    assert "the second with layer 2, unit word" in pair.meta["notes"][0]
+    hit = pl.rank(model, QUERY, other, layer=1)[0]
+    assert "the query was encoded with layer 1, unit token" in hit.explanation.meta["notes"][0]
+    assert pl.rank(model, QUERY, other, one_sided=True)[0].explanation.meta["layer"] == 2
+    assert vectors.pair(0, 1).meta["notes"] == []
+
+
+def test_a_difference_has_one_estimate_per_token(model):
+    ranking = pl.rank(model, QUERY, DOCUMENTS)
+    why, (first, second) = ranking.why(0, 1), (ranking[place].explanation for place in (0, 1))
+    errors = why.certificate.error_estimate
+    assert len(errors) == len(why.tokens_a) + len(why.tokens_b)
+    count = len(why.tokens_a)
+    assert errors[0:count] == pytest.approx(
+        np.add(first.certificate.error_estimate[:count], second.certificate.error_estimate[:count])
+    )
+    assert why.certificate.bound == first.certificate.bound + second.certificate.bound
+
+
+def test_another_pooling_is_another_model(vectors, tmp_path):
+    path = vectors.save(tmp_path / "texts.safetensors")
+    body, tokenizer = models.encoder("bert")
+    pl.Vectors.load(path, SentenceEncoder(body, tokenizer, pooling="mean"))
+    for pooling in ("cls", "last"):
+        with pytest.raises(pl.InputError, match="another model"):
+            pl.Vectors.load(path, SentenceEncoder(body, tokenizer, pooling=pooling))
+
+
+def test_numbers_read_as_others_are_damage_too(vectors, tmp_path):
+    """A few wrong characters in the header leave the checksum of the bytes as it was."""
+    path = vectors.save(tmp_path / "texts.safetensors")
+    whole = path.read_bytes()
+    for was, now in [
+        (b'"vectors":{"dtype":"F32"', b'"vectors":{"dtype":"I32"'),
+        (b'"embedding":{"dtype":"F64"', b'"embedding":{"dtype":"I64"'),
+        (b'"pathlens_vectors":"1"', b'"pathlens_vectors":"x"'),
+    ]:
+        assert whole.count(was) == 1
+        path.write_bytes(whole.replace(was, now))
+        with pytest.raises(StoreError, match=r"texts.safetensors.*damaged"):
+            pl.Vectors.load(path)
+    path.write_bytes(whole)
+    with pytest.raises(StoreError, match="cannot write"):
+        vectors.save(path / "inside a file")
+    with pytest.raises(StoreError, match="is a folder"):
+        pl.Vectors.load(tmp_path)
+
+
+def test_a_prompt_takes_room_too(tmp_path):
+    body, tokenizer = models.encoder("bert")
+    encoder = SentenceEncoder(body, tokenizer)
+    encoder.limit = 10
+    text = "the movie was good . the plot was bad ."
+    assert [piece.text for piece in passages(encoder, [text], chunk=True)] == [
+        "the movie was good .",
+        "the plot was bad .",
+    ]
+    short = "the movie was good ."
+    assert len(passages(encoder, [short], chunk=False)) == 1
+    with pytest.raises(pl.InputError, match="document 0 has 11 tokens and the model takes 10"):
+        passages(encoder, [short], chunk=False, prompt="a very funny film ")
+
+
+def test_documents_of_a_folder(tmp_path):
+    (tmp_path / "a.txt").write_text("a funny movie", encoding="utf-8-sig")
+    (tmp_path / "B.TXT").write_text("a plot")
+    assert read_documents(tmp_path) == (["B.TXT", "a.txt"], ["a plot", "a funny movie"])
+    (tmp_path / "c.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(StoreError, match=r"^'[^']*c.md' is not UTF-8"):
+        read_documents(tmp_path)
+
+
+def test_a_ranking_for_a_picture_is_drawn_and_saved(tmp_path):
+    dual = pl.DualEncoder.clip(small_clip(), word_tokenizer())
+    ranking = pl.rank(dual, picture(), ["a red circle", "a blue square"], n_steps=2)
+    assert json.loads(json.dumps(ranking.to_dict()))["query"] == "(picture)"
+    ranking.to_html(tmp_path / "hits.html")
+    assert "(picture)" in (tmp_path / "hits.html").read_text()
+    swapped = pl.rank(pl.DualEncoder(dual.b, dual.a), "a red circle", [picture()], n_steps=2)
+    assert swapped[0].text == "(picture)" and json.dumps(swapped.to_dict())
