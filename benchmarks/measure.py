@@ -13,16 +13,7 @@ from typing import Any
 
 import numpy as np
 
-FIELDS = (
-    "work",
-    "against",
-    "ratio",
-    "goal",
-    "ours_seconds",
-    "theirs_seconds",
-    "ours_error",
-    "theirs_error",
-)
+FIELDS = ("work", "against", "ratio", "goal", "ours_seconds", "theirs_seconds", "ours_error", "theirs_error")
 Row = dict[str, Any]
 EQUAL = 1e-4  # scores that differ by less than this share of the largest are the same scores in float32
 

@@ -134,10 +134,7 @@ def dig(quick: bool) -> list[Row]:
         best = pl.explain(model, text, method="dig", preset="dig-greedy")
     apart = largest_difference(mine.scores, theirs_found) / float(np.abs(theirs_found).max())
     tokens = len(mine.tokens)
-    errors = (
-        largest_difference(mine.scores, best.scores),
-        largest_difference(theirs_found, best.scores),
-    )
+    errors = (largest_difference(mine.scores, best.scores), largest_difference(theirs_found, best.scores))
     note = "errors are of the papers' left sum, which both take, against the integral along the same path"
     return [
         row(

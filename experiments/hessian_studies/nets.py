@@ -118,13 +118,7 @@ def _at(f: Callable[[Tensor], Tensor], x: Tensor, base: Tensor, u: float | Tenso
     u = torch.as_tensor(u, dtype=torch.float64).expand(count)
     members = torch.eye(width).expand(count, width, width)
     place = torch.lerp(base, x, u.to(x)[:, None])[..., None]
-    batch = Batch(
-        lambda p: f(p[..., 0]),
-        place,
-        (x - base)[..., None],
-        members,
-        u,
-    )
+    batch = Batch(lambda p: f(p[..., 0]), place, (x - base)[..., None], members, u)
     return Hessian()(batch)
 
 

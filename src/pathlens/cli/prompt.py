@@ -11,11 +11,7 @@ from pathlens.cli.common import read_text
 
 
 def read_prompt(
-    text: str | None,
-    file: Path | None,
-    system: str | None,
-    passages: list[str] | None,
-    template: str | None,
+    text: str | None, file: Path | None, system: str | None, passages: list[str] | None, template: str | None
 ) -> Any:
     """The text as it is, or a chat when anything of a chat was given."""
     from pathlens.errors import InputError

@@ -49,7 +49,7 @@ class Outcome:
         before = f" ({self.found} were there already)" if self.found else ""
         return [
             f"{counts.rows} rows in {str(self.folder)!r}{before}: {counts.rows - counts.failed} explained, "
-            f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}",
+            f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}"
         ]
 
 

@@ -12,17 +12,7 @@ from typing import Any
 
 from pathlens.corpus.folder import is_run
 from pathlens.corpus.record import Batch, Census, Row, Source
-from pathlens.data.formats import (
-    KINDS,
-    PLAIN,
-    Opened,
-    Record,
-    damaged,
-    is_saved,
-    open_file,
-    open_hub,
-    suffix,
-)
+from pathlens.data.formats import KINDS, PLAIN, Opened, Record, damaged, is_saved, open_file, open_hub, suffix
 from pathlens.errors import InputError
 
 HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte

@@ -64,11 +64,7 @@ def _draw_curve(axes: Axes, found: Evaluation, curve: Any) -> None:
     shares = [100 * share for share in curve.shares]
     means = np.nanmean(curve.values, axis=1)
     for k, way in enumerate(found.ways):
-        style = {
-            "color": COLORS[k % 8],
-            "marker": MARKERS[k % 8],
-            "ls": DASHES[(k // 8 + k) % 4],
-        }
+        style = {"color": COLORS[k % 8], "marker": MARKERS[k % 8], "ls": DASHES[(k // 8 + k) % 4]}
         axes.plot(shares, means[k], label=view.visible(way), lw=1.3, ms=3.2, **style)
     axes.set_title(
         f"{curve.name}{ARROWS[curve.better]}", size=9, color=canvas.INK, loc="left", parse_math=False

@@ -14,13 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from pathlens.explanation.continuation import Continuation
-from pathlens.explanation.record import (
-    Interactions,
-    PairExplanation,
-    PhraseTree,
-    Result,
-    VectorExplanation,
-)
+from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.types import Certificate
 
 # Ends of the scale in OKLCh (lightness, chroma, hue in degrees): same lightness for all three. It is the one

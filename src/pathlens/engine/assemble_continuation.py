@@ -54,12 +54,7 @@ def _certificate(part: Part, order: Order, scores: Tensor, errors: Tensor, ends:
 
 
 def _total(
-    part: Part,
-    order: Order,
-    matrix: Tensor,
-    errors: Tensor,
-    ends: Tensor,
-    columns: Sequence[Certificate],
+    part: Part, order: Order, matrix: Tensor, errors: Tensor, ends: Tensor, columns: Sequence[Certificate]
 ) -> Certificate:
     """Settled when every column is: then the total is within as many bounds as there are columns."""
     limit = len(columns) * part.finding.bound

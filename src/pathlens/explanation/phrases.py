@@ -71,10 +71,7 @@ def _coordinates(family: np.ndarray, scores: np.ndarray, delta: np.ndarray) -> n
 
 
 def phrase_nodes(
-    text: str,
-    nodes: Sequence[tuple[Span, str, tuple[int, ...]]],
-    group: Sequence[int],
-    dividends: Dividends,
+    text: str, nodes: Sequence[tuple[Span, str, tuple[int, ...]]], group: Sequence[int], dividends: Dividends
 ) -> tuple[Phrase, ...]:
     """The nodes of a `PhraseTree` from (characters, label, children) and the group each node stands for.
 

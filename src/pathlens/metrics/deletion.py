@@ -47,10 +47,7 @@ class Curves:
 
 
 def curves(
-    subjects: Sequence[Subject],
-    scores: Sequence[np.ndarray],
-    shares: Sequence[float],
-    protocol: Protocol,
+    subjects: Sequence[Subject], scores: Sequence[np.ndarray], shares: Sequence[float], protocol: Protocol
 ) -> list[Curves]:
     """For each text with scores (lists, S): all its changes. The edited texts of all of them are packed together."""
     plans = [_Plan.of(subject, own, shares, protocol) for subject, own in zip(subjects, scores, strict=True)]

@@ -101,12 +101,7 @@ def build(
             _begin(folder)
             vectors.save(file)
         files.append(
-            {
-                "file": file.name,
-                "passages": len(some),
-                "bytes": file.stat().st_size,
-                "sha256": checksum(file),
-            }
+            {"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": checksum(file)}
         )
         embeddings.append(vectors.embeddings)
     mine = {each["file"] for each in files}

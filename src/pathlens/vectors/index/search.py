@@ -228,10 +228,7 @@ class Index:
         try:
             return self._read_file(number)
         except StoreError as error:
-            warnings.warn(
-                f"{error}. Until then its passages are found but not explained",
-                stacklevel=5,
-            )
+            warnings.warn(f"{error}. Until then its passages are found but not explained", stacklevel=5)
             return None
 
     def _side(self, number: int) -> Side | None:
