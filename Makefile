@@ -42,6 +42,7 @@ bench: .venv/bench.stamp
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
