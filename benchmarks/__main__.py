@@ -46,13 +46,7 @@ def measured(entry, folder: Path, *, quick: bool, fresh: bool):
     rows = [complete(row) for row in entry.make(quick)]
     spent = time.perf_counter() - begun
     part = file.with_suffix(".part")
-    kept = {
-        "rows": rows,
-        "wall_seconds": spent,
-        "cpu_seconds": _processor() - cpu,
-        "quick": quick,
-        "about": about,
-    }
+    kept = {"rows": rows, "wall_seconds": spent, "cpu_seconds": _processor() - cpu, "quick": quick, "about": about}
     part.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
     part.replace(file)
     return rows, spent, about
@@ -93,9 +87,7 @@ def main() -> int:
     sections: dict[str, list] = {entry.section: [] for entry in entries}
     failed, measured_on, begun = [], {}, time.perf_counter()
     absent = [
-        entry.name
-        for entry in entries
-        if choice.page and not _is_kept(folder / f"{entry.name}.json", choice.quick)
+        entry.name for entry in entries if choice.page and not _is_kept(folder / f"{entry.name}.json", choice.quick)
     ]
     fresh = choice.fresh and not choice.page
     for entry in entries:

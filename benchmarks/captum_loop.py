@@ -28,10 +28,7 @@ class CaptumLoop:
         read = self.tokenizer(list(texts), padding=True, return_tensors="pt")
         ids, mask = read["input_ids"], read["attention_mask"]
         special = torch.tensor(
-            [
-                self.tokenizer.get_special_tokens_mask(row, already_has_special_tokens=True)
-                for row in ids.tolist()
-            ]
+            [self.tokenizer.get_special_tokens_mask(row, already_has_special_tokens=True) for row in ids.tolist()]
         ).bool()
         with torch.no_grad():
             start = self.embedding(torch.where(special, ids, self.tokenizer.mask_token_id))
@@ -43,12 +40,7 @@ class CaptumLoop:
         with torch.no_grad():
             target = self.logits(end, mask).argmax(-1)
         found = self.method.attribute(
-            end,
-            start,
-            target=target,
-            additional_forward_args=(mask,),
-            n_steps=n_steps,
-            internal_batch_size=rows,
+            end, start, target=target, additional_forward_args=(mask,), n_steps=n_steps, internal_batch_size=rows
         )
         scores = found.detach().sum(-1).numpy()
         return [own[: int(length)] for own, length in zip(scores, mask.sum(-1), strict=True)]

@@ -51,8 +51,7 @@ def throughput(rows: int, rounds: int, methods: list[str]) -> dict[str, float]:
                 whole.append(time.process_time() - start)
                 wall = time.perf_counter() - clock
             print(
-                f"{method}: in memory {loop[-1]:.2f} s, run {whole[-1]:.2f} s of CPU ({wall:.1f} s of wall)",
-                flush=True,
+                f"{method}: in memory {loop[-1]:.2f} s, run {whole[-1]:.2f} s of CPU ({wall:.1f} s of wall)", flush=True
             )
         ratios = [b / a for a, b in zip(loop, whole, strict=True)]
         found |= {
@@ -67,9 +66,7 @@ def generate(path: Path, rows: int) -> None:
     with path.open("w", encoding="utf-8") as stream:
         stream.write("text\tlabel\n")
         for _ in range(rows):
-            stream.write(
-                " ".join(chosen.choices(WORDS, k=chosen.randint(3, 12))) + f"\t{chosen.randint(0, 3)}\n"
-            )
+            stream.write(" ".join(chosen.choices(WORDS, k=chosen.randint(3, 12))) + f"\t{chosen.randint(0, 3)}\n")
 
 
 def tiny(folder: Path) -> Path:
@@ -156,9 +153,7 @@ def rates(methods: list[str], out: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("throughput", "memory", "rates"))
     parser.add_argument("--rows", type=int)
     parser.add_argument("--rounds", type=int, default=3)

@@ -91,9 +91,7 @@ class InseqNext:
         import inseq
 
         self.tokenizer = model.tokenizer
-        self.method = inseq.load_model(
-            copy.deepcopy(model.module), "integrated_gradients", tokenizer=model.tokenizer
-        )
+        self.method = inseq.load_model(copy.deepcopy(model.module), "integrated_gradients", tokenizer=model.tokenizer)
 
     def own_defaults(self, prompt: str) -> tuple[float, float]:
         """The relative gap by the convergence delta that it reports itself, and 1 if it counts as settled."""
@@ -160,9 +158,7 @@ def next_token(quick: bool) -> list[Row]:
             lambda: captum.same_path(case, at_tolerance),
         )
     certificate = result.certificate
-    work = (
-        f"next-token IG, smollm, {count} tokens, {certificate.nodes} nodes, settled: {certificate.converged}"
-    )
+    work = f"next-token IG, smollm, {count} tokens, {certificate.nodes} nodes, settled: {certificate.converged}"
     same_path = "captum, the same layer, held token, baseline and score"
     return [
         row(

@@ -63,9 +63,7 @@ def nodes_captum_needs(
     least, wanted = 1, list(profiles)
     while True:
         profiles |= {number: Profile(model, texts[number]) for number in wanted if number not in profiles}
-        while least < MOST and any(
-            exact.error(i, own.by_gauss(least)) > WITHIN for i, own in profiles.items()
-        ):
+        while least < MOST and any(exact.error(i, own.by_gauss(least)) > WITHIN for i, own in profiles.items()):
             least += 1
         errors = exact.errors(captum.one_by_one(texts, least))
         wanted = np.flatnonzero(errors > WITHIN).tolist()
@@ -88,9 +86,7 @@ def sst2(quick: bool) -> list[Row]:
     texts = sorted(sentences()[: 4 if quick else 100], key=lambda text: tokens_in(model, text))
     exact = Exact(model, texts)
     with model.quiet():
-        n = nodes_captum_needs(
-            captum, model, texts, exact, hardest(model, texts, exact, 1 if quick else HARDEST)
-        )
+        n = nodes_captum_needs(captum, model, texts, exact, hardest(model, texts, exact, 1 if quick else HARDEST))
     piece = 2 if quick else PIECE
     pieces = [texts[low : low + piece] for low in range(0, len(texts), piece)]
     explainer = pl.Explainer(model)

@@ -127,9 +127,7 @@ def draw(rows: list[Row], file: Path = PICTURE) -> None:
 
     names = list(dict.fromkeys(one["curve"] for one in rows))
     units = list(dict.fromkeys(one["unit"] for one in rows))
-    figure, axes = plt.subplots(
-        len(units), len(names), figsize=(3.1 * len(names), 2.6 * len(units)), squeeze=False
-    )
+    figure, axes = plt.subplots(len(units), len(names), figsize=(3.1 * len(names), 2.6 * len(units)), squeeze=False)
     for one in rows:
         axis = axes[units.index(one["unit"])][names.index(one["curve"])]
         order = np.argsort(one["sizes"])

@@ -63,9 +63,7 @@ class Bench:
         self.case = self.explainer.model.case(text, request=Request())
         self.members, self.moving = moving_of(self.case, self.explainer._units(self.case, "token"))
 
-    def sums(
-        self, u: np.ndarray, weight: np.ndarray, rows: tuple[int, ...] | None = None
-    ) -> tuple[np.ndarray, float]:
+    def sums(self, u: np.ndarray, weight: np.ndarray, rows: tuple[int, ...] | None = None) -> tuple[np.ndarray, float]:
         """(rows of weight, U, U) and the seconds it took."""
 
         def work() -> Any:
@@ -256,9 +254,7 @@ def sentences(data: Path) -> list[str]:
     return [line.split("\t")[column] for line in lines[1:]]
 
 
-def rows(
-    data: Path = Path("../shared/data"), *, quick: bool = False, tight: bool = False
-) -> list[dict[str, Any]]:
+def rows(data: Path = Path("../shared/data"), *, quick: bool = False, tight: bool = False) -> list[dict[str, Any]]:
     """Every figure of this benchmark."""
     torch.set_num_threads(1)
     model = pl.Explainer("sentiment").model
@@ -284,7 +280,4 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     choice = parser.parse_args()
     for row in rows(choice.data, quick=choice.quick, tight=choice.tight):
-        print(
-            {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()},
-            flush=True,
-        )
+        print({name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}, flush=True)

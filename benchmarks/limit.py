@@ -71,9 +71,7 @@ def tangent_flops(model: Any, text: str, units: int, nodes: int) -> float:
     return nodes * (linear + attention + units * (linear + 2 * attention))
 
 
-def share(
-    name: str, work: Callable[[], Any], flops: float, rounds: int, *, goal: float, why: str
-) -> list[Row]:
+def share(name: str, work: Callable[[], Any], flops: float, rounds: int, *, goal: float, why: str) -> list[Row]:
     """The seconds its products alone would take over the seconds of the call."""
     spent, rates = [], []
     work()

@@ -12,16 +12,7 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = (
-    "pathlens",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "numpy",
-    "captum",
-    "time-interpret",
-    "inseq",
-)
+PACKAGES = ("pathlens", "torch", "transformers", "sentence-transformers", "numpy", "captum", "time-interpret", "inseq")
 CODE = ("src", "benchmarks/*.py", "tests/support/twins")  # a figure belongs to what is in these
 
 
@@ -69,9 +60,7 @@ def description() -> dict[str, str]:
         "threads": f"{torch.get_num_threads()} of torch",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit(),
-        "versions": ", ".join(
-            [f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in versions.items())]
-        ),
+        "versions": ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in versions.items())]),
     }
 
 

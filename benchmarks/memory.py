@@ -17,9 +17,7 @@ from pathlens.text.load import load
 BUDGET = 1 << 30
 TOKENS = (32, 128, 512)
 UNITS = 16
-METHODS: dict[
-    str, tuple[str, dict[str, Any], str]
-] = {  # method -> model, its choices, and what they are in words
+METHODS: dict[str, tuple[str, dict[str, Any], str]] = {  # method -> model, its choices, and what they are in words
     "ig": ("sentiment", {"n_steps": 64}, "64 nodes"),
     "sig": ("sentiment", {}, "every token"),
     "dig": ("sentiment", {"preset": "dig-greedy", "rule": "left"}, "authors' settings"),

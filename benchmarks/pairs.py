@@ -9,7 +9,9 @@ from benchmarks.texts import DATA
 from pathlens.text.load import load
 
 MIDPOINT = 2.0  # the goal against a midpoint grid, the fairer opponent
-GRID = "both sides take the same Hessian–vector products; ours also takes IG, its own check of every row and a certificate"
+GRID = (
+    "both sides take the same Hessian–vector products; ours also takes IG, its own check of every row and a certificate"
+)
 ASKED = ("one pair", "a query and", "token × token")  # how the works begin that the table has a goal for
 
 

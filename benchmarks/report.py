@@ -104,9 +104,7 @@ def complete(row: Row) -> Row:
     if missing:
         raise ValueError(f"a row lacks {', '.join(missing)}: {row}")
     first = {name: row[name] for name in FIELDS}
-    return plain(
-        {**first, **{name: value for name, value in row.items() if name not in FIELDS}, "met": met(row)}
-    )
+    return plain({**first, **{name: value for name, value in row.items() if name not in FIELDS}, "met": met(row)})
 
 
 def page(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool) -> str:
@@ -145,11 +143,7 @@ def _sentence(words: str) -> str:
     return words[0].upper() + words[1:] + "."
 
 
-def write(
-    sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool, folder: Path = FOLDER
-) -> None:
+def write(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool, folder: Path = FOLDER) -> None:
     rows = [complete(row) for part in sections.values() for row in part]
-    (folder / "results.json").write_text(
-        json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    (folder / "results.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(page(sections, about, quick), encoding="utf-8")

@@ -117,14 +117,7 @@ def drivers(profiles: list[Profile]) -> list[str]:
     """The adaptive driver under several first cuts of the line, and both families."""
     rows = []
     before = adaptive.FAMILY, adaptive.CELLS
-    cuts = [
-        (0, 1),
-        (0, 0.5, 1),
-        (0, 0.25, 0.5, 0.75, 1),
-        (0, 0.2, 0.4, 1),
-        (0, 0.15, 0.4, 1),
-        (0, 0.15, 0.3, 0.5, 1),
-    ]
+    cuts = [(0, 1), (0, 0.5, 1), (0, 0.25, 0.5, 0.75, 1), (0, 0.2, 0.4, 1), (0, 0.15, 0.4, 1), (0, 0.15, 0.3, 0.5, 1)]
     try:
         for family in nested.FAMILIES:
             for cells in cuts:
@@ -149,9 +142,7 @@ def main() -> None:
         texts = [max(row.rstrip("\n").split("\t"), key=len) for row in stream][1 : choices.texts + 1]
     model = load(choices.model)
     profiles = [Profile(model, text) for text in texts]
-    print(
-        f"{len(texts)} SST-2 sentences, {choices.model}, relative to the output's change; tolerance {TOLERANCE:g}"
-    )
+    print(f"{len(texts)} SST-2 sentences, {choices.model}, relative to the output's change; tolerance {TOLERANCE:g}")
     for row in [*fixed_rules(profiles), *drivers(profiles)]:
         print(row)
 

@@ -39,7 +39,5 @@ def _up_to(model: Any, count: int, skip: int) -> str:
     low, high = 1, min(len(words), count)
     while low < high:  # the largest number of words that fits
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high) if tokens_in(model, " ".join(words[:middle])) <= count else (low, middle - 1)
-        )
+        low, high = (middle, high) if tokens_in(model, " ".join(words[:middle])) <= count else (low, middle - 1)
     return " ".join(words[:low])

@@ -52,9 +52,6 @@ def vaig(quick: bool) -> list[Row]:
             goal=20.0,
             ours=both.ours_seconds,
             theirs=both.theirs_seconds * out * width / sample,
-            errors=(
-                largest_difference(coordinates(both.ours.vectors), exact),
-                largest_difference(both.theirs, exact),
-            ),
+            errors=(largest_difference(coordinates(both.ours.vectors), exact), largest_difference(both.theirs, exact)),
         )
     ]

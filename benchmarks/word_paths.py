@@ -21,9 +21,7 @@ SENTENCE = (2025, 2428, 6057, 1010, 2021, 3048, 1012, 1996, 3185, 2003, 6919, 54
 MASK = 103
 
 
-def paths_by_definition(
-    table: np.ndarray, words: tuple[int, ...], settings: Any
-) -> list[tuple[list[int], np.ndarray]]:
+def paths_by_definition(table: np.ndarray, words: tuple[int, ...], settings: Any) -> list[tuple[list[int], np.ndarray]]:
     return [
         word_path(
             table,
@@ -77,9 +75,7 @@ def searches(quick: bool) -> list[Row]:
     vocabulary = load("minilm").vocabulary
     vocabulary = Vocabulary(vocabulary.table.float(), str, "minilm")
     names = (
-        ("udig-maxcount", "udig-greedy")
-        if quick
-        else ("udig-maxcount", "udig-greedy", "dig-greedy", "dig-maxcount")
+        ("udig-maxcount", "udig-greedy") if quick else ("udig-maxcount", "udig-greedy", "dig-greedy", "dig-maxcount")
     )
     words = SENTENCE[: 2 if quick else 12]
     return [compare(name, vocabulary, words, 1 if quick else 2) for name in names]

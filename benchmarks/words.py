@@ -47,9 +47,7 @@ def udig_row(model: Any, setting: str, text: str, rounds: int) -> Row:
         )
         return left_sum(lambda point: case.score(point[None], [case])[0], points).numpy()
 
-    both = alternate(
-        rounds, lambda: pl.explain(model, text, method="udig", preset=setting, rule="left"), definition
-    )
+    both = alternate(rounds, lambda: pl.explain(model, text, method="udig", preset=setting, rule="left"), definition)
     best = pl.explain(model, text, method="udig", preset=setting)
     apart = largest_difference(both.ours.scores, both.theirs) / float(np.abs(both.theirs).max())
     return row(
@@ -59,10 +57,7 @@ def udig_row(model: Any, setting: str, text: str, rounds: int) -> Row:
         goal=5.0,
         ours=both.ours_seconds,
         theirs=both.theirs_seconds,
-        errors=(
-            largest_difference(both.ours.scores, best.scores),
-            largest_difference(both.theirs, best.scores),
-        ),
+        errors=(largest_difference(both.ours.scores, best.scores), largest_difference(both.theirs, best.scores)),
         holds=apart < EQUAL,
         why="the gradients themselves cost both sides the same; only their batching and the path search can be won",
         note="errors are of the papers' left sum, which both take, against the integral along the same path",
@@ -90,9 +85,7 @@ def idg(quick: bool) -> list[Row]:
 
         def definition() -> np.ndarray:
             ends, members = case.ends, torch.from_numpy(groups.members)
-            return np.array(
-                [directional(score, ends.start, ends.end, group, rule.t, rule.weight) for group in members]
-            )
+            return np.array([directional(score, ends.start, ends.end, group, rule.t, rule.weight) for group in members])
 
         def batched() -> np.ndarray:
             ends, members = case.ends, torch.from_numpy(groups.members)

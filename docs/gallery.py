@@ -23,13 +23,7 @@ TEXT = "Not really funny, but moving."
 PAIR = "A man plays a guitar.", "Someone makes music."
 TREE = "(S (X (X Not really funny) ,) (X but moving) .)"
 DOCUMENTS = ["Boil the rice in water.", "He plays an old guitar.", "The river is wide."]
-REVIEWS = [
-    "A fine film.",
-    "A dull film.",
-    "Funny and moving.",
-    "Not funny, but moving.",
-    "Dull and too long.",
-]
+REVIEWS = ["A fine film.", "A dull film.", "Funny and moving.", "Not funny, but moving.", "Dull and too long."]
 LARGEST = 200_000  # bytes of a picture
 SHADES = 128  # of a picture: flat colours and letters need no more, and it takes a third of the room
 
@@ -52,9 +46,7 @@ def nodes(path: Path) -> None:
         rule: [abs(pl.explain("sentiment", TEXT, n_steps=n, rule=rule).scores - exact).max() for n in counts]
         for rule in ("gauss", "midpoint", "left")
     }
-    figure.write(
-        figure.error_against_nodes(counts, errors, title="IG on one sentence: error against nodes"), path
-    )
+    figure.write(figure.error_against_nodes(counts, errors, title="IG on one sentence: error against nodes"), path)
 
 
 def rank(path: Path) -> None:
@@ -67,9 +59,7 @@ def evaluation(path: Path) -> None:
 
 
 def words(path: Path) -> None:
-    Report.of(pl.Explainer("sentiment", unit="word", tolerance=0.01)(REVIEWS), title="five reviews").to_png(
-        path
-    )
+    Report.of(pl.Explainer("sentiment", unit="word", tolerance=0.01)(REVIEWS), title="five reviews").to_png(path)
 
 
 def tabular(path: Path) -> None:

@@ -63,9 +63,7 @@ def one(tokens: int, nodes: int, method: str, parts: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="+", default=[20, 200, 2000])
     parser.add_argument("--nodes", type=int, default=0)
     parser.add_argument("--method", default="ig")

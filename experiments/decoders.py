@@ -127,9 +127,7 @@ def measure(model: Any, setting: Setting, text: str, round_: int) -> dict[str, A
     }
 
 
-def run(
-    model: Any, rows: Rows, round_: int, settings: Iterable[Setting], texts: list[str], until: float
-) -> bool:
+def run(model: Any, rows: Rows, round_: int, settings: Iterable[Setting], texts: list[str], until: float) -> bool:
     """False when the time was up."""
     for setting in settings:
         for text in texts:
@@ -185,9 +183,7 @@ def table(lines: list[tuple[Setting, dict[str, Any]]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("out/decoders"))
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--best", type=int, default=3)

@@ -70,9 +70,7 @@ def scene(rng):
         else:
             pen.polygon([(x, y + CELL - 3), (x + CELL - 3, y + CELL - 3), (x + CELL // 2, y)], fill=colour)
     pixels = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float() / 127.5 - 1
-    return 1 - pixels, [
-        (*kind, cell) for kind, cell in zip(kinds, cells, strict=True)
-    ]  # white is zero, the baseline
+    return 1 - pixels, [(*kind, cell) for kind, cell in zip(kinds, cells, strict=True)]  # white is zero, the baseline
 
 
 def caption(objects):

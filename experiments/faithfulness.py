@@ -187,12 +187,8 @@ def check(choice: argparse.Namespace) -> None:
     fewer, exact = both["fewer"], both["1e-3"]
     for way in fewer.ways:
         for column in fewer.columns[:4]:
-            change = (
-                column.values[fewer.ways.index(way)] - exact.column(column.name).values[exact.ways.index(way)]
-            )
-            lines.append(
-                f"{way:18} {column.name:20} mean {change.mean():+.5f}  largest {np.abs(change).max():.4f}"
-            )
+            change = column.values[fewer.ways.index(way)] - exact.column(column.name).values[exact.ways.index(way)]
+            lines.append(f"{way:18} {column.name:20} mean {change.mean():+.5f}  largest {np.abs(change).max():.4f}")
     _told(choice.out / "check.txt", lines)
 
 
@@ -213,17 +209,13 @@ def _told(place: Path, lines: list[str]) -> None:
 
 def write_tables(choice: argparse.Namespace) -> None:
     for which in SETS:
-        parts = [
-            json.loads(file.read_text("utf-8")) for file in sorted((choice.out / which.name).glob("*.json"))
-        ]
+        parts = [json.loads(file.read_text("utf-8")) for file in sorted((choice.out / which.name).glob("*.json"))]
         if parts:
             tables.write(replace(which), parts, choice.out)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "check", "steadiness", "tables"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("out/faithfulness"))

@@ -26,12 +26,7 @@ def together(parts: list[dict[str, Any]], protocol: str) -> Evaluation:
 
 def write(which: Any, parts: list[dict[str, Any]], out: Path) -> None:
     """Everything of one data set."""
-    lines = [
-        f"## {which.title}: n = {sum(part['default']['texts'] for part in parts)}",
-        "",
-        *_about(parts),
-        "",
-    ]
+    lines = [f"## {which.title}: n = {sum(part['default']['texts'] for part in parts)}", "", *_about(parts), ""]
     for protocol in ("default", "paper"):
         found = together(parts, protocol)
         name = out / f"{which.name}-{protocol}"
@@ -112,16 +107,11 @@ def agreement(found: Evaluation) -> list[str]:
 def steadiness(found: Evaluation, out: Path) -> None:
     """Max-sensitivity, stability, WAE, and rank correlation as layers are drawn anew."""
     lines = [f"## Steadiness, SST-2 test, n = {found.texts}, mask baseline", ""]
-    names = [
-        c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "gap Δ %, median")
-    ]
+    names = [c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "gap Δ %, median")]
     lines += [*markdown(found, names), ""]
     if found.randomised is not None:
         stages = found.randomised.stages
-        lines += [
-            "Rank correlation with the true model's scores, layers drawn anew from the top down to:",
-            "",
-        ]
+        lines += ["Rank correlation with the true model's scores, layers drawn anew from the top down to:", ""]
         lines += ["| | " + " | ".join(stages) + " |", "|---" * (len(stages) + 1) + "|"]
         for w, way in enumerate(found.ways):
             own = found.randomised.values[w]

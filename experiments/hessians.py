@@ -20,18 +20,12 @@ def main() -> None:
     parser.add_argument("study", choices=(*STUDIES, "all"))
     parser.add_argument("--quick", action="store_true", help="fewer seeds and rows: minutes become seconds")
     parser.add_argument("--out", type=Path, default=Path("out/hessians"))
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="where the public data sets are"
-    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where the public data sets are")
     parser.add_argument("--heart", type=Path, help="heart_disease.tab of the orange3 package, for `tabular`")
     parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="`retrain`, `negation`, `sentences`: keep the rows already written",
+        "--resume", action="store_true", help="`retrain`, `negation`, `sentences`: keep the rows already written"
     )
-    parser.add_argument(
-        "--templates", type=int, help="`negation`: only so many of the 380 pairs of adjectives"
-    )
+    parser.add_argument("--templates", type=int, help="`negation`: only so many of the 380 pairs of adjectives")
     parser.add_argument("--threads", type=int, default=2)
     choice = parser.parse_args()
     import torch

@@ -81,9 +81,7 @@ def error_by_nodes(
         for rule in rules:
             for count in nodes:
                 explain = make(layer=layer, rule=rule, n_steps=count)
-                gaps = [
-                    result.certificate.gap for result in explain([a for a, _ in texts], [b for _, b in texts])
-                ]
+                gaps = [result.certificate.gap for result in explain([a for a, _ in texts], [b for _, b in texts])]
                 row = {"layer": layer, "rule": rule, "nodes": count, "pairs": len(texts)}
                 rows.append({**row, "median_error": float(np.median(gaps)), "worst_error": float(max(gaps))})
     return rows
@@ -99,9 +97,7 @@ def relation(a: str, b: str) -> str:
 
 
 def relations(
-    pairs: Sequence[PairExplanation],
-    tag: Callable[[str], Iterable[tuple[int, int, str]]],
-    percent: float = 5.0,
+    pairs: Sequence[PairExplanation], tag: Callable[[str], Iterable[tuple[int, int, str]]], percent: float = 5.0
 ) -> list[dict[str, Any]]:
     """Which relations of parts of speech are in the top `percent` % of word pairs: share, base rate, lift.
 
@@ -138,9 +134,7 @@ def relation_table(
     sides = ((words.offsets_a, words.special_a), (words.offsets_b, words.special_b))
     for text, (offsets, special) in zip(words.meta["texts"], sides, strict=True):
         tagged = list(tag(text))
-        kinds.append(
-            [None if flag else _kind(text, span, tagged) for span, flag in zip(offsets, special, strict=True)]
-        )
+        kinds.append([None if flag else _kind(text, span, tagged) for span, flag in zip(offsets, special, strict=True)])
     names, scores = [], []
     for i, a in enumerate(kinds[0]):
         for j, b in enumerate(kinds[1]):

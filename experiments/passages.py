@@ -152,14 +152,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
         mine = [row for row in rows if row["method"] == method]
         right = [row for row in mine if row["right"]]
         settled = [row for row in mine if row["converged"]]
-        lines.append(
-            f"{method} (layer {mine[0]['layer']}, baseline {mine[0]['baseline']}), {len(mine)} questions"
-        )
-        for name, group in (
-            ("all", mine),
-            ("settled", settled),
-            ("the model's own next word is the answer", right),
-        ):
+        lines.append(f"{method} (layer {mine[0]['layer']}, baseline {mine[0]['baseline']}), {len(mine)} questions")
+        for name, group in (("all", mine), ("settled", settled), ("the model's own next word is the answer", right)):
             hits = sum(row["found"] for row in group)
             low, high = wilson(hits, len(group))
             share = hits / len(group) if group else math.nan
@@ -178,9 +172,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm")
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=["sig", "ig"])
@@ -189,12 +181,8 @@ def main() -> None:
     )
     parser.add_argument("--score", default="logprob", choices=("logprob", "logit", "prob"))
     parser.add_argument("--max-nodes", type=int, default=512)
-    parser.add_argument(
-        "--tolerance", type=float, default=1e-2, help="passages are told apart long before 1e-3"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="stop after this long; a later run goes on"
-    )
+    parser.add_argument("--tolerance", type=float, default=1e-2, help="passages are told apart long before 1e-3")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after this long; a later run goes on")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/passages"))
     given = parser.parse_args()

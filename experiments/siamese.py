@@ -114,15 +114,12 @@ def pair_errors(model, a, b, layer):
     for text in (a, b):
         case = model.case(text, request=Request(vector=True, layer=layer, baseline=REFERENCE))
         with torch.no_grad():
-            ends = [
-                case.score(x[None], [case])[0, 0].double().numpy() for x in (case.ends.start, case.ends.end)
-            ]
+            ends = [case.score(x[None], [case])[0, 0].double().numpy() for x in (case.ends.start, case.ends.end)]
         sets = {(name, n): rule(name)(n) for name, counts in RULES.items() for n in counts}
         places = sorted({round(float(t), 12) for nodes in sets.values() for t in nodes.t})
         slope = dict(zip(places, slopes(case, places), strict=True))
         sums = {
-            key: ends[0]
-            + sum(w * slope[round(float(t), 12)] for t, w in zip(nodes.t, nodes.weight, strict=True))
+            key: ends[0] + sum(w * slope[round(float(t), 12)] for t, w in zip(nodes.t, nodes.weight, strict=True))
             for key, nodes in sets.items()
         }
         sides.append((ends[1], sums))
@@ -231,9 +228,7 @@ def arguments():
     parser.add_argument("--sum-pairs", type=int, default=200)
     parser.add_argument("--longest", type=int, default=10, help="tokens of the longer text")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop working and write what there is")
-    parser.add_argument(
-        "--part", choices=("all", "shares", "errors", "sums"), default="all", help="what to work on"
-    )
+    parser.add_argument("--part", choices=("all", "shares", "errors", "sums"), default="all", help="what to work on")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
@@ -251,10 +246,7 @@ def main():
     sizes = [max(map(len, shelf.tokenizer([a, b])["input_ids"])) for a, b, _ in pairs]
     pairs = [pair for pair, size in zip(pairs, sizes, strict=True) if size <= args.longest][: args.pairs]
     gold = [score for *_, score in pairs]
-    models = {
-        "shifted-cosine": load_exact(args.models / "shifted-cosine.safetensors"),
-        "off the shelf": shelf,
-    }
+    models = {"shifted-cosine": load_exact(args.models / "shifted-cosine.safetensors"), "off the shelf": shelf}
     models["plain-cosine"] = load_exact(args.models / "plain-cosine.safetensors")
     models["shifted-cosine"].shift = once_per_text(models["shifted-cosine"].shift)
     lines = []
@@ -263,9 +255,7 @@ def main():
         print(line, flush=True)
         lines.append(line)
 
-    say(
-        f"{len(pairs)} STS-B test pairs of at most {args.longest} tokens a text, seed 0; counts beside each figure"
-    )
+    say(f"{len(pairs)} STS-B test pairs of at most {args.longest} tokens a text, seed 0; counts beside each figure")
     negation(models["shifted-cosine"], args, say)
     if args.part in ("all", "shares"):
         for count in sorted({min(CONTROL, args.pairs), args.pairs}):  # some pairs of everything, then all
@@ -302,9 +292,7 @@ def main():
     if agree:
         write(args.out, "exact_against_others", agree)
         for other in ("plain-cosine", "off the shelf"):
-            own = [
-                f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other
-            ]
+            own = [f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other]
             say(f"exact model against {other}, median Pearson by layer: " + ", ".join(own))
     tag, lifts, accuracies = cache(tagger()), [], []
     for layer in sorted(NODES):

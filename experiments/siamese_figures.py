@@ -37,13 +37,7 @@ def draw_shares(shares, path):
             x, y = [row["layer"] for row in own], np.array([row[name] for row in own])
             low, high = (np.array([row[f"{name}_{end}"] for row in own]) for end in ("low", "high"))
             axis.errorbar(
-                x,
-                y,
-                [np.maximum(y - low, 0), np.maximum(high - y, 0)],
-                fmt="o-",
-                markersize=3,
-                capsize=2,
-                label=model,
+                x, y, [np.maximum(y - low, 0), np.maximum(high - y, 0)], fmt="o-", markersize=3, capsize=2, label=model
             )
         axis.set(title=title, xlabel="layer")
         axis.set_ylim(bottom=0)

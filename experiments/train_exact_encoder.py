@@ -54,11 +54,7 @@ class Encoder:
     def __call__(self, rows):
         """(B, k) for B lists of ids."""
         lengths = sorted({len(row) for row in rows}) if self.shifted else []
-        blank, first, last = (
-            self.tokenizer.pad_token_id,
-            self.tokenizer.cls_token_id,
-            self.tokenizer.sep_token_id,
-        )
+        blank, first, last = (self.tokenizer.pad_token_id, self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
         references = [[first, *[blank] * (n - 2), last] for n in lengths]
         pooled = self._pool([*rows, *references])
         if not self.shifted:
@@ -113,9 +109,7 @@ def train(name, data, tokenizer, args):
         with torch.no_grad():
             encoder.scale = float(encoder([row[0] for row in data["train"][:64]]).norm(dim=1).mean())
     untuned = spearman(encoder, data["test"], kind)
-    encoder.model = get_peft_model(
-        base, LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules=TARGETS)
-    )
+    encoder.model = get_peft_model(base, LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules=TARGETS))
     parameters = [p for p in encoder.model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=args.lr, weight_decay=0.01)
     steps = args.epochs * -(-len(data["train"]) // args.batch)
@@ -138,10 +132,7 @@ def train(name, data, tokenizer, args):
             losses.append(loss.item())
             if len(losses) % 60 == 0:
                 mean = sum(losses[-60:]) / 60
-                print(
-                    f"  {name} step {len(losses)}/{steps}  loss {mean:.4f}  {time.time() - start:.0f} s",
-                    flush=True,
-                )
+                print(f"  {name} step {len(losses)}/{steps}  loss {mean:.4f}  {time.time() - start:.0f} s", flush=True)
     path = args.out / f"{name}.safetensors"
     header = {"format": "pathlens-exact-1", "shifted": json.dumps(shifted), "similarity": kind}
     header |= {"scale": repr(encoder.scale), "epochs": str(args.epochs), "seed": str(args.seed)}

@@ -51,11 +51,7 @@ def read(data: Path) -> list[dict[str, Any]]:
 
 def cut(passage: str, start: int, number: int) -> tuple[str, int]:
     """Three sentences around the answer, and where it starts there; question `number` decides how many come before."""
-    bounds = [
-        0,
-        *(found.end() for found in re.finditer(r"[.!?]['\")]*\s+(?=[A-Z\"'(])", passage)),
-        len(passage),
-    ]
+    bounds = [0, *(found.end() for found in re.finditer(r"[.!?]['\")]*\s+(?=[A-Z\"'(])", passage)), len(passage)]
     own = max(i for i, bound in enumerate(bounds[:-1]) if bound <= start)
     first = max(0, min(own - number % SENTENCES, len(bounds) - 1 - SENTENCES))
     low, high = bounds[first], bounds[min(first + SENTENCES, len(bounds) - 1)]
@@ -159,8 +155,7 @@ def train(model: Any, rows: list[dict[str, Any]], args: argparse.Namespace) -> t
             done += 1
             if done % 50 == 0:
                 print(
-                    f"  step {done}/{steps}  loss {float(loss.detach()):.3f}  {time.time() - started:.0f} s",
-                    flush=True,
+                    f"  step {done}/{steps}  loss {float(loss.detach()):.3f}  {time.time() - started:.0f} s", flush=True
                 )
     return done, float(loss.detach())
 

@@ -60,9 +60,7 @@ def simulate(seed: int, patients: int) -> Trial:
     y = x[:, :DRUGS] @ alone + genes[who] @ drift + strength[which] * switch + 0.1 * rng.normal(size=len(who))
     order = rng.permutation(len(who))
     tensor = lambda a: torch.tensor(a[order], dtype=torch.float32)  # noqa: E731
-    return Trial(
-        tensor(x), tensor(y), torch.tensor(which[order]), pairs, strength, pathway, activity[who][order]
-    )
+    return Trial(tensor(x), tensor(y), torch.tensor(which[order]), pairs, strength, pathway, activity[who][order])
 
 
 def run(out: Path, *, quick: bool = False) -> None:

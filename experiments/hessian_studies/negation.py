@@ -57,10 +57,7 @@ def run(out: Path, *, quick: bool = False, data: Path = Path("../shared/data"), 
         if name == "negation" and (words := adjectives(phrases)):
             own = [row for row in found if row["second"] in words]
             count = len({(row["first"], row["second"]) for row in own})
-            lines += [
-                f"of these, those whose second word spaCy tags as an adjective (n = {count})",
-                *summary(own),
-            ]
+            lines += [f"of these, those whose second word spaCy tags as an adjective (n = {count})", *summary(own)]
     folder.say("\n".join(lines))
 
 
@@ -69,9 +66,7 @@ def negated_phrases(data: Path) -> list[Phrase]:
     found: dict[tuple[str, str], int] = {}
     for file in sorted((data / "sst-trees").glob("*.txt")):
         for line in file.read_text(encoding="utf-8").splitlines():
-            leaves = [
-                (int(label), word.lower()) for label, word in regex.findall(r"\((\d) ([^()\s]+)\)", line)
-            ]
+            leaves = [(int(label), word.lower()) for label, word in regex.findall(r"\((\d) ([^()\s]+)\)", line)]
             for (_, first), (label, word) in itertools.pairwise(leaves):
                 if first in NEGATORS and label != 2 and word.isalpha():
                     found[first, word] = 1 if label > 2 else -1

@@ -35,9 +35,7 @@ HEADER = ["function", "seed", "mode", "ranking", "k", "error", "fit"]
 
 def run(out: Path, *, quick: bool = False, resume: bool = False) -> None:
     """`resume` keeps the sets that rows.csv already holds in whole and runs the missing ones."""
-    seeds, rows, functions = (
-        (range(1), 1000, list(FUNCTIONS)[:2]) if quick else (range(5), 5000, list(FUNCTIONS))
-    )
+    seeds, rows, functions = (range(1), 1000, list(FUNCTIONS)[:2]) if quick else (range(5), 5000, list(FUNCTIONS))
     folder = Folder(out, "retrain")
     raw = folder.path("rows.csv")
     kept, done = whole_sets(raw) if resume and raw.exists() else ([], set())
@@ -126,9 +124,7 @@ def report(folder: Folder) -> None:
             lines.append({"mode": mode, "IH minus": other, "mean": mean, "low": low, "high": high})
     frame = pandas.DataFrame(lines).round(4)
     frame.to_csv(folder.path("paired.csv"), index=False)
-    means = {
-        f"{mode}: {name}": float(value) for mode in MODES for name, value in table.loc[mode].mean().items()
-    }
+    means = {f"{mode}: {name}": float(value) for mode in MODES for name, value in table.loc[mode].mean().items()}
     folder.bars("errors.png", means, "Remove and retrain: test error on ablated labels (higher is better)")
     folder.say(
         "Remove and retrain: mean test error over k and seeds, higher is better.\n"

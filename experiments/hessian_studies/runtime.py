@@ -26,9 +26,7 @@ def run(out: Path, *, quick: bool = False) -> None:
         net = Many((width, 64, 64, 1), 1, seed=width, act=lambda x: functional.softplus(x, beta=10.0)).one(0)
         x, zero = torch.randn(samples, width), torch.zeros(width)
         change = (net(x) - net(zero[None])).double()
-        ours = next(
-            (n for n in OURS if miss(table_interactions(net, x, zero, nodes=n), change) <= GOAL), None
-        )
+        ours = next((n for n in OURS if miss(table_interactions(net, x, zero, nodes=n), change) <= GOAL), None)
         started = time.process_time()
         table_interactions(net, x, zero, nodes=ours or OURS[-1])
         seconds = time.process_time() - started

@@ -32,9 +32,7 @@ def run(out: Path, *, quick: bool = False, data: Path = Path("../shared/data")) 
 def both_models(data: Path, *, quick: bool) -> tuple[dict[str, Any], str]:
     """The transformer, and the CNN trained here, with a line that says how good it became."""
     texts, labels = pairs_of(data / "sst2-sentences" / "train.tsv")
-    cnn = train_cnn(
-        texts[:1500] if quick else texts, labels[:1500] if quick else labels, epochs=2 if quick else 6
-    )
+    cnn = train_cnn(texts[:1500] if quick else texts, labels[:1500] if quick else labels, epochs=2 if quick else 6)
     held = pairs_of(data / "sst2-sentences" / "dev.tsv")
     models = {"transformer": pl.Explainer("sentiment").model, "cnn": cnn}
     return models, f"CNN: accuracy {accuracy(cnn, *held):.3f} on SST-2 dev."
@@ -86,9 +84,7 @@ def probes(folder: Folder, models: dict[str, Any]) -> list[str]:
     folder.table("growing.csv", rows)
     for row in rows:
         other = (
-            ""
-            if row["adjective_adjective"] is None
-            else f", adjective × adjective {row['adjective_adjective']:+.3f}"
+            "" if row["adjective_adjective"] is None else f", adjective × adjective {row['adjective_adjective']:+.3f}"
         )
         lines.append(f"  {row['model']}, {row['adjectives']} adjectives: output {row['output']:+.2f}, adjective × noun "
                      f"{row['adjective_noun']:+.3f}{other}")  # fmt: skip

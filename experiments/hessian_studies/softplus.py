@@ -43,20 +43,14 @@ def run(out: Path, *, quick: bool = False) -> None:
                 rows.append(row(beta, "grid with end points", k * k, grid(net, x, k, True), change, moved))
                 rows.append(row(beta, "midpoint grid", k * k, grid(net, x, k, False), change, moved))
     folder.table("errors.csv", rows)
-    curve = pl.softplus_curve(
-        TextbookXor(), torch.ones(2, dtype=torch.float64), BETAS, path=folder.path("curve.png")
-    )
+    curve = pl.softplus_curve(TextbookXor(), torch.ones(2, dtype=torch.float64), BETAS, path=folder.path("curve.png"))
     folder.table("curve.csv", [vars(point) for point in curve])
     ten = {(r["rule"], r["points"]): r["quadrature_error"] for r in rows if r["beta"] == 10}
     lines = ["Completeness error at β = 10 (quadrature alone):"]
     lines += [f"  {name}, {points} points: {error:.1e}" for (name, points), error in ten.items()]
     lines.append("β, Γ₁₂, smoothing error |f_β − f| at (1,1), nodes that tolerance 1e-3 took:")
-    gamma = {
-        r["beta"]: r["gamma_12"] for r in rows if r["rule"] == "log-weighted Gauss" and r["points"] == FINEST
-    }
-    lines += [
-        f"  {p.beta:g}: {gamma.get(p.beta, float('nan')):+.3f}, {p.moved:.1e}, {p.nodes}" for p in curve
-    ]
+    gamma = {r["beta"]: r["gamma_12"] for r in rows if r["rule"] == "log-weighted Gauss" and r["points"] == FINEST}
+    lines += [f"  {p.beta:g}: {gamma.get(p.beta, float('nan')):+.3f}, {p.moved:.1e}, {p.nodes}" for p in curve]
     lines.append(f"limit of Γ₁₂ as β grows: −ln2/2 = {-np.log(2) / 2:.4f}")
     folder.say("\n".join(lines))
 
@@ -77,9 +71,7 @@ def integral(net: nn.Module, x: torch.Tensor, u: np.ndarray, weight: np.ndarray)
     return np.einsum("n,nij->ij", weight, values.numpy())
 
 
-def row(
-    beta: float, name: str, points: int, matrix: np.ndarray, change: float, moved: float
-) -> dict[str, object]:
+def row(beta: float, name: str, points: int, matrix: np.ndarray, change: float, moved: float) -> dict[str, object]:
     return {
         "beta": beta,
         "rule": name,

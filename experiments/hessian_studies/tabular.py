@@ -56,13 +56,9 @@ def heart_disease(file: Path) -> Table:
         if pandas.api.types.is_numeric_dtype(column):
             columns[name] = column.astype(float)
         elif column.nunique() == 2:
-            columns[f"{name} = {sorted(column.unique())[1]}"] = (column == sorted(column.unique())[1]).astype(
-                float
-            )
+            columns[f"{name} = {sorted(column.unique())[1]}"] = (column == sorted(column.unique())[1]).astype(float)
         else:
-            columns |= {
-                f"{name} = {value}": (column == value).astype(float) for value in sorted(column.unique())
-            }
+            columns |= {f"{name} = {value}": (column == value).astype(float) for value in sorted(column.unique())}
     table = pandas.DataFrame(columns)
     return Table("heart disease", list(table.columns), table.to_numpy(float), (label > 0).astype(float))
 
@@ -92,10 +88,7 @@ def study(folder: Folder, table: Table, *, quick: bool) -> str:
     scores = gamma.sum(2)
     tag = table.name.replace(" ", "_")
     np.savetxt(
-        folder.path(f"{tag}_mean_interactions.csv"),
-        gamma.mean(0),
-        delimiter=",",
-        header=",".join(table.features),
+        folder.path(f"{tag}_mean_interactions.csv"), gamma.mean(0), delimiter=",", header=",".join(table.features)
     )
     top = draw(folder, table, rows, gamma, scores, (table.raw[order])[: len(rows)], tag)
     words = [f"{table.name}: test accuracy {accuracy:.3f}; strongest pairs by mean |Γ|: {top}."]
@@ -107,9 +100,7 @@ def study(folder: Folder, table: Table, *, quick: bool) -> str:
     return " ".join(words)
 
 
-def expected(
-    net: Single, rows: torch.Tensor, background: torch.Tensor, *, rounds: int, nodes: int = 16
-) -> np.ndarray:
+def expected(net: Single, rows: torch.Tensor, background: torch.Tensor, *, rounds: int, nodes: int = 16) -> np.ndarray:
     """Expected Hessians, (N, F, F): at every node and round another baseline, the same in both integrals."""
     draw = torch.Generator().manual_seed(0)
     total = 0
@@ -138,9 +129,7 @@ def draw(folder, table, rows, gamma, scores, raw, tag) -> str:
         )
         drawn.axes[0].set_ylabel(f"interaction with {table.features[j]}")
         figure.write(drawn, folder.path(f"{tag}_dependence_{number + 1}.png"))
-    return "; ".join(
-        f"{table.features[i]} × {table.features[j]} {np.abs(gamma[:, i, j]).mean():.3f}" for i, j in best
-    )
+    return "; ".join(f"{table.features[i]} × {table.features[j]} {np.abs(gamma[:, i, j]).mean():.3f}" for i, j in best)
 
 
 def redundancy(table: Table, gamma: np.ndarray, scores: np.ndarray) -> str:
@@ -168,8 +157,6 @@ def heart_rate(table: Table, gamma: np.ndarray, raw: np.ndarray) -> str:
     for low, high in ((0, 130), (130, 150), (150, 160), (160, 175), (175, 300)):
         inside = (rate >= low) & (rate < high) & male
         parts.append(
-            f"{low}–{high}: {own[inside].mean():+.4f} ({inside.sum()})"
-            if inside.any()
-            else f"{low}–{high}: none"
+            f"{low}–{high}: {own[inside].mean():+.4f} ({inside.sum()})" if inside.any() else f"{low}–{high}: none"
         )
     return f"Max HR × sex, mean Γ of men by heart rate (rows): {', '.join(parts)}."

@@ -33,13 +33,7 @@ class Folder:
         figure.write(figure.bars(values, title=title), self.path(name))
 
     def lines(
-        self,
-        name: str,
-        x: Sequence[float],
-        series: Mapping[str, Sequence[float]],
-        *,
-        log: str = "",
-        **words: str,
+        self, name: str, x: Sequence[float], series: Mapping[str, Sequence[float]], *, log: str = "", **words: str
     ) -> None:
         """One line per series; `log` names the logarithmic axes ("x", "y", "xy")."""
         from pathlens.draw import figure

@@ -59,9 +59,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name not in _DOOR:
-        raise AttributeError(
-            f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(sorted(_DOOR))}"
-        )
+        raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(sorted(_DOOR))}")
     value = getattr(import_module(_DOOR[name]), name)
     globals()[name] = value
     return value

@@ -69,19 +69,14 @@ def test_a_row_that_lacks_a_field_is_refused():
 
 
 def test_numbers_json_cannot_hold_become_null():
-    assert report.plain({"a": float("nan"), "b": [np.float64(1.5), float("inf")]}) == {
-        "a": None,
-        "b": [1.5, None],
-    }
+    assert report.plain({"a": float("nan"), "b": [np.float64(1.5), float("inf")]}) == {"a": None, "b": [1.5, None]}
 
 
 def test_sides_take_turns():
     order = []
     both = measure.alternate(3, lambda: order.append("ours"), lambda: order.append("theirs"))
     assert order == ["ours", "theirs"] * 3 and both.ours_seconds >= 0
-    _, (first, second) = measure.in_pieces(
-        [[1, 2], [3]], lambda piece: piece, lambda piece: [-x for x in piece]
-    )
+    _, (first, second) = measure.in_pieces([[1, 2], [3]], lambda piece: piece, lambda piece: [-x for x in piece])
     assert first == [1, 2, 3] and second == [-1, -2, -3]
 
 
@@ -298,11 +293,7 @@ def test_the_timed_grid_is_the_published_estimate(end_points):
     case = bench.case
     with model.quiet(), any_derivative():
         literal = twins_of_hessians.published_estimate(
-            lambda point: case.score(point[None], [case])[0],
-            case.ends.start,
-            case.ends.end,
-            2,
-            end_points=end_points,
+            lambda point: case.score(point[None], [case])[0], case.ends.start, case.ends.end, 2, end_points=end_points
         )
     found, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
     moving = np.ix_(bench.moving, bench.moving)

@@ -16,12 +16,9 @@ import pathlens as pl
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip(
-        "browser tests were skipped: no chromium here (Debian: apt-get install chromium)",
-        allow_module_level=True,
+        "browser tests were skipped: no chromium here (Debian: apt-get install chromium)", allow_module_level=True
     )
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="browser tests were skipped: playwright is not installed"
-)
+sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests were skipped: playwright is not installed")
 
 from pathlens.serve.app import make_app  # noqa: E402
 from pathlens.serve.limits import Limits  # noqa: E402
@@ -73,9 +70,7 @@ def page(browser, address):
     made.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
     made.on(
         "request",
-        lambda r: (
-            trouble.append(r.url) if not r.url.startswith((address, "data:", "blob:", "file:")) else None
-        ),
+        lambda r: trouble.append(r.url) if not r.url.startswith((address, "data:", "blob:", "file:")) else None,
     )
     yield made
     made.close()
@@ -140,9 +135,7 @@ def test_a_pair_has_arcs_and_a_slider(page, address):
     assert ask(page).startswith("done")
     visible = page.locator("#result .arc[display=inline]")
     many = visible.count()
-    page.locator("#result input.top").evaluate(
-        "node => { node.value = 3; node.dispatchEvent(new Event('input')); }"
-    )
+    page.locator("#result input.top").evaluate("node => { node.value = 3; node.dispatchEvent(new Event('input')); }")
     assert visible.count() == 3 < many
     assert page.locator("#result .matrix tr.edge th").inner_text() == "(reference)"
     shot(page, "pair")
@@ -201,9 +194,7 @@ def test_layers_and_rank(page, address):
     page.click("[role=tab][data-view=layers]")
     page.fill("[name=text]", "not funny")
     assert ask(page).startswith("done")
-    assert (
-        page.locator("#result .multiples svg.chart").count() == 3 and page.locator("#result .curve").count()
-    )
+    assert page.locator("#result .multiples svg.chart").count() == 3 and page.locator("#result .curve").count()
     shot(page, "layers")
     page.click("[role=tab][data-view=nodes]")
     assert ask(page).startswith("done")
@@ -265,9 +256,7 @@ def test_keyboard_alone_and_phone_width(page, address):
     page.focus("[name=text]")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#result[data-done]")
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-        "nothing sticks out sideways"
-    )
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out sideways"
     page.focus("[role=tab][aria-selected=true]")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.view") == "compare"
@@ -317,8 +306,7 @@ def test_a_report_is_filtered_sorted_and_opened(page, tmp_path):
     page.select_option("select[data-key=method]", "")
     page.click("button[data-key=change]")
     changes = [
-        float(v)
-        for v in page.eval_on_selector_all("tbody[data-change]", "all => all.map((b) => b.dataset.change)")
+        float(v) for v in page.eval_on_selector_all("tbody[data-change]", "all => all.map((b) => b.dataset.change)")
     ]
     assert changes == sorted(changes)
     page.locator(".row").first.focus()

@@ -16,20 +16,11 @@ import pytest
 import pathlens as pl
 from tests.support.models import classifier
 
-ENV = {
-    **os.environ,
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "COLUMNS": "100",
-    "NO_COLOR": "1",
-    "TERM": "dumb",
-}
+ENV = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 TEXT = "the movie was not really funny"
 
 
-def pathlens(
-    *arguments: str, cwd: Path | None = None, given: str | bytes | None = None
-) -> subprocess.CompletedProcess:
+def pathlens(*arguments: str, cwd: Path | None = None, given: str | bytes | None = None) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pathlens.cli", *map(str, arguments)]
     raw = given.encode() if isinstance(given, str) else given
     done = subprocess.run(
@@ -110,9 +101,7 @@ def test_nothing_given_shows_the_help():
 
 
 def test_explain_writes_json_page_and_picture(folder, tmp_path):
-    done = pathlens(
-        "explain", folder, TEXT, "--json", "a.json", "--html", "a.html", "--png", "a.png", cwd=tmp_path
-    )
+    done = pathlens("explain", folder, TEXT, "--json", "a.json", "--html", "a.html", "--png", "a.png", cwd=tmp_path)
     assert done.returncode == 0 and done.stdout == "", done.stderr
     assert "%|" not in done.stderr, "no progress bar into a pipe"
     one, two = pl.load(tmp_path / "a.json"), pl.load(tmp_path / "a.html")
@@ -180,17 +169,7 @@ def test_a_reader_that_leaves_is_no_error(folder):
 
 def test_doctor_says_what_holds(folder, tmp_path):
     done = pathlens(
-        "doctor",
-        folder,
-        "--text",
-        TEXT,
-        "--json",
-        "d.json",
-        "--html",
-        "d.html",
-        "--png",
-        "d.png",
-        cwd=tmp_path,
+        "doctor", folder, "--text", TEXT, "--json", "d.json", "--html", "d.html", "--png", "d.png", cwd=tmp_path
     )
     found = json.loads((tmp_path / "d.json").read_text())
     failed = [check for check in found["checks"] if check["state"] == "fails"]

@@ -44,16 +44,10 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, (process.returncode, said)
         found.append(len(shards(killed)))
-        assert all(read_facts(path) is not None for path in shards(killed)), (
-            "whatever has a shard's name is whole"
-        )
-    done = subprocess.run(
-        command(model, data, str(killed)), check=True, env=ENV, capture_output=True, text=True
-    )
+        assert all(read_facts(path) is not None for path in shards(killed)), "whatever has a shard's name is whole"
+    done = subprocess.run(command(model, data, str(killed)), check=True, env=ENV, capture_output=True, text=True)
     assert f"{ROWS} rows" in done.stdout and "were there already" in done.stdout
-    assert found == sorted(found) and found[0] > 0 and found[-1] < len(shards(whole)), (
-        "no shard was lost by a kill"
-    )
+    assert found == sorted(found) and found[0] > 0 and found[-1] < len(shards(whole)), "no shard was lost by a kill"
     assert same_rows(killed, whole) == ROWS
     exact = sum((killed / path.name).read_bytes() == path.read_bytes() for path in shards(whole))
     assert not list(killed.glob(".*.tmp"))

@@ -36,17 +36,7 @@ def test_workers_that_do_not_fit_are_fewer_or_an_error():
 
 def test_an_address_where_nobody_answers_is_one_line(tmp_path, tmp_path_factory, monkeypatch, capfd):
     data = table(tmp_path / "t.tsv", 3)
-    ask = [
-        "run",
-        "--model",
-        saved(tmp_path_factory),
-        "--data",
-        data,
-        "--out",
-        tmp_path / "out",
-        "--engine",
-        "ray",
-    ]
+    ask = ["run", "--model", saved(tmp_path_factory), "--data", data, "--out", tmp_path / "out", "--engine", "ray"]
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
         refused(pathlens(monkeypatch, capfd, *ask, "--address", address), "no Ray cluster answers", address)
     assert not (tmp_path / "out").exists()
@@ -78,9 +68,7 @@ def descendants(of: int) -> dict[int, str]:
         if entry.name.isdigit():
             try:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                titles[int(entry.name)] = (
-                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                )
+                titles[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
 
@@ -103,9 +91,7 @@ def cluster():
 
 
 @pytest.mark.slow
-def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(
-    cluster, tmp_path, tmp_path_factory, capsys
-):
+def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(cluster, tmp_path, tmp_path_factory, capsys):
     model = str(saved(tmp_path_factory))
     source = Source(str(table(tmp_path / "t.tsv", 600)), id="name")
     run(model, source, tmp_path / "local", **SIZES)
@@ -142,9 +128,7 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(
 
 
 @pytest.mark.slow
-def test_a_cluster_with_too_few_cpus_gets_fewer_workers_and_one_with_one_an_error(
-    cluster, tmp_path, tmp_path_factory
-):
+def test_a_cluster_with_too_few_cpus_gets_fewer_workers_and_one_with_one_an_error(cluster, tmp_path, tmp_path_factory):
     import ray
 
     model = str(saved(tmp_path_factory))

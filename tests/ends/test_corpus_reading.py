@@ -85,34 +85,20 @@ def test_quotes_are_plain_in_tsv_and_quotes_in_csv(tmp_path):
 
 def test_tables_without_a_header_and_plain_text(tmp_path):
     (tmp_path / "x.csv").write_text("1\tx\tfirst text\n2\ty\tsecond\textra\n3\tz\n")
-    found = list(
-        rows(Source(str(tmp_path / "x.csv"), text="2", id="0", separator="\t", header=False, quoting=False))
-    )
+    found = list(rows(Source(str(tmp_path / "x.csv"), text="2", id="0", separator="\t", header=False, quoting=False)))
     assert [row.text for row in found] == ["first text", "second", None] and "fields" in found[2].error
     (tmp_path / "x.txt").write_bytes("one\r\n\ntw\x85o\n".encode("cp1252", "replace"))
     read = [row.text for row in rows(Source(str(tmp_path / "x.txt"), encoding="cp1252"))]
-    assert read[0] == "one" and len(read) == 2, (
-        "a line ends at its end, not at every character that may end one"
-    )
+    assert read[0] == "one" and len(read) == 2, "a line ends at its end, not at every character that may end one"
 
 
 def test_a_bad_row_carries_its_error_and_the_others_go_on(tmp_path):
-    (tmp_path / "x.tsv").write_bytes(
-        b"text\tlabel\ngood\t1\nb\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n"
-    )
+    (tmp_path / "x.tsv").write_bytes(b"text\tlabel\ngood\t1\nb\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n")
     found = list(rows(Source(str(tmp_path / "x.tsv"))))
     assert [row.error is None for row in found] == [True, False, False, False, True]
     for row, word in zip(found[1:4], ("encoding", "empty", "3 fields"), strict=True):
         assert word in row.error
-    lines = [
-        '{"text": "good"}',
-        "not json",
-        '{"text": 7}',
-        '{"text": null}',
-        "[1]",
-        '{"other": 1}',
-        '{"text": "x"}',
-    ]
+    lines = ['{"text": "good"}', "not json", '{"text": 7}', '{"text": null}', "[1]", '{"other": 1}', '{"text": "x"}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     found = list(rows(Source(str(tmp_path / "x.jsonl"))))
     assert [row.error is None for row in found] == [True, False, False, False, False, False, True]
@@ -131,9 +117,7 @@ def test_the_digest_sees_every_change(tmp_path):
     relabelled = digest(rows(Source(str(write(tmp_path / "z.csv", labels)), text="body")))
     assert whole != relabelled and not same_digest(whole, relabelled)
     before = whole.split("-")[0]  # a shard of the time when texts alone were looked at
-    assert (
-        same_digest(whole, whole) and same_digest(before, relabelled) and not same_digest(before[1:], whole)
-    )
+    assert same_digest(whole, whole) and same_digest(before, relabelled) and not same_digest(before[1:], whole)
 
 
 def test_limit_reads_no_further(tmp_path):
@@ -217,9 +201,7 @@ def test_places_that_cannot_be_written_are_one_line(tmp_path, tmp_path_factory, 
     }
 
 
-def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(
-    tmp_path, tmp_path_factory, monkeypatch, capfd
-):
+def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(tmp_path, tmp_path_factory, monkeypatch, capfd):
     """JSON may say "\ud800", which no file can hold; and nest deeper than anyone reads."""
     deep = '{"text": "x", "name": ' + "[" * 100_000 + "]" * 100_000 + "}"
     lines = [
@@ -249,17 +231,7 @@ def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(
 
 def test_a_run_inside_the_folder_of_data_is_no_data(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "a.csv").write_text("text,label\ngood film,x\nbad film,y\n")
-    ask = [
-        "run",
-        "--model",
-        saved(tmp_path_factory),
-        "--data",
-        tmp_path,
-        "--out",
-        tmp_path / "out",
-        "--n-steps",
-        2,
-    ]
+    ask = ["run", "--model", saved(tmp_path_factory), "--data", tmp_path, "--out", tmp_path / "out", "--n-steps", 2]
     assert "2 rows" in pathlens(monkeypatch, capfd, *ask)[1]
     assert "2 rows" in (said := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in said
     assert census(Source(str(tmp_path / "out"))).rows == 2, "asked for by its name, it is"
@@ -281,9 +253,7 @@ def test_columns_without_a_name_and_splits_that_are_not_there(tmp_path):
     (tmp_path / "y.csv").write_text("text,label,label\ngood film,x,y\n")
     with pytest.raises(InputError, match="'label' twice"):
         census(Source(str(tmp_path / "y.csv")))
-    datasets.DatasetDict({"test": datasets.Dataset.from_dict({"text": ["good"]})}).save_to_disk(
-        tmp_path / "d"
-    )
+    datasets.DatasetDict({"test": datasets.Dataset.from_dict({"text": ["good"]})}).save_to_disk(tmp_path / "d")
     with pytest.raises(InputError, match="no split 'train'; --split takes one of test"):
         census(Source(str(tmp_path / "d")))
     assert census(Source(str(tmp_path / "d"), split="test")).rows == 1

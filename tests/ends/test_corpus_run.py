@@ -51,11 +51,7 @@ def test_rows_are_what_explain_gives(model, twenty):
     _, folder = twenty
     rows = list(read_rows(folder))
     assert [row["id"] for row in rows] == [f"n{k}" for k in range(20)]
-    assert [row["row"] for row in rows] == list(range(20)) and [row["label"] for row in rows[:3]] == [
-        "x",
-        "y",
-        "z",
-    ]
+    assert [row["row"] for row in rows] == list(range(20)) and [row["label"] for row in rows[:3]] == ["x", "y", "z"]
     explainer = pl.Explainer(model, n_steps=3)
     for row, result in zip(rows[:3], explainer.run((text, None) for text in texts(20)[:3]), strict=True):
         np.testing.assert_allclose(row["scores"], result.scores, atol=1e-6)
@@ -82,9 +78,7 @@ def test_a_row_turns_back_into_the_very_result(kind, method, more, tmp_path, tmp
     assert made.tally.failed == 0, [row["error"] for row in read_rows(tmp_path / "out")]
     given = [json.loads(each) for each in pairs]
     chosen = {name: value for name, value in choices.items() if value is not None}
-    expected = pl.Explainer(str(where), **chosen).run(
-        [(g["a"], g["b"] if method == "ij" else None) for g in given]
-    )
+    expected = pl.Explainer(str(where), **chosen).run([(g["a"], g["b"] if method == "ij" else None) for g in given])
     for found, wanted in zip(results(tmp_path / "out"), expected, strict=True):
         one, two = found.to_dict(), wanted.to_dict()
         for body in (one, two):
@@ -153,19 +147,7 @@ def test_another_run_in_the_same_folder_is_refused_and_nothing_is_hurt(
 ):
     source, folder = twenty
     before = {path.name: path.read_bytes() for path in shards(folder)}
-    ask = [
-        "run",
-        "--data",
-        source.data,
-        "--out",
-        folder,
-        "--id",
-        "name",
-        "--batch-size",
-        4,
-        "--rows-per-shard",
-        8,
-    ]
+    ask = ["run", "--data", source.data, "--out", folder, "--id", "name", "--batch-size", 4, "--rows-per-shard", 8]
     other = tmp_path_factory.mktemp("other")
     weights, tokenizer = classifier("bert", labels=2)
     weights.save_pretrained(other)
@@ -190,9 +172,7 @@ def test_changed_weights_and_changed_data_are_noticed(twenty, tmp_path, tmp_path
     source = Source(str(data))
     run(str(where), source, tmp_path / "out", n_steps=3, **SIZES)
     lines = data.read_text().splitlines()
-    data.write_text(
-        "\n".join([*lines[:-1], lines[-1].replace(lines[-1].split("\t")[1], "great film")]) + "\n"
-    )
+    data.write_text("\n".join([*lines[:-1], lines[-1].replace(lines[-1].split("\t")[1], "great film")]) + "\n")
     with pytest.raises(InputError, match="data has changed"):
         run(str(where), source, tmp_path / "out", n_steps=3, **SIZES)
     data.write_text("\n".join([*lines[:-1], lines[-1][:-1] + "q"]) + "\n")  # its label alone
@@ -272,9 +252,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(model, twenty, t
         ask, capture_output=True, text=True, preexec_fn=limit, env={**os.environ, "TQDM_DISABLE": "1"}
     )
     lines = done.stderr.strip().splitlines()
-    assert (
-        done.returncode == 2 and len(lines) == 1 and "cannot write" in lines[0] and "goes on" in lines[0]
-    ), done
+    assert done.returncode == 2 and len(lines) == 1 and "cannot write" in lines[0] and "goes on" in lines[0], done
     assert not shards(tmp_path) and not list(tmp_path.glob(".*.tmp")) and is_run(tmp_path)
     run(model, source, tmp_path, n_steps=3, **SIZES)
     assert same_rows(tmp_path, reference) == 20
@@ -338,12 +316,7 @@ def test_the_manifest_says_how_the_run_was_made(model, twenty):
     _, folder = twenty
     body = json.loads((folder / MANIFEST).read_text())
     assert body["corpus"] == 1 and body["choices"] == {"n_steps": 3, "method": "ig"} and body["rows"] == 20
-    assert len(body["fingerprint"]) == 16 and set(body["versions"]) == {
-        "pathlens",
-        "torch",
-        "transformers",
-        "numpy",
-    }
+    assert len(body["fingerprint"]) == 16 and set(body["versions"]) == {"pathlens", "torch", "transformers", "numpy"}
     assert body["source"]["text"] == "text" and body["kept"] == ["label"]
     assert pq.read_schema(shard_path(folder, 0)).metadata
 
@@ -366,18 +339,7 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
         plan(model, source, tmp_path / "none", workers=0)
     with pytest.raises(InputError, match="add --engine ray"):
         plan(model, source, tmp_path / "none", gpus=1)
-    ask = [
-        "run",
-        "--model",
-        model,
-        "--data",
-        source.data,
-        "--out",
-        tmp_path / "none",
-        "--n-steps",
-        3,
-        "--dry-run",
-    ]
+    ask = ["run", "--model", model, "--data", source.data, "--out", tmp_path / "none", "--n-steps", 3, "--dry-run"]
     code, said, _ = pathlens(monkeypatch, capfd, *ask)
     assert code == 0 and not (tmp_path / "none").exists()
     for word in ("20 texts", "tokens", "passes", "time", "memory", "disk"):
@@ -442,10 +404,7 @@ def test_workers_give_the_same_rows_and_one_that_dies_is_replaced(model, twenty,
         import time
 
         while not killed:
-            mine = [
-                int(pid)
-                for pid in os.popen(f"pgrep -P {os.getpid()} -f multiprocessing.spawn").read().split()
-            ]
+            mine = [int(pid) for pid in os.popen(f"pgrep -P {os.getpid()} -f multiprocessing.spawn").read().split()]
             if mine and shards(tmp_path):
                 os.kill(mine[0], 9)
                 killed.append(mine[0])

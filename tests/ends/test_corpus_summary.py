@@ -35,9 +35,7 @@ def pairs(tmp_path_factory):
     rows = [json.dumps({"a": a, "b": b}) for a, b in zip(texts(12, 1, 3, 6), texts(12, 2, 3, 6), strict=True)]
     (where / "t.jsonl").write_text("\n".join(rows))
     source = Source(str(where / "t.jsonl"), text="a", text_b="b")
-    run(
-        str(saved(tmp_path_factory, "encoder")), source, where / "out", method="ij", n_steps=3, pooling="mean"
-    )
+    run(str(saved(tmp_path_factory, "encoder")), source, where / "out", method="ij", n_steps=3, pooling="mean")
     return where / "out"
 
 
@@ -77,9 +75,7 @@ def test_the_strongest_are_the_surest_on_each_side(folder):
     for target in {row[0] for row in every}:
         for sign in (-1, 1):
             side = [row for row in every if row[0] == target and np.sign(row[4]) == sign]
-            surest = sorted(
-                side, key=lambda row: (-max(abs(row[4]) - (row[6] - row[4]), 0), -abs(row[4]), row[1])
-            )[:2]
+            surest = sorted(side, key=lambda row: (-max(abs(row[4]) - (row[6] - row[4]), 0), -abs(row[4]), row[1]))[:2]
             mine = {row[1] for row in shown if row[0] == target and np.sign(row[4]) == sign}
             assert mine == {row[1] for row in surest}
 
@@ -89,23 +85,17 @@ def test_counts_shares_and_gaps(folder):
     rows = list(read_rows(folder))
     counts = dict(summary["overview"].rows)
     settled = sum(bool(row["converged"]) for row in rows)
-    assert (
-        counts["rows"] == 42 and counts["failed"] == 2 and counts["settled within the tolerance"] == settled
-    )
+    assert counts["rows"] == 42 and counts["failed"] == 2 and counts["settled within the tolerance"] == settled
     assert counts["tokens"] == sum(len(row["tokens"] or ()) for row in rows)
     errors = {row[0]: row[1] for row in summary["errors"].rows}
     assert sum(errors.values()) == 2
     gaps = sorted(row["gap"] for row in rows if row["error"] is None)
     found = {row[0]: row[1] for row in summary["gaps"].rows}
-    assert found["50 %"] == pytest.approx(np.quantile(gaps, 0.5)) and found["100 %"] == pytest.approx(
-        gaps[-1]
-    )
+    assert found["50 %"] == pytest.approx(np.quantile(gaps, 0.5)) and found["100 %"] == pytest.approx(gaps[-1])
     assert sum(row[1] for row in summary["gap_histogram"].rows) == 40
     slices = {row[0]: row for row in summary["slice_label"].rows}
     assert {name: row[1] for name, row in slices.items()} == {"x": 15, "y": 14, "z": 13}
-    change = [
-        row["f_input"] - row["f_baseline"] for row in rows if row["label"] == "y" and row["error"] is None
-    ]
+    change = [row["f_input"] - row["f_baseline"] for row in rows if row["label"] == "y" and row["error"] is None]
     assert slices["y"][4] == pytest.approx(np.mean(change)) and slices["x"][2] == 1
 
 
@@ -132,13 +122,7 @@ def test_pairs_of_words_of_two_texts(pairs):
 
 def test_pairs_of_words_inside_a_text(tmp_path, tmp_path_factory):
     (tmp_path / "t.txt").write_text("\n".join(texts(6, 3, 3, 6)))
-    run(
-        str(saved(tmp_path_factory)),
-        Source(str(tmp_path / "t.txt")),
-        tmp_path / "out",
-        method="ih",
-        n_steps=3,
-    )
+    run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.txt")), tmp_path / "out", method="ih", n_steps=3)
 
     def cells(result):
         by_word = result.words()
@@ -170,17 +154,13 @@ def test_parts_of_speech_are_those_of_spacy(folder):
     def kinds(result):
         tagged = [(t.idx, t.idx + len(t.text), t.pos_) for t in tagger(result.meta["texts"][0])]
         by_word = result.words()
-        for (start, end), score, special in zip(
-            by_word.offsets, by_word.scores, by_word.special, strict=True
-        ):
+        for (start, end), score, special in zip(by_word.offsets, by_word.scores, by_word.special, strict=True):
             if not special:
                 kind = next(kind for low, high, kind in tagged if low < end and high > start)
                 yield (result.target, kind), float(score)
 
     expected = in_a_loop(results(folder), kinds)
-    assert {(row[0], row[1]): row[3] for row in table.rows} == {
-        key: len(each) for key, each in expected.items()
-    }
+    assert {(row[0], row[1]): row[3] for row in table.rows} == {key: len(each) for key, each in expected.items()}
     for target, kind, _, _, mean, *_ in table.rows:
         assert mean == pytest.approx(np.mean(expected[target, kind]), abs=1e-9)
 
@@ -248,15 +228,10 @@ def test_columns_may_be_called_anything(tmp_path, tmp_path_factory, monkeypatch,
     (tmp_path / "t.csv").write_text(ODD)
     run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.csv")), tmp_path / "out", n_steps=2)
     ask = ["summary", tmp_path / "out", "--least", 1, "--no-speech"]
-    assert (
-        pathlens(monkeypatch, capfd, *ask, "--csv", tmp_path / "csv", "--json", tmp_path / "s.json")[0] == 0
-    )
+    assert pathlens(monkeypatch, capfd, *ask, "--csv", tmp_path / "csv", "--json", tmp_path / "s.json")[0] == 0
     tables = json.loads((tmp_path / "s.json").read_text())["tables"]
     assert [row["unnamed"] for row in tables["slice_unnamed"]] == ["0", "1", "2"]
-    assert [(row["data_Target"], row["rows"]) for row in tables["slice_data_Target"]] == [
-        ("t1", 1),
-        ("t2", 2),
-    ]
+    assert [(row["data_Target"], row["rows"]) for row in tables["slice_data_Target"]] == [("t1", 1), ("t2", 2)]
     assert [(row["data_Text"], row["rows"]) for row in tables["slice_data_Text"]] == [("u", 2), ("v", 1)]
     assert [(row["data_rows"], row["rows"]) for row in tables["slice_rows"]] == [("p", 1), ("q", 2)]
     assert {"slice_rating_10.csv", "slice_rows.csv"} <= {path.name for path in (tmp_path / "csv").iterdir()}
@@ -264,9 +239,7 @@ def test_columns_may_be_called_anything(tmp_path, tmp_path_factory, monkeypatch,
     assert [row[0] for row in chosen["slice_data_Target"].rows] == ["t1", "t2"], "by the name the data has"
 
 
-def test_a_run_of_which_nothing_was_explained_is_summed_up_too(
-    tmp_path, tmp_path_factory, monkeypatch, capfd
-):
+def test_a_run_of_which_nothing_was_explained_is_summed_up_too(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "t.txt").write_text("\n".join(" ".join(["movie"] * k) for k in (600, 601)))
     run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.txt")), tmp_path / "out")
     code, said, error = pathlens(monkeypatch, capfd, "summary", tmp_path / "out")

@@ -44,8 +44,7 @@ def with_blocks() -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else [pytest.mark.slow]) for p in with_blocks()],
+    "page", [pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else [pytest.mark.slow]) for p in with_blocks()]
 )
 def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -69,15 +68,10 @@ def test_no_block_escapes_without_a_good_reason():
         found = blocks(text)
         fenced = len(re.findall(r"^```python$", text, re.MULTILINE))
         setups = len(re.findall(r"^<!-- setup$", text, re.MULTILINE))
-        assert len(found) == fenced + setups, (
-            f"{page.name}: a block or a comment is not closed as it should be"
-        )
+        assert len(found) == fenced + setups, f"{page.name}: a block or a comment is not closed as it should be"
         assert text.count("<!-- not run") == sum(bool(block.reason) for block in found), page.name
         for block in found:
-            assert not block.reason or any(word in block.reason for word in REASONS), (
-                page.name,
-                block.reason,
-            )
+            assert not block.reason or any(word in block.reason for word in REASONS), (page.name, block.reason)
 
 
 def test_the_reader_of_blocks_sees_them():
@@ -105,12 +99,8 @@ def test_every_notebook_runs(file, tmp_path):
     from nbclient import NotebookClient
 
     book = nbformat.read(file, as_version=4)
-    NotebookClient(
-        book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
-    shown = [
-        out for cell in book.cells for out in cell.get("outputs", ()) if "text/html" in out.get("data", {})
-    ]
+    NotebookClient(book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [out for cell in book.cells for out in cell.get("outputs", ()) if "text/html" in out.get("data", {})]
     assert shown and all("pathlens" in out["data"]["text/html"] for out in shown), "results draw themselves"
 
 
@@ -136,7 +126,5 @@ def test_the_japanese_readme_keeps_in_step():
     root = DOCS.parent
     one, two = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md"))
     for pattern in (r"^## ", r"^```", r"^\| ", r"^<!-- "):
-        assert len(re.findall(pattern, one, re.MULTILINE)) == len(re.findall(pattern, two, re.MULTILINE)), (
-            pattern
-        )
+        assert len(re.findall(pattern, one, re.MULTILINE)) == len(re.findall(pattern, two, re.MULTILINE)), pattern
     assert re.findall(r"!\[[^\]]*\]\(([^)]+)\)", one) == re.findall(r"!\[[^\]]*\]\(([^)]+)\)", two)

@@ -36,12 +36,7 @@ class Slow(pl.ToyModel):
 
 @pytest.fixture(scope="module")
 def models():
-    return {
-        "toy": pl.ToyModel(),
-        "tiny": load(classifier("bert")),
-        "encoder": load(encoder("bert")),
-        "slow": Slow(),
-    }
+    return {"toy": pl.ToyModel(), "tiny": load(classifier("bert")), "encoder": load(encoder("bert")), "slow": Slow()}
 
 
 @pytest.fixture(scope="module")
@@ -126,10 +121,7 @@ def test_what_cannot_be_used_is_said_in_words(client, body, word):
 
 def test_a_body_too_large_or_not_json_is_refused(client):
     assert client.post("/api/explain", content=b"{" + b" " * 500_000).status_code == 413
-    assert (
-        client.post("/api/explain", content=b"{", headers={"Content-Type": "application/json"}).status_code
-        == 422
-    )
+    assert client.post("/api/explain", content=b"{", headers={"Content-Type": "application/json"}).status_code == 422
 
 
 def test_work_is_watched_called_off_and_bounded(client):
@@ -145,9 +137,7 @@ def test_work_is_watched_called_off_and_bounded(client):
     assert _until_over(client, first)["state"] == "cancelled"
     assert client.get(f"/api/jobs/{first}/result").status_code == 409
     assert client.get("/api/jobs/nobody").status_code == 404
-    assert client.post("/api/explain", json={"model": "toy", "text": "a b"}).status_code == 200, (
-        "the worker lives on"
-    )
+    assert client.post("/api/explain", json={"model": "toy", "text": "a b"}).status_code == 200, "the worker lives on"
 
 
 def test_another_host_or_page_is_not_answered(client):
@@ -158,17 +148,12 @@ def test_another_host_or_page_is_not_answered(client):
 
 def test_headers_and_policy(client):
     page = client.get("/")
-    assert (
-        page.headers["content-security-policy"] == POLICY
-        and "unsafe-inline" not in POLICY.split("style-src")[0]
-    )
+    assert page.headers["content-security-policy"] == POLICY and "unsafe-inline" not in POLICY.split("style-src")[0]
     assert page.headers["x-content-type-options"] == "nosniff"
     assert "http://" not in page.text and "https://" not in page.text
     for name in ("page.js", "form.js", "page.css", "views.js", "views.css"):
         file = client.get(f"/static/{name}")
-        assert file.status_code == 200 and "http://" not in file.text.replace(
-            "http://www.w3.org/2000/svg", ""
-        )
+        assert file.status_code == 200 and "http://" not in file.text.replace("http://www.w3.org/2000/svg", "")
     assert client.get("/static/../app.py").status_code == 404
 
 
@@ -224,8 +209,7 @@ def test_the_page_is_there_before_the_models():
     thread = fill_in_turn(shelf.values(), said.append, failures.append)
     assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["loading", "loading"]
     first, second = (
-        client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"]
-        for _ in range(2)
+        client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"] for _ in range(2)
     )
     while client.get(f"/api/jobs/{first}").json()["stage"] != "loading toy":
         time.sleep(0.02)

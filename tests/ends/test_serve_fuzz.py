@@ -32,9 +32,7 @@ def test_many_requests_do_not_break_the_server(case):
     case.call_and_validate(checks=CHECKS)
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "日本語 の 文", "\u202eabc", "\x00 x", "🙂" * 30, "a\nb\r\n c", "]]>&<!--"]
-)
+@pytest.mark.parametrize("text", ["a", "日本語 の 文", "\u202eabc", "\x00 x", "🙂" * 30, "a\nb\r\n c", "]]>&<!--"])
 def test_odd_texts_are_answered(text):
     from starlette.testclient import TestClient
 

@@ -17,9 +17,7 @@ from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support import models
 
-FOLLOWED = [
-    name for name in models.ENCODERS if name not in ("mpnet", "deberta-v2")
-]  # those two write in place
+FOLLOWED = [name for name in models.ENCODERS if name not in ("mpnet", "deberta-v2")]  # those two write in place
 
 
 def by_torch(function, point, directions):
@@ -160,9 +158,7 @@ def test_all_products_together_or_a_few_at_a_time_are_the_same():
     case = model.case(models.TEXTS[0], request=Request(vector=True))
     position = (case.ends.start + 0.4 * case.ends.delta)[None]
     members = torch.eye(len(case))[None]
-    batch = Batch(
-        lambda rows: case.score(rows, [case]), position, case.ends.delta[None], members, torch.zeros(1)
-    )
+    batch = Batch(lambda rows: case.score(rows, [case]), position, case.ends.delta[None], members, torch.zeros(1))
     with model.quiet():
         together, apart = Directional("forward")(batch), Directional("forward", chunk=2)(batch)
     assert (together - apart).abs().max() < 1e-6 * together.abs().max()

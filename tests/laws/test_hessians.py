@@ -44,9 +44,7 @@ class Formula(nn.Module):
 
 def wavy(seed: int = 0, width: int = 5) -> nn.Module:
     torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.Linear(width, 16), nn.Tanh(), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 1)
-    ).double()
+    return nn.Sequential(nn.Linear(width, 16), nn.Tanh(), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 1)).double()
 
 
 def row(*numbers: float) -> torch.Tensor:
@@ -74,9 +72,7 @@ def test_product_of_two_is_shared_in_quarters(strength):
     assert_allclose(found[1], 0, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"]
-)
+@pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
 @pytest.mark.parametrize("n", [None, 4])
 def test_quadratic_toy_equals_its_closed_form(baseline, n):
     toy = pl.ToyModel()
@@ -114,9 +110,7 @@ def test_the_published_grid_tends_to_the_same_and_slower():
     score = lambda point: net(point.reshape(1, -1)).sum()  # noqa: E731
     exact = pl.explain(net, x, method="ih", tolerance=1e-8).matrix
     error = [
-        np.abs(
-            twins.published_estimate(score, b[:, None], x[:, None], k, end_points=ends).numpy() - exact
-        ).max()
+        np.abs(twins.published_estimate(score, b[:, None], x[:, None], k, end_points=ends).numpy() - exact).max()
         for k, ends in ((4, True), (16, True), (16, False))
     ]
     ours = np.abs(pl.explain(net, x, method="ih", n_steps=16).matrix - exact).max()
@@ -170,10 +164,7 @@ def test_a_narrow_feature_is_closed_in_on():
 def test_entries_that_cancel_in_their_row_are_not_called_settled(n, sharp, where, strength):
     """(x₁ − x₂)²·h(x₁ + x₂) adds to all four entries and to no row: row sums are exact long before the matrix."""
     hidden = Formula(
-        lambda x: (
-            strength * (x[:, 0] - x[:, 1]) ** 2 * torch.tanh(sharp * (x.sum(1) - where))
-            + torch.tanh(x.sum(1))
-        )
+        lambda x: strength * (x[:, 0] - x[:, 1]) ** 2 * torch.tanh(sharp * (x.sum(1) - where)) + torch.tanh(x.sum(1))
     )
     u, weight = (rule("gauss")(2000).t, rule("gauss")(2000).weight)
     curve = -2 * np.tanh(2 * u) / np.cosh(2 * u) ** 2 - 2 * strength * np.tanh(sharp * (2 * u - where))

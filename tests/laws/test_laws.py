@@ -78,9 +78,7 @@ def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
 
 
 @pytest.mark.parametrize(
-    "choice",
-    [*EVERY, *({"rule": r, "n_steps": 3} for r in ("left", "right", "trapezoid", "gauss"))],
-    ids=name,
+    "choice", [*EVERY, *({"rule": r, "n_steps": 3} for r in ("left", "right", "trapezoid", "gauss"))], ids=name
 )
 def test_linear_model_is_exact(choice):
     torch.manual_seed(0)
@@ -92,9 +90,7 @@ def test_linear_model_is_exact(choice):
 
 
 @pytest.mark.parametrize("choice", FIRST_ORDER[:4], ids=name)
-@pytest.mark.parametrize(
-    "baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"]
-)
+@pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
 def test_quadratic_toy_equals_its_closed_form(choice, baseline):
     model = pl.ToyModel()
     result = pl.explain(model, "why do the words matter here", baseline=baseline, tolerance=1e-6, **choice)
@@ -147,11 +143,7 @@ def test_any_chunk_size_gives_the_same(choice, rows):
 
 
 def test_minilm_alone_in_a_batch_and_padded(minilm):
-    texts = [
-        "A man plays a guitar.",
-        "Nobody came.",
-        "The quick brown fox jumps over the lazy dog near the river.",
-    ]
+    texts = ["A man plays a guitar.", "Nobody came.", "The quick brown fox jumps over the lazy dog near the river."]
     together = pl.explain(minilm, texts, ["Someone makes music."] * 3, method="ig")
     for text, result in zip(texts, together, strict=True):
         for extra in ({}, {"internal_batch_size": 1}, {"internal_batch_size": 7}):

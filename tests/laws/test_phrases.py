@@ -126,9 +126,7 @@ def test_a_token_of_one_coordinate_is_counted_once():
 
 
 def test_phrases_of_a_sentence_from_one_run():
-    tree = read_tree(
-        "(S (NP (DT The) (NN film)) (VP (VBZ is) (ADJP (RB not) (JJ bad))))", "The film is not bad"
-    )
+    tree = read_tree("(S (NP (DT The) (NN film)) (VP (VBZ is) (ADJP (RB not) (JJ bad))))", "The film is not bad")
     offsets = [(0, 0), *tree.words, (0, 0)]
     groups = tree_groups(tree, offsets, [True, *[False] * 5, True])
     scores = np.array([0, 0.1, 0.3, 0.0, -2.0, -1.0, 0])
@@ -139,6 +137,4 @@ def test_phrases_of_a_sentence_from_one_run():
     adjective = next(phrase for phrase in phrases if phrase.text == "not bad")
     assert adjective.label == "ADJP" and adjective.signed == pytest.approx(-3 / np.sqrt(2))
     assert [phrases[k].text for k in adjective.children] == ["not", "bad"]
-    assert adjective.value == pytest.approx(
-        adjective.dividend + sum(phrases[k].value for k in adjective.children)
-    )
+    assert adjective.value == pytest.approx(adjective.dividend + sum(phrases[k].value for k in adjective.children))

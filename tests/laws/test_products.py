@@ -9,11 +9,7 @@ import pathlens as pl
 from pathlens.integrand import products
 from pathlens.text.load import load
 
-TEXTS = [
-    "a film that is never dull",
-    "hardly moving and not good",
-    "a good plot with bad acting in it , really",
-]
+TEXTS = ["a film that is never dull", "hardly moving and not good", "a good plot with bad acting in it , really"]
 
 
 @pytest.fixture
@@ -105,8 +101,7 @@ class TestWhereItIsThere:
             assert layouts.find(first.weight, x) is not None
             assert layouts.find(second.weight, x) is None
             assert torch.equal(
-                products.linear(x, second.weight, second.bias),
-                functional.linear(x, second.weight, second.bias),
+                products.linear(x, second.weight, second.bias), functional.linear(x, second.weight, second.bias)
             )
 
     def test_what_does_not_fit_is_left_alone(self, at_once):

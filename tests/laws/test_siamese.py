@@ -77,9 +77,7 @@ def test_forward_and_reverse_mode_agree_and_are_chosen_by_count():
     )
     assert np.abs(forward.full_matrix - reverse.full_matrix).max() < 1e-5 * np.abs(forward.full_matrix).max()
     assert auto.certificate.passes < forward.certificate.passes
-    assert (
-        auto.certificate.passes - 4 == 3 * 32 + 3 * 10
-    )  # the long side by 32 outputs, the short one by its 10 units
+    assert auto.certificate.passes - 4 == 3 * 32 + 3 * 10  # the long side by 32 outputs, the short one by its 10 units
 
 
 @pytest.mark.parametrize("unit", ["word", "sentence"])
@@ -178,9 +176,7 @@ def test_minilm_every_layer_and_the_paper_at_layer_0(minilm):
     found = pl.explain(minilm, a, b, n_steps=2, rule="gauss")
     case_a, case_b = (minilm.case(text, request=Request(vector=True)) for text in (a, b))
     nodes = rule("gauss")(2)
-    twin = pair_by_coordinate(
-        embed_of(case_a), case_a.ends, embed_of(case_b), case_b.ends, nodes.t, nodes.weight
-    )
+    twin = pair_by_coordinate(embed_of(case_a), case_a.ends, embed_of(case_b), case_b.ends, nodes.t, nodes.weight)
     with torch.no_grad():
         scale = float(embed_of(case_a)(case_a.ends.end).norm() * embed_of(case_b)(case_b.ends.end).norm())
     assert np.abs(twin.sum((1, 3)).numpy() / scale - found.matrix).max() < 1e-5
@@ -240,10 +236,7 @@ def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
         (lambda: zoom(model, ranking.why(0, 1), b=[1]), "difference of two explanations"),
         (lambda: zoom(model, zero, [1]), "by side"),
         (lambda: zoom(model, zero, a=[True]), "cannot be opened"),
-        (
-            lambda: zoom(model, pl.rank(model, b, [a], one_sided=True, n_steps=2)[0].explanation, [1]),
-            "one-sided",
-        ),
+        (lambda: zoom(model, pl.rank(model, b, [a], one_sided=True, n_steps=2)[0].explanation, [1]), "one-sided"),
     ]:
         with pytest.raises(pl.InputError, match=words):
             call()

@@ -23,9 +23,7 @@ def test_a_model_that_says_dot_is_compared_as_it_compares_itself(tmp_path, norma
     for part in models.encoder("bert"):
         part.save_pretrained(tmp_path / "body")
     parts = [Transformer(str(tmp_path / "body")), Pooling(32, pooling_mode="mean")]
-    model = SentenceTransformer(
-        modules=[*parts, *([Normalize()] if normal else [])], similarity_fn_name="dot"
-    )
+    model = SentenceTransformer(modules=[*parts, *([Normalize()] if normal else [])], similarity_fn_name="dot")
     embeddings = model.encode([A, B], convert_to_tensor=True)
     own = float(model.similarity(embeddings[:1], embeddings[1:]))
     found = pl.explain(model, A, B)

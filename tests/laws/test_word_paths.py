@@ -11,16 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathlens.errors import InputError
-from pathlens.path import (
-    PRESETS,
-    STRATEGIES,
-    PathCache,
-    WordPath,
-    dig,
-    measured,
-    udig,
-    word_approximation_error,
-)
+from pathlens.path import PRESETS, STRATEGIES, PathCache, WordPath, dig, measured, udig, word_approximation_error
 from pathlens.path.line import line
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.types import Ends, Vocabulary
@@ -110,9 +101,7 @@ def assert_same_as_the_twin(ends, method, strategy, steps, neighbours, cache=Non
 
 
 @pytest.mark.parametrize(("method", "strategy"), KINDS)
-@given(
-    seed=st.integers(0, 10_000), steps=st.integers(1, 6), neighbours=st.integers(1, 30), coarse=st.booleans()
-)
+@given(seed=st.integers(0, 10_000), steps=st.integers(1, 6), neighbours=st.integers(1, 30), coarse=st.booleans())
 @settings(deadline=None, max_examples=25)
 def test_paths_are_the_definitions_own(method, strategy, seed, steps, neighbours, coarse):
     vocabulary = make_vocabulary(seed, size=30, coarse=coarse)
@@ -145,9 +134,7 @@ def test_tables_of_other_precisions(dtype):
 SENTENCE = (2025, 2428, 6057, 1010, 2021, 3048, 1012)  # not really funny, but moving.
 
 
-@pytest.mark.parametrize(
-    ("strategy", "words"), zip(STRATEGIES["udig"], [(0, 2), (1, 5), (3, 4)], strict=True)
-)
+@pytest.mark.parametrize(("strategy", "words"), zip(STRATEGIES["udig"], [(0, 2), (1, 5), (3, 4)], strict=True))
 def test_udig_on_a_real_table(minilm_words, word_cache, strategy, words):
     ends = make_ends(minilm_words, (101, *(SENTENCE[k] for k in words), 102), (103,) * 4, held=(0, 3))
     preset = PRESETS[f"udig-{strategy}"]

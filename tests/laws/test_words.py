@@ -255,9 +255,7 @@ def test_vectors_along_words_up_to_a_block():
     ids=str,
 )
 def test_what_cannot_be_is_said(choice, message):
-    small_enough = (
-        {"neighbours": 12} if "neighbours" not in choice and choice["method"] in ("dig", "udig") else {}
-    )
+    small_enough = {"neighbours": 12} if "neighbours" not in choice and choice["method"] in ("dig", "udig") else {}
     with pytest.raises(pl.PathlensError, match=message):
         pl.explain(models.classifier("bert"), SHORT, **choice, **small_enough)
 
@@ -328,9 +326,7 @@ def test_both_families_of_phrases(tmp_path):
     assert both.family == "phrases and coordinates" and plain.family == "phrases"
     swapped = both.without_coordinates()
     assert [n.value for n in swapped.nodes] == pytest.approx([n.value for n in plain.nodes], abs=1e-6)
-    assert sum(n.dividend for n in both.nodes) < 0.5 < sum(n.dividend for n in plain.nodes), (
-        "coordinates drown them"
-    )
+    assert sum(n.dividend for n in both.nodes) < 0.5 < sum(n.dividend for n in plain.nodes), "coordinates drown them"
     assert both.nodes[0].value == pytest.approx(1)
     assert "single coordinates" in both.meta["notes"][-1] and not swapped.meta["notes"]
     again = pl.load(both.save(tmp_path / "idg.json"))
@@ -341,9 +337,7 @@ def test_implementation_invariance_of_idg():
     values = [
         [
             node.value
-            for node in pl.explain(
-                models.classifier("bert", kernel), TEXTS[0], method="idg", tolerance=1e-5
-            ).nodes
+            for node in pl.explain(models.classifier("bert", kernel), TEXTS[0], method="idg", tolerance=1e-5).nodes
         ]
         for kernel in ("sdpa", "eager")
     ]
@@ -358,16 +352,12 @@ def test_trees_in_every_form():
     parsed = explain(lambda text: f"(S {text})")
     assert parsed.tree == "bracketed" and len(parsed.nodes) == 6
     chain = explain("(S (X (Y (NP the movie)) (VP was really funny)))")
-    assert chain.nodes[0].value == pytest.approx(1) and len({node.span for node in chain.nodes}) == len(
-        chain.nodes
-    )
+    assert chain.nodes[0].value == pytest.approx(1) and len({node.span for node in chain.nodes}) == len(chain.nodes)
     one = explain("(S (A great))", "great")
     assert len(one.nodes) == 1 and one.nodes[0].value == 1 and one.nodes[0].label == "S+A"
     still = explain(None, "[MASK] [MASK]")
     assert still.nodes[0].value == 1 and "by definition" in still.meta["notes"][-1]
-    many = pl.explain(
-        model, [SHORT, "great !"], method="idg", tree=["(S (NP the movie) (VP was really funny))", None]
-    )
+    many = pl.explain(model, [SHORT, "great !"], method="idg", tree=["(S (NP the movie) (VP was really funny))", None])
     assert [result.tree for result in many] == ["bracketed", "right-branching"]
     with pytest.raises(pl.InputError, match="2 texts need a list of 2 trees"):
         pl.explain(model, [SHORT, "great !"], method="idg", tree=["(S the movie was really funny)"])
@@ -389,10 +379,7 @@ def test_a_spacy_pipeline_parses_for_idg():
     results = pl.explain(models.classifier("bert"), [SHORT, "great !"], method="idg", tree=pipeline)
     assert {result.tree for result in results} == {"dependencies"}
     assert "the movie" in [node.text for node in results[0].nodes]
-    assert (
-        pl.explain(models.classifier("bert"), SHORT, method="idg", tree=pipeline(SHORT)).tree
-        == "dependencies"
-    )
+    assert pl.explain(models.classifier("bert"), SHORT, method="idg", tree=pipeline(SHORT)).tree == "dependencies"
 
 
 # Real models
@@ -426,13 +413,7 @@ def test_a_tree_of_another_text_is_refused():
 
 @pytest.mark.parametrize(
     "tree",
-    [
-        (0, 9, [5]),
-        {"span": (0, 9), "children": [None]},
-        {"span": 9},
-        {"span": (0, 9), "children": 3},
-        [(0.5, 3)],
-    ],
+    [(0, 9, [5]), {"span": (0, 9), "children": [None]}, {"span": 9}, {"span": (0, 9), "children": 3}, [(0.5, 3)]],
     ids=str,
 )
 def test_a_malformed_tree_is_explained(tree):
@@ -446,8 +427,7 @@ def test_a_nested_tree_as_json_writes_it():
     from pathlens.units.trees import read_tree
 
     assert (
-        read_tree([0, 9, [[0, 4], [5, 9]]], "good film").nodes
-        == read_tree((0, 9, [(0, 4), (5, 9)]), "good film").nodes
+        read_tree([0, 9, [[0, 4], [5, 9]]], "good film").nodes == read_tree((0, 9, [(0, 4), (5, 9)]), "good film").nodes
     )
     assert read_tree({"span": [0, 9], "children": None}, "good film").nodes
 

@@ -100,13 +100,9 @@ def test_passages_are_found_in_the_callers_own_messages():
 @pytest.mark.parametrize("unit", ["turn", "passage"])
 def test_units_cover_every_token_once(unit, template):
     made = templated()
-    given = chat(
-        system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template
-    )
+    given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template)
     tokens = chat_tokens(made, given, limit=None)
-    found = named_units(
-        unit, tokens.meta["spans"], tokens.tokens, tokens.offsets, tokens.segments, tokens.texts
-    )
+    found = named_units(unit, tokens.meta["spans"], tokens.tokens, tokens.offsets, tokens.segments, tokens.texts)
     assert (found.members.sum(0) == 1).all()
     wanted = ["system", "user"] if unit == "turn" else ["system", "passage 1", "passage 2", "question"]
     assert list(found.names) == ["template", *wanted]
@@ -171,9 +167,7 @@ def test_marks_never_collide_with_the_text():
 def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
     """A classifier over a decoder reads a chat like any text: a reward model is one."""
     model = (classifier("llama")[0], templated())
-    given = chat(
-        system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template
-    )
+    given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template)
     whole = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4)
     assert whole.certificate.converged
     assert list(whole.tokens) == ["template", "system", "passage 1", "passage 2", "question"]
@@ -183,9 +177,7 @@ def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
         tokens = pl.explain(model, given, method=method, target=1, tolerance=1e-4)
         for name, score in zip(whole.tokens[1:], whole.scores[1:], strict=True):
             low, high = whole.meta["spans"]["passage"][name]
-            inside = [
-                s for s, (a, b) in zip(tokens.scores, tokens.offsets, strict=True) if a < high and low < b
-            ]
+            inside = [s for s, (a, b) in zip(tokens.scores, tokens.offsets, strict=True) if a < high and low < b]
             assert np.isclose(sum(inside), score, atol=2e-4 * abs(whole.certificate.total))
         assert np.isclose(whole.scores.sum(), tokens.scores.sum(), atol=2e-4 * abs(whole.certificate.total))
 
@@ -200,17 +192,7 @@ def test_a_passage_is_opened_and_its_tokens_sum_to_it():
     given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."])
     whole = pl.explain(model, given, unit="passage", target=1, tolerance=1e-4)
     near = zoom(model, whole, ["passage 2"])
-    assert list(near.tokens) == [
-        "template",
-        "system",
-        "passage 1",
-        "a",
-        "man",
-        "plays",
-        "music",
-        ".",
-        "question",
-    ]
+    assert list(near.tokens) == ["template", "system", "passage 1", "a", "man", "plays", "music", ".", "question"]
     allowed = 2e-4 * abs(whole.certificate.total)
     assert np.isclose(near.scores[3:8].sum(), whole.scores[3], atol=allowed)
     assert np.allclose(near.scores[[0, 1, 2, 8]], whole.scores[[0, 1, 2, 4]], atol=allowed)
@@ -259,16 +241,12 @@ def generator():
 
 
 def rag(**more):
-    return chat(
-        system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."], **more
-    )
+    return chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."], **more)
 
 
 @pytest.mark.parametrize("template", ["held", "shown"])
 def test_which_passage_made_each_output_token(template):
-    result = pl.explain(
-        generator(), rag(template=template), unit="passage", target="the man is funny", tolerance=1e-3
-    )
+    result = pl.explain(generator(), rag(template=template), unit="passage", target="the man is funny", tolerance=1e-3)
     names = ["template", "system", "passage 1", "passage 2", "question"]
     assert list(result.tokens[:5]) == names and result.outputs == ("the", "man", "is", "funny")
     assert result.certificate.converged

@@ -28,14 +28,7 @@ from tests.support import draw_samples as samples
 EVERY = samples.everything()
 each = pytest.mark.parametrize("name", EVERY)
 ROUGH = samples.certificate(
-    1.32,
-    f_input=2.04,
-    gap=0.22,
-    relative_gap=0.14,
-    converged=False,
-    nodes=512,
-    passes=520,
-    error_estimate=(0.31,),
+    1.32, f_input=2.04, gap=0.22, relative_gap=0.14, converged=False, nodes=512, passes=520, error_estimate=(0.31,)
 )
 
 
@@ -108,9 +101,7 @@ def test_certificate_in_plain_words():
         "asked for 0.1%; a single number may be off by 0.3"
     )
     sig = samples.certificate(5.02, kind="per token", gap=3e-7, nodes=0, passes=12)
-    assert line(sig).startswith(
-        "adds up: every token by itself (worst gap 3e-07); the total 5.02 is not meant"
-    )
+    assert line(sig).startswith("adds up: every token by itself (worst gap 3e-07); the total 5.02 is not meant")
     assert "12 passes" in line(sig) and "nodes" not in line(sig)
     assert "all cells with the reference" in line(samples.small_pair().certificate)
     assert "length 12.76" in line(samples.block().certificate)
@@ -151,16 +142,11 @@ def test_two_segments_are_two_paragraphs_and_lost_texts_are_rebuilt():
     scores = np.arange(5.0)
     result = Explanation(method="ig", target="span", certificate=samples.certificate(10.0), tokens=tokens,
                          offsets=offsets, scores=scores, segments=(0, 0, 1, 1, 1))  # fmt: skip
-    assert ["".join(p.text for p in pieces) for pieces in view.paragraphs(result)] == [
-        "Who sings",
-        "She sings",
-    ]
+    assert ["".join(p.text for p in pieces) for pieces in view.paragraphs(result)] == ["Who sings", "She sings"]
 
 
 def test_right_to_left_text_is_set_from_the_right():
-    assert (
-        view.right_to_left("  \u05d0b") and not view.right_to_left("a\u05d0") and not view.right_to_left("12")
-    )
+    assert view.right_to_left("  \u05d0b") and not view.right_to_left("a\u05d0") and not view.right_to_left("12")
 
 
 def test_special_tokens_with_a_score_are_shown_outside():
@@ -174,9 +160,7 @@ def test_special_tokens_with_a_score_are_shown_outside():
 def test_folding_keeps_the_sum_and_the_strongest_cell():
     whole = tables.grid(samples.long_pair(60))
     folded = tables.fold(whole, 10, 12)
-    assert (
-        folded.values.shape == (10, 12) and folded.rows[-1] == "+52 more" and folded.columns[-1] == "+50 more"
-    )
+    assert folded.values.shape == (10, 12) and folded.rows[-1] == "+52 more" and folded.columns[-1] == "+50 more"
     assert folded.values.sum() == pytest.approx(whole.values.sum(), abs=1e-12)
     assert folded.limit == whole.limit
     assert "52 of 60 rows and 50 of 60 columns" in folded.notes[-1]
@@ -433,9 +417,7 @@ def test_pair_page_keeps_both_texts():
 
 
 def test_values_are_on_the_tokens_and_reachable_by_keyboard():
-    units = [
-        given for tag, given in Reader(html.page(samples.small())).found if tag == "span" and "title" in given
-    ]
+    units = [given for tag, given in Reader(html.page(samples.small())).found if tag == "span" and "title" in given]
     assert [given["title"] for given in units][:2] == ["Not -1.420", "really +0.110"]
     assert all(given["tabindex"] == "0" for given in units)
     assert units[5]["class"] == "unit p24"  # moving: full colour
@@ -535,9 +517,7 @@ def matplotlib():
     return pytest.importorskip("matplotlib")
 
 
-@pytest.mark.parametrize(
-    "name", ["text", "nasty", "pair", "interactions", "block", "pooled", "tree", "tabular"]
-)
+@pytest.mark.parametrize("name", ["text", "nasty", "pair", "interactions", "block", "pooled", "tree", "tabular"])
 def test_png_is_drawn(matplotlib, name, tmp_path):
     from matplotlib.image import imread
 
@@ -597,9 +577,7 @@ def test_a_missing_font_is_said_on_the_picture(matplotlib, monkeypatch):
     with pytest.warns(UserWarning, match="no font on this machine has .* fonts-noto-cjk"):
         missing = canvas.finish(made)
     assert {"映", "画"} <= missing and "a" not in missing
-    assert any(
-        "U+3001" in text.get_text() and "drawn as boxes" in text.get_text() for text in made.findobj(Text)
-    )
+    assert any("U+3001" in text.get_text() and "drawn as boxes" in text.get_text() for text in made.findobj(Text))
     canvas._advance.cache_clear()
 
 
@@ -652,18 +630,12 @@ def test_only_canvas_touches_matplotlib():
 
 
 def test_plots(matplotlib, tmp_path):
-    made = figure.curve(
-        [0, 1, 2], {"ig": [1, 0.5, 0.2], "udig": [1, 0.4, 0.1]}, bands={"ig": ([0] * 3, [1] * 3)}
-    )
+    made = figure.curve([0, 1, 2], {"ig": [1, 0.5, 0.2], "udig": [1, 0.4, 0.1]}, bands={"ig": ([0] * 3, [1] * 3)})
     assert [line.get_label() for line in made.axes[0].get_lines()] == ["ig", "udig"]
     assert len(made.axes[0].collections) == 1
     nodes = [2, 4, 8]
     made = figure.error_against_nodes(nodes, {"gauss": [1e-2, 0.0, -1e-6]}, tolerance=1e-3)
-    assert made.axes[0].get_yscale() == "log" and list(made.axes[0].get_lines()[0].get_ydata()) == [
-        1e-2,
-        1e-16,
-        1e-6,
-    ]
+    assert made.axes[0].get_yscale() == "log" and list(made.axes[0].get_lines()[0].get_ydata()) == [1e-2, 1e-16, 1e-6]
     made.canvas.draw()
     assert not any("$" in label.get_text() for label in made.axes[0].get_yticklabels())
     made = figure.bars({"a": 1.0, "b": -2.0}, errors={"a": 0.1})
@@ -681,9 +653,7 @@ def test_plots(matplotlib, tmp_path):
 
 
 def test_layers(matplotlib):
-    results = [
-        replace(samples.small(), scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)
-    ]
+    results = [replace(samples.small(), scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)]
     made = figure.layers(results)
     assert len(made.axes) == 4  # three small charts and the curves
     assert [axes.get_title() for axes in made.axes[:3]] == ["layer 1", "layer 2", "layer 3"]
@@ -698,9 +668,7 @@ def test_layers(matplotlib):
 
 def test_page_in_a_browser(tmp_path):
     chromium = shutil.which("chromium")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: browser not tested"
-    )
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser not tested")
     if chromium is None:
         pytest.skip("no chromium on this machine: the page was not tried in a browser")
     html.page(samples.nasty(), tmp_path / "nasty.html")
@@ -713,9 +681,7 @@ def test_page_in_a_browser(tmp_path):
         page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("console", lambda message: trouble.append(message.text))
-        page.on(
-            "request", lambda r: trouble.append(r.url) if not r.url.startswith(("file:", "data:")) else None
-        )
+        page.on("request", lambda r: trouble.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
         page.goto(f"file://{tmp_path}/nasty.html")
         assert page.locator("img").count() == 0
         assert page.locator(".text").inner_text() == view.printable(samples.nasty().meta["texts"][0])
@@ -727,9 +693,7 @@ def test_page_in_a_browser(tmp_path):
         page.keyboard.press("ArrowRight")
         assert page.evaluate("document.activeElement.textContent") == "[bold]loud[/bold]"
         page.goto(f"file://{tmp_path}/pair.html")
-        assert (
-            page.evaluate("document.documentElement.scrollWidth") <= 390
-        )  # a phone does not scroll sideways
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390  # a phone does not scroll sideways
         page.locator(".top").fill("5")
         assert page.locator(".arc[display=inline]").count() == 5
         page.locator(".least").fill("50")

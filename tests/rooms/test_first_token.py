@@ -25,9 +25,7 @@ def with_and_without(name: str, **choices):
 def test_scores_do_not_change(name, layer):
     ours, full, _ = with_and_without(name, n_steps=9, layer=layer)
     for one, other in zip(ours, full, strict=True):
-        np.testing.assert_allclose(
-            one.scores, other.scores, rtol=1e-4, atol=1e-5 * np.abs(other.scores).max()
-        )
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5 * np.abs(other.scores).max())
         assert one.certificate.f_input == pytest.approx(other.certificate.f_input, rel=1e-5)
 
 
@@ -76,9 +74,7 @@ def test_a_layer_read_at_every_token_is_left_alone():
     own = load((module, tokenizer))
 
     def averaging(inputs_embeds, attention_mask):
-        hidden = module.distilbert(
-            inputs_embeds=inputs_embeds, attention_mask=attention_mask
-        ).last_hidden_state
+        hidden = module.distilbert(inputs_embeds=inputs_embeds, attention_mask=attention_mask).last_hidden_state
         logits = module.classifier(torch.relu(module.pre_classifier(hidden.mean(1))))
         return SequenceClassifierOutput(logits=logits)
 

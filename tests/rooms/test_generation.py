@@ -60,9 +60,7 @@ def test_log_probability_is_the_default_and_the_certificates_value():
     result = pl.explain((model, tokenizer), PROMPT, target=" good")
     with torch.no_grad():
         logits = model(torch.tensor([[2, *ids(PROMPT)]])).logits[0, -1]
-    assert result.certificate.f_input == pytest.approx(
-        float(logits.log_softmax(-1)[ids("good")[0]]), abs=1e-5
-    )
+    assert result.certificate.f_input == pytest.approx(float(logits.log_softmax(-1)[ids("good")[0]]), abs=1e-5)
     assert result.target == "' good' (logprob)"
 
 
@@ -88,9 +86,7 @@ def test_a_contrast_of_continuations_reads_both_in_one_pass(name, layer):
     assert both.scores[:shared] == pytest.approx(first.scores[:shared] - second.scores[:shared], abs=2e-4)
     assert both.scores[shared : shared + 2] == pytest.approx(first.scores[shared:], abs=2e-4)
     assert both.scores[shared + 2 :] == pytest.approx(-second.scores[shared:], abs=2e-4)
-    assert both.certificate.f_input == pytest.approx(
-        first.certificate.f_input - second.certificate.f_input, abs=1e-4
-    )
+    assert both.certificate.f_input == pytest.approx(first.certificate.f_input - second.certificate.f_input, abs=1e-4)
 
 
 # continuations
@@ -216,10 +212,7 @@ def test_phrases_of_a_sequence_to_sequence_models_answer(name):
     assert tree.scores == pytest.approx(ig.scores, abs=2e-3 * np.abs(ig.scores).max())
     assert tree.meta["texts"] == [f"{PROMPT}\ngood music"] and tree.nodes[0].value == pytest.approx(1)
     (text,) = tree.meta["texts"]
-    assert {text[slice(*node.span)] for node in tree.nodes} >= {
-        "movie",
-        "good music",
-    }  # its last token is no source
+    assert {text[slice(*node.span)] for node in tree.nodes} >= {"movie", "good music"}  # its last token is no source
 
 
 def test_phrases_and_pairs_of_a_contrast_of_continuations():
@@ -229,11 +222,7 @@ def test_phrases_and_pairs_of_a_contrast_of_continuations():
         result = pl.explain(pair, PROMPT, method=method, **asked)
         assert result.scores == pytest.approx(ig.scores, abs=1e-3)
         assert result.meta["texts"] == [f"{PROMPT} but moving .\n and bad"]
-        assert [result.meta["texts"][0][slice(*span)] for span in result.offsets[-3:]] == [
-            "but",
-            "moving",
-            "and",
-        ]
+        assert [result.meta["texts"][0][slice(*span)] for span in result.offsets[-3:]] == ["but", "moving", "and"]
 
 
 def test_a_function_of_the_next_tokens_logits():
@@ -288,15 +277,9 @@ def test_a_contrast_of_answers_is_the_difference_of_two_explanations(name, said,
     first, second = (pl.explain(pair, PROMPT, target=each, **choice) for each in (said, against))
     first, second = (each.aggregate() if hasattr(each, "aggregate") else each for each in (first, second))
     prompt = len(ids(PROMPT)) + 2  # its end and the decoder's start are held
-    expected = [
-        *(first.scores[:prompt] - second.scores[:prompt]),
-        *first.scores[prompt:],
-        *-second.scores[prompt:],
-    ]
+    expected = [*(first.scores[:prompt] - second.scores[:prompt]), *first.scores[prompt:], *-second.scores[prompt:]]
     assert both.scores == pytest.approx(expected, abs=5e-5)
-    assert both.certificate.f_input == pytest.approx(
-        first.certificate.f_input - second.certificate.f_input, abs=1e-5
-    )
+    assert both.certificate.f_input == pytest.approx(first.certificate.f_input - second.certificate.f_input, abs=1e-5)
     texts = [PROMPT, "great !", "i never was a plot that was hardly good"]
     for text, result in zip(texts, pl.explain(pair, texts, target=said, contrast=against), strict=True):
         alone = pl.explain(pair, text, target=said, contrast=against)
@@ -447,13 +430,7 @@ def test_a_model_without_logits():
 def test_an_unsettled_result_names_the_ways_out():
     with pytest.warns(ConvergenceWarning, match="layer") as told:
         result = pl.explain(
-            models.generator("gpt2"),
-            PROMPT,
-            n_steps=1,
-            tolerance=1e-9,
-            target=SAID,
-            baseline="zero",
-            sink=None,
+            models.generator("gpt2"), PROMPT, n_steps=1, tolerance=1e-9, target=SAID, baseline="zero", sink=None
         )
     assert not result.certificate.converged
     for way in ("max_nodes", "layer=1", "method='sig'", "baseline='mean'", "sink=None"):
@@ -556,9 +533,7 @@ def test_a_models_own_default_score_is_for_single_tokens_and_said():
     model = CausalLM(*models.generator("llama"), score="prob")
     choices = {"method": "sig"}
     single = pl.explain(model, PROMPT, **choices)
-    assert single.meta["score"] == "prob" and any(
-        "probability is explained" in n for n in single.meta["notes"]
-    )
+    assert single.meta["score"] == "prob" and any("probability is explained" in n for n in single.meta["notes"])
     given = pl.explain(model, PROMPT, score="prob", **choices)
     assert given.scores == pytest.approx(single.scores) and 0 < single.certificate.f_input < 1
     assert not any("probability is explained" in note for note in given.meta["notes"])

@@ -29,10 +29,7 @@ def bert():
         ({"layer": 7}, ["7", "3 blocks", "0"]),
         ({"layer": "two"}, ["'two'", "whole number"]),
         ({"method": "vaig", "block": "encoder.layr.0"}, ["encoder.layr.0", "encoder.layer.0"]),
-        (
-            {"method": "vaig", "block": "bert.encoder.layer.0", "hold": ["nothing"]},
-            ["nothing", "hidden_states"],
-        ),
+        ({"method": "vaig", "block": "bert.encoder.layer.0", "hold": ["nothing"]}, ["nothing", "hidden_states"]),
         ({"baseline": torch.zeros(3, 5)}, ["(3, 5)", "(12, 32)"]),
         ({"baseline": torch.full((32,), torch.nan)}, ["NaN"]),
         ({"baseline": 3}, ["mask", "int"]),
@@ -77,9 +74,7 @@ def test_too_long_is_an_error_and_truncation_says_so():
     with pytest.raises(TooLongError, match=r"12 tokens .* takes 6.*truncation=True"):
         pl.explain(pair, TEXTS[0])
     result = pl.explain(pair, TEXTS[0], truncation=True)
-    assert (
-        len(result.tokens) == 6 and result.meta["truncated"] and "cut from 12 to 6" in result.meta["notes"][0]
-    )
+    assert len(result.tokens) == 6 and result.meta["truncated"] and "cut from 12 to 6" in result.meta["notes"][0]
 
 
 def test_roberta_positions_are_counted_right():
@@ -261,9 +256,7 @@ def test_memory_that_runs_out_is_met_by_smaller_batches():
         def forward(self, x):
             seen.append(len(x))
             if len(x) > 5:
-                raise RuntimeError(
-                    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes"
-                )
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
             return self.net(x)
 
     x = torch.randn(4)
@@ -431,7 +424,5 @@ def test_one_broken_text_does_not_spoil_its_batch():
     rows = [torch.tensor([1.0, 2.0]), torch.tensor([9.0, 1.0]), torch.tensor([3.0, 1.0])]
     first, bad, last = pl.Explainer(Picky()).run([(row, None) for row in rows])
     assert (
-        isinstance(bad, ValueError)
-        and first.scores.sum() == pytest.approx(3)
-        and last.scores.sum() == pytest.approx(4)
+        isinstance(bad, ValueError) and first.scores.sum() == pytest.approx(3) and last.scores.sum() == pytest.approx(4)
     )

@@ -29,9 +29,7 @@ REFERENCE = {"bert": "pad", "roberta": "mask", "distilbert": "mask", "gpt2": "un
 def scored(name, methods=("sig",), texts=models.TEXTS, **choices):
     model = load(models.classifier(name))
     rows = ways(methods, (REFERENCE[name],))
-    judged, failed = score_texts(
-        model, rows, [(t, None) for t in texts], reference=REFERENCE[name], choices=choices
-    )
+    judged, failed = score_texts(model, rows, [(t, None) for t in texts], reference=REFERENCE[name], choices=choices)
     assert not failed
     return model, rows, judged
 
@@ -48,11 +46,7 @@ def test_deletion_metrics_are_their_formulas(name, protocol):
         for w in range(len(rows)):
             for s, share in enumerate(SHARES):
                 wanted = twin.deletion(reader, one.table[w], share, protocol, token)
-                here = (
-                    got.log_odds[REFERENCE[name]][w, s],
-                    got.comprehensiveness[w, s],
-                    got.sufficiency[w, s],
-                )
+                here = (got.log_odds[REFERENCE[name]][w, s], got.comprehensiveness[w, s], got.sufficiency[w, s])
                 assert np.allclose(here, wanted, atol=2e-6), (rows[w].label, share)
 
 
@@ -90,9 +84,7 @@ def test_deleting_is_repacking_and_not_masking():
         left = tuple(i for i in range(len(case)) if i != gone)
         shorter = repacked(case, left)
         assert shorter.tokens == written.tokens
-        value = outputs(
-            [Question(case, Variant(left)), Question(written, Variant(tuple(range(len(written)))))]
-        )
+        value = outputs([Question(case, Variant(left)), Question(written, Variant(tuple(range(len(written)))))])
     assert np.isclose(value[0], value[1], atol=1e-6)
 
 
@@ -325,9 +317,7 @@ def test_an_answers_ends_are_never_deleted():
     module, tokenizer = models.answerer()
     question, passage = "what was funny ?", "the film was not moving but it was really very funny ."
     model = load((module, tokenizer))
-    judged, _ = score_texts(
-        model, ways(("sig",), ("mask",)), [(question, passage)], reference="mask", choices={}
-    )
+    judged, _ = score_texts(model, ways(("sig",), ("mask",)), [(question, passage)], reference="mask", choices={})
     case = judged[0].subject.case
     start, end = case.target
     for protocol in PROTOCOLS.values():

@@ -24,9 +24,7 @@ def test_classifier_explains_its_own_prediction(architecture, score):
     result = pl.explain((model, tokenizer), TEXTS[0], score=score, n_steps=2, tolerance=1)
     assert result.certificate.f_input == pytest.approx(float(own.max()), abs=1e-5)
     named = pl.explain((model, tokenizer), TEXTS[0], target="label_1", n_steps=2, tolerance=1)
-    assert (
-        named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
-    )
+    assert named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
 
 
 def test_a_pair_of_texts_is_one_input_with_two_segments():
@@ -66,8 +64,7 @@ def test_pipeline_and_folder_are_the_same_model(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     whole = pipeline("text-classification", model=model, tokenizer=tokenizer)
     scores = [
-        pl.explain(each, TEXTS[1], n_steps=4, tolerance=1).scores
-        for each in (whole, str(tmp_path), (model, tokenizer))
+        pl.explain(each, TEXTS[1], n_steps=4, tolerance=1).scores for each in (whole, str(tmp_path), (model, tokenizer))
     ]
     assert np.allclose(scores[0], scores[1], atol=1e-6) and np.allclose(scores[0], scores[2], atol=1e-6)
 
@@ -104,9 +101,7 @@ def test_question_answering(target):
     own = sum(parts.values()) if target == "span" else parts[target]
     result = pl.explain((model, tokenizer), question, passage, target=target)
     assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
-    padded = pl.explain(
-        (model, tokenizer), [question, question], [passage, "it was"], target=target, score="logprob"
-    )
+    padded = pl.explain((model, tokenizer), [question, question], [passage, "it was"], target=target, score="logprob")
     alone = pl.explain((model, tokenizer), question, "it was", target=target, score="logprob")
     assert padded[1].scores == pytest.approx(alone.scores, abs=2e-6)
 
@@ -158,9 +153,7 @@ def test_minilm_similarity_is_the_models_own(minilm):
     a, b = minilm.sentence_transformer.encode(texts)
     result = pl.explain(minilm, *texts)
     assert result.similarity == pytest.approx(float(a @ b), abs=1e-5)
-    assert result.full_matrix.sum() == pytest.approx(
-        result.similarity, abs=result.certificate.tolerance * 0.5
-    )
+    assert result.full_matrix.sum() == pytest.approx(result.similarity, abs=result.certificate.tolerance * 0.5)
     assert result.certificate.converged
 
 
@@ -179,11 +172,7 @@ def test_bare_encoder_with_pooling(architecture, pooling):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_any_block_by_name_sums_to_its_outputs_change(architecture):
     model, _ = pair = models.classifier(architecture)
-    names = [
-        n
-        for n, m in model.named_modules()
-        if type(m).__name__.endswith(("Attention", "Layer", "Block", "MLP"))
-    ]
+    names = [n for n, m in model.named_modules() if type(m).__name__.endswith(("Attention", "Layer", "Block", "MLP"))]
     for name in names[:3]:
         try:
             result = pl.explain(pair, TEXTS[1], method="vaig", block=name, tolerance=1e-5)
@@ -217,9 +206,7 @@ def test_tabular_names_shapes_and_background():
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
     row, background = torch.randn(4), torch.randn(20, 4)
-    result = pl.explain(
-        pl.Tabular(net, features=["age", "sex", "bp", "chol"]), row, target=1, baseline=background
-    )
+    result = pl.explain(pl.Tabular(net, features=["age", "sex", "bp", "chol"]), row, target=1, baseline=background)
     assert result.tokens == ("age", "sex", "bp", "chol") and result.standard_error.shape == (4,)
     with torch.no_grad():
         change = net(row)[1] - net(background)[:, 1].mean()

@@ -10,18 +10,7 @@ from pathlib import Path
 import pathlens
 
 SOURCE = Path(pathlens.__file__).parent
-ORDER = [
-    "errors",
-    "types",
-    "units",
-    "quadrature",
-    "path",
-    "integrand",
-    "text",
-    "explanation",
-    "integrate",
-    "methods",
-]
+ORDER = ["errors", "types", "units", "quadrature", "path", "integrand", "text", "explanation", "integrate", "methods"]
 APART = {"text", "path", "quadrature", "integrand", "explanation"}  # never sideways
 HEAVY = {"ray", "fastapi", "matplotlib", "sentence_transformers", "lancedb", "spacy", "pandas", "duckdb"}
 
@@ -48,20 +37,8 @@ def test_rooms_do_not_import_sideways_or_backwards():
                 continue
             other = parts[1]
             sideways = room in APART and other in APART and room != other
-            backwards = room in APART and other in (
-                "integrate",
-                "methods",
-                "explain",
-                "finish",
-                "cli",
-                "serve",
-                "run",
-            )
-            if (
-                sideways
-                or backwards
-                or (room == "draw" and other in ("text", "integrate", "methods", "explain"))
-            ):
+            backwards = room in APART and other in ("integrate", "methods", "explain", "finish", "cli", "serve", "run")
+            if sideways or backwards or (room == "draw" and other in ("text", "integrate", "methods", "explain")):
                 wrong.append(f"{file.relative_to(SOURCE)} imports {name}")
     assert not wrong, wrong
 
@@ -81,9 +58,7 @@ def test_a_heavy_package_is_imported_by_one_room_and_lazily():
 def test_importing_the_door_is_light():
     code = "import sys, torch; before=set(sys.modules); import pathlens; pathlens.engine.explainer; print(*(set(sys.modules)-before))"
     loaded = set(
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.split()
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
     assert not loaded & HEAVY
     assert "transformers" not in loaded, "transformers is needed only when a model is loaded"

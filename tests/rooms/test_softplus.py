@@ -118,10 +118,7 @@ def test_xor_tends_to_minus_half_ln_2(beta, expected):
 
 
 def test_xor_as_relu_loses_its_interaction_and_says_so():
-    with (
-        pytest.warns(pl.CurvatureWarning, match=r"ReLU 'relu'.*softplus=10"),
-        pytest.warns(pl.ConvergenceWarning),
-    ):
+    with pytest.warns(pl.CurvatureWarning, match=r"ReLU 'relu'.*softplus=10"), pytest.warns(pl.ConvergenceWarning):
         result = pl.explain(Xor(), ONE_ONE, method="ih", n_steps=64)
     assert result.matrix[0, 1] == 0
     assert_allclose(result.matrix.diagonal(), math.log(2), atol=0.02)
@@ -152,9 +149,7 @@ def test_a_kink_that_does_not_matter_costs_no_accuracy():
 
 
 def test_no_warning_where_there_is_no_kink(recwarn):
-    pl.explain(
-        nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)), torch.ones(2), method="ih", n_steps=16
-    )
+    pl.explain(nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)), torch.ones(2), method="ih", n_steps=16)
     with pl.softplus(beta=10):
         pl.explain(Xor(), ONE_ONE, method="ih")
     assert not [w for w in recwarn if issubclass(w.category, pl.CurvatureWarning)]

@@ -27,9 +27,7 @@ def check_shape(tree):
     for node in tree.nodes:
         seen += node.children
         spans = [tree.nodes[k].span for k in node.children]
-        assert all(
-            node.span[0] <= low and high <= node.span[1] and (low, high) != node.span for low, high in spans
-        )
+        assert all(node.span[0] <= low and high <= node.span[1] and (low, high) != node.span for low, high in spans)
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert sorted(seen) == list(range(len(tree.nodes)))
     assert len({node.span for node in tree.nodes}) == len(tree.nodes)
@@ -85,11 +83,7 @@ def test_a_chain_of_unary_brackets_over_everything_is_one_node():
         ([("x", 2)], "some text", "got \\('x', 2\\)"),
         ([4], "some text", "got 4"),
         ((0, 4, [(0, 9)]), "some text", "not inside its parent|not the whole"),
-        (
-            (0, 4, []),
-            "some text",
-            "covers \\(0, 4\\), not the whole text \\(0, 9\\)\n  some text\n       \\^",
-        ),
+        ((0, 4, []), "some text", "covers \\(0, 4\\), not the whole text \\(0, 9\\)\n  some text\n       \\^"),
         (7, "some text", "cannot read a tree from int"),
         (None, "  ", "empty"),
     ],

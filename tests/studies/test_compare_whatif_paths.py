@@ -91,14 +91,10 @@ def test_masking_is_predicted_exactly_by_sig(tiny):
 
 
 def test_the_target_stays_fixed_through_edits(tiny):
-    found = whatif(
-        tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")]
-    )
+    found = whatif(tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")])
     before = pl.explain(tiny, TEXT).certificate.f_input
     assert found.f_before == pytest.approx(before, abs=1e-5)
-    after = pl.explain(
-        tiny, "the movie was very really funny", target=_predicted(tiny, TEXT)
-    ).certificate.f_input
+    after = pl.explain(tiny, "the movie was very really funny", target=_predicted(tiny, TEXT)).certificate.f_input
     assert found.edits[1].actual == pytest.approx(after - before, abs=1e-5)
     assert found.edits[0].text == "the movie was really funny" and found.edits[2].note
 
@@ -124,9 +120,7 @@ def test_the_path_starts_at_the_baseline_and_shares_end_at_the_scores(tiny):
         assert track.output[0] == pytest.approx(proof.f_baseline, abs=1e-5)
         assert track.output[-1] == pytest.approx(proof.f_input, abs=1e-5)
         assert track.share[-1].sum() == pytest.approx(proof.f_input - proof.f_baseline, abs=2e-3)
-    assert (
-        line.nearest[-1][1][0][0] == "the" and line.nearest[0][1][0][0] == "[MASK]" and line.far[-1, 1] < 1e-3
-    )
+    assert line.nearest[-1][1][0][0] == "the" and line.nearest[0][1][0][0] == "[MASK]" and line.far[-1, 1] < 1e-3
     assert words.anchors[-1][1] == "the" and not line.anchors
     assert np.allclose(line.share[-1], pl.explain(tiny, TEXT).scores, atol=2e-3)
 
@@ -239,9 +233,7 @@ def test_what_if_says_what_its_prediction_rests_on():
 
     masked = whatif(pl.ToyModel(), "not really funny", [("not", "mask")]).to_html()
     assert "minus the ig score" in masked and "first guess" not in masked
-    assert (
-        "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
-    )
+    assert "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
 
 
 def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys):

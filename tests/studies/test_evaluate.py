@@ -65,9 +65,7 @@ def test_the_same_call_gives_the_same_numbers(found):
     assert again.to_dict() == other.to_dict()
     assert again.references == ("mask",)  # the model's default, named
     moved = evaluate(models.classifier("bert"), TEXTS[:2], methods=["sig"], draws=50, seed=1)
-    assert not np.allclose(
-        moved.column("comprehensiveness").values[0], again.column("comprehensiveness").values[0]
-    )
+    assert not np.allclose(moved.column("comprehensiveness").values[0], again.column("comprehensiveness").values[0])
 
 
 def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_path):
@@ -115,10 +113,7 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
     assert embed.extract(page)["ways"] == list(found.ways)
     for name in ("e.png", "e.svg"):
         assert found.to_png(tmp_path / name).stat().st_size > 20_000
-    assert (
-        b"gradient-x-input" in (tmp_path / "e.svg").read_bytes()
-        or b"<path" in (tmp_path / "e.svg").read_bytes()
-    )
+    assert b"gradient-x-input" in (tmp_path / "e.svg").read_bytes() or b"<path" in (tmp_path / "e.svg").read_bytes()
 
 
 def test_a_text_that_fails_is_left_out_of_every_row_and_told():
@@ -130,9 +125,7 @@ def test_a_text_that_fails_is_left_out_of_every_row_and_told():
 
 
 def test_labels_give_the_accuracy():
-    found = evaluate(
-        models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=["LABEL_0", 1, "2"], draws=20
-    )
+    found = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=["LABEL_0", 1, "2"], draws=20)
     assert any("names the given label for" in note for note in found.notes)
 
 
@@ -203,9 +196,7 @@ def test_rows_that_are_left_out_are_counted(tmp_path, folder):  # noqa: F811
     with pytest.warns(UserWarning, match="2 of 4 rows .* are left out; the first is row 1: .* holds int"):
         assert read_rows(str(file))[0] == ["good film", "bad"]
     done = pathlens("evaluate", folder, "--data", file, "--methods", "sig", "--json", "-")
-    assert (
-        done.returncode == 0 and "2 of 4 rows" in done.stderr and len(done.stderr.strip().splitlines()) == 1
-    )
+    assert done.returncode == 0 and "2 of 4 rows" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_tables_are_read_as_run_reads_them(tmp_path):

@@ -195,23 +195,14 @@ def test_command_line(minilm, tmp_path):
     run = CliRunner().invoke
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = run(
-            app, ["index", "build", str(tmp_path / "d.txt"), str(tmp_path / "i"), "--layer", "6", "--quiet"]
-        )
-        assert made.exit_code == 0 and "2 documents" in made.output and "kB per document" in made.output, (
-            made.output
-        )
-        found = run(
-            app,
-            ["index", "search", str(tmp_path / "i"), "How do I cook rice?", "--json", "-", "--why", "1,2"],
-        )
+        made = run(app, ["index", "build", str(tmp_path / "d.txt"), str(tmp_path / "i"), "--layer", "6", "--quiet"])
+        assert made.exit_code == 0 and "2 documents" in made.output and "kB per document" in made.output, made.output
+        found = run(app, ["index", "search", str(tmp_path / "i"), "How do I cook rice?", "--json", "-", "--why", "1,2"])
         body = json.loads(found.output)
         assert body["hits"][0]["text"].startswith("Boil") and body["why"]["similarity"] > 0
         assert run(app, ["index", "check", str(tmp_path / "i")]).exit_code == 0
         ranked = run(app, ["rank", "minilm", "How do I cook rice?", str(tmp_path / "d.txt"), "--layer", "6"])
-        assert ranked.exit_code == 0 and ranked.output.index("Boil") < ranked.output.index("guitar"), (
-            ranked.output
-        )
+        assert ranked.exit_code == 0 and ranked.output.index("Boil") < ranked.output.index("guitar"), ranked.output
         assert "adds up" in ranked.output
         for words in (["index", "search", str(tmp_path / "i")], ["rank", "minilm"]):
             last = [] if words[0] == "index" else [str(tmp_path / "d.txt")]
@@ -261,9 +252,7 @@ def test_a_table_with_other_numbers_is_found_out(folder, model, tmp_path, how):
     """The store keeps no checksum: a row that lost its place would never be found, and nobody would know."""
     before = [hit.document for hit in Index.open(folder, model).search(QUERY, 2)]
     if how == "another index":
-        build(
-            ["bad acting", "what ?", "i never", "who is it", "the man"], tmp_path / "other", model, n_steps=1
-        )
+        build(["bad acting", "what ?", "i never", "who is it", "the man"], tmp_path / "other", model, n_steps=1)
         shutil.rmtree(folder / "table")
         shutil.copytree(tmp_path / "other" / "table", folder / "table")
     else:

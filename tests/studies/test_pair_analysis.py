@@ -15,9 +15,7 @@ def made(matrix, texts=("dogs run", "cats eat")) -> pl.PairExplanation:
     """A result with a given token × token matrix, nothing at the reference."""
     matrix = np.array(matrix, dtype=float)
     tokens = [text.split() for text in texts]
-    offsets = [
-        tuple((text.index(word), text.index(word) + len(word)) for word in text.split()) for text in texts
-    ]
+    offsets = [tuple((text.index(word), text.index(word) + len(word)) for word in text.split()) for text in texts]
     total = float(matrix.sum())
     proof = pl.Certificate(total, 0.0, total, 0.0, 0.0, 1e-3, True, 1, 1, kind="matrix")
     return pl.PairExplanation(
@@ -66,9 +64,7 @@ def test_agreement_ignores_scale():
 def test_error_falls_with_nodes_and_with_depth():
     model = load(models.encoder("bert"))
     texts = [("the movie was not really funny", "a great plot !")]
-    rows = error_by_nodes(
-        lambda **choices: pl.Explainer(model, **choices), texts, (0, 3), (2, 16), ("gauss", "right")
-    )
+    rows = error_by_nodes(lambda **choices: pl.Explainer(model, **choices), texts, (0, 3), (2, 16), ("gauss", "right"))
     error = {(row["layer"], row["rule"], row["nodes"]): row["worst_error"] for row in rows}
     assert error[0, "gauss", 16] < error[0, "gauss", 2]
     assert error[0, "gauss", 16] < error[0, "right", 16]

@@ -34,9 +34,7 @@ def test_a_pair_from_vectors_is_the_pair_itself(model, vectors):
     direct = pl.explain(model, DOCUMENTS[0], DOCUMENTS[1], tolerance=1e-4)
     product = vectors.pair(0, 1)
     assert np.abs(direct.full_matrix - product.full_matrix).max() < 1e-4
-    assert product.tokens_a == direct.tokens_a and product.similarity == pytest.approx(
-        direct.similarity, abs=1e-6
-    )
+    assert product.tokens_a == direct.tokens_a and product.similarity == pytest.approx(direct.similarity, abs=1e-6)
     dot = vectors.pair(0, 1, similarity="dot")
     assert dot.full_matrix.sum() == pytest.approx(dot.similarity, rel=1e-3)
 
@@ -87,17 +85,13 @@ def test_ranking_orders_explains_and_adds_up(model):
     assert why.full_matrix.sum() == pytest.approx(scores[0] - scores[3], abs=1e-3)
     first, last = ranking[0].explanation, ranking[3].explanation
     count = len(first.tokens_b)
-    assert np.array_equal(why.matrix[:, :count], first.matrix) and np.array_equal(
-        why.matrix[:, count:], -last.matrix
-    )
+    assert np.array_equal(why.matrix[:, :count], first.matrix) and np.array_equal(why.matrix[:, count:], -last.matrix)
     assert why.words().full_matrix.sum() == pytest.approx(why.full_matrix.sum(), abs=1e-9)
     json.dumps(ranking.to_dict())
 
 
 def test_one_sided_reading_needs_no_integral_of_the_query(model):
-    full, single = (
-        pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4, one_sided=flag) for flag in (False, True)
-    )
+    full, single = (pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4, one_sided=flag) for flag in (False, True))
     for a, b in zip(full, single, strict=True):
         assert a.document == b.document
         columns = a.explanation.full_matrix.sum(0)  # over the query's rows: V_b,j · e(query)
@@ -109,10 +103,7 @@ def test_one_sided_reading_needs_no_integral_of_the_query(model):
 
 
 def test_encoded_documents_rank_the_same(model, vectors):
-    fresh, stored = (
-        pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4),
-        pl.rank(model, QUERY, vectors, tolerance=1e-4),
-    )
+    fresh, stored = (pl.rank(model, QUERY, DOCUMENTS, tolerance=1e-4), pl.rank(model, QUERY, vectors, tolerance=1e-4))
     for a, b in zip(fresh, stored, strict=True):
         assert a.document == b.document and a.score == pytest.approx(b.score, abs=1e-6)
         assert np.abs(a.explanation.full_matrix - b.explanation.full_matrix).max() < 1e-3
@@ -133,11 +124,7 @@ def test_long_documents_are_cut_at_sentences_on_request(model):
         pl.rank(model, QUERY, ["a plot", long])
     found = {hit.document: hit for hit in pl.rank(model, QUERY, ["a plot", long], chunk=True)}
     piece = found[1]
-    assert (
-        len(found) == 2
-        and long[piece.start :].startswith(piece.text)
-        and piece.text.rstrip().endswith((".", "!"))
-    )
+    assert len(found) == 2 and long[piece.start :].startswith(piece.text) and piece.text.rstrip().endswith((".", "!"))
     assert piece.explanation.full_matrix.sum() == pytest.approx(piece.score, abs=1e-3)
     with pytest.raises(pl.InputError, match="one sentence"):
         pl.rank(model, QUERY, ["movie " * 30], chunk=True)

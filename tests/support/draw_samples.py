@@ -19,18 +19,7 @@ from pathlens.explanation.record import (
 from pathlens.types import Certificate
 
 NASTY = "<img src=x onerror=alert(1)>"
-TRICKS = (
-    NASTY,
-    "[bold]loud[/bold]",
-    "$x^2$",
-    "\\frac",
-    "</script>",
-    "<!--",
-    "&amp;",
-    "\x1b[31m",
-    "_a_",
-    "'\"",
-)
+TRICKS = (NASTY, "[bold]loud[/bold]", "$x^2$", "\\frac", "</script>", "<!--", "&amp;", "\x1b[31m", "_a_", "'\"")
 
 
 def certificate(total: float, *, f_baseline: float = 0.5, **changed: Any) -> Certificate:
@@ -49,9 +38,7 @@ def cut(text: str, pattern: str = r"\w+|[^\w\s]") -> tuple[tuple[str, ...], tupl
     return tuple(m.group() for m in found), tuple(m.span() for m in found)
 
 
-def explanation(
-    text: str, scores: Any = None, *, pattern: str = r"\w+|[^\w\s]", **changed: Any
-) -> Explanation:
+def explanation(text: str, scores: Any = None, *, pattern: str = r"\w+|[^\w\s]", **changed: Any) -> Explanation:
     """[CLS] words [SEP], with scores given or drawn from a fixed generator."""
     tokens, offsets = cut(text, pattern)
     if scores is None:
@@ -82,16 +69,7 @@ def emoji() -> Explanation:
     text = "So good 😀 for 👨‍👩‍👧 !"
     tokens = ("So", "good", "ð", "Ł", "ĺ", "for", "👨‍👩‍👧", "!")
     family = text.index("👨")
-    offsets = (
-        (0, 2),
-        (3, 7),
-        (8, 9),
-        (8, 9),
-        (8, 9),
-        (10, 13),
-        (family, family + 5),
-        (len(text) - 1, len(text)),
-    )
+    offsets = ((0, 2), (3, 7), (8, 9), (8, 9), (8, 9), (10, 13), (family, family + 5), (len(text) - 1, len(text)))
     scores = np.array([0.1, 1.2, 0.3, 0.25, 0.2, -0.05, 0.7, 0.15])
     return Explanation(
         method="udig", target="😀 happy", certificate=certificate(float(scores.sum())), tokens=tokens,
@@ -107,9 +85,7 @@ def nasty() -> Explanation:
 
 def long(n: int = 500) -> Explanation:
     words = ["the", "film", "was", "awful", "but", "its", "music", "moved", "me", "deeply"]
-    return explanation(
-        " ".join(words[i % 10] for i in range(n)), np.random.default_rng(0).normal(size=n) ** 3
-    )
+    return explanation(" ".join(words[i % 10] for i in range(n)), np.random.default_rng(0).normal(size=n) ** 3)
 
 
 def pair(text_a: str, text_b: str, **changed: Any) -> PairExplanation:
@@ -165,9 +141,7 @@ def interactions(text: str = "Not really funny, but moving.", **changed: Any) ->
     return Interactions(**{**values, **changed})
 
 
-def block(
-    text: str = "Not really funny, but moving.", *, out: int | None = None, d: int = 16
-) -> VectorExplanation:
+def block(text: str = "Not really funny, but moving.", *, out: int | None = None, d: int = 16) -> VectorExplanation:
     """Each output position takes most from itself and its neighbours."""
     tokens, offsets = cut(text)
     n = len(tokens)
@@ -229,11 +203,7 @@ def tabular(**changed: Any) -> Explanation:
 
 
 def continuation(
-    prompt: str = "The capital of France is",
-    answer: str = " Paris, of course.",
-    *,
-    seed: int = 0,
-    **changed: Any,
+    prompt: str = "The capital of France is", answer: str = " Paris, of course.", *, seed: int = 0, **changed: Any
 ) -> Continuation:
     """Prompt words and output tokens so far as sources; no output token is a source of itself or of earlier ones."""
     (words, at), (outputs, out_at) = cut(prompt), cut(answer)
@@ -255,9 +225,7 @@ def continuation(
 
 def long_continuation(sources: int = 500, outputs: int = 100) -> Continuation:
     words = "the film was awful but its music moved me deeply".split()
-    return continuation(
-        " ".join(words[i % 10] for i in range(sources)), " ".join(f"w{i}" for i in range(outputs))
-    )
+    return continuation(" ".join(words[i % 10] for i in range(sources)), " ".join(f"w{i}" for i in range(outputs)))
 
 
 def passages() -> Continuation:

@@ -13,9 +13,7 @@ WORDS = "a red blue green circle square triangle left of right and the above bel
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
     special = ["<pad>", "<unk>", "<start>", "<end>"]
-    core = Tokenizer(
-        models.WordLevel({word: i for i, word in enumerate([*special, *WORDS])}, unk_token="<unk>")
-    )
+    core = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*special, *WORDS])}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     core.post_processor = processors.TemplateProcessing(
         single="<start> $A <end>", special_tokens=[("<start>", 2), ("<end>", 3)]
@@ -27,12 +25,7 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
 
 def small_clip(seed: int = 0, *, image: int = 32, patch: int = 8, width: int = 32) -> CLIPModel:
     torch.manual_seed(seed)
-    common = {
-        "hidden_size": width,
-        "intermediate_size": 2 * width,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-    }
+    common = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2, "num_attention_heads": 4}
     count = len(WORDS) + 4
     text = {
         **common,

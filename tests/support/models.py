@@ -36,9 +36,7 @@ def tokenizer(decoder: bool = False) -> Any:
             tokenizer_object=raw, unk_token="[UNK]", bos_token="[CLS]", eos_token="[SEP]", pad_token="[PAD]"
         )
     raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
@@ -83,11 +81,7 @@ def config(name: str, **extra: Any) -> Any:
         "electra": lambda: hf.ElectraConfig(embedding_size=16, **size),
         "albert": lambda: hf.AlbertConfig(embedding_size=16, **size, bos_token_id=2, eos_token_id=3),
         "deberta-v2": lambda: hf.DebertaV2Config(
-            relative_attention=True,
-            position_buckets=8,
-            pos_att_type=["p2c", "c2p"],
-            conv_kernel_size=3,
-            **size,
+            relative_attention=True, position_buckets=8, pos_att_type=["p2c", "c2p"], conv_kernel_size=3, **size
         ),
         "modernbert": lambda: hf.ModernBertConfig(
             **size, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, local_attention=8

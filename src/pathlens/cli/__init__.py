@@ -17,19 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-COMMANDS = (
-    "explain",
-    "compare",
-    "evaluate",
-    "methods",
-    "rank",
-    "index",
-    "run",
-    "summary",
-    "report",
-    "doctor",
-    "serve",
-)
+COMMANDS = ("explain", "compare", "evaluate", "methods", "rank", "index", "run", "summary", "report", "doctor", "serve")
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
 

@@ -21,9 +21,7 @@ def place_to_write(value: Any) -> Any:
         return None
     path = Path(value)
     if str(path) == "-":
-        raise InputError(
-            "- prints JSON alone (--json -); give a page, a picture or a table the name of a file"
-        )
+        raise InputError("- prints JSON alone (--json -); give a page, a picture or a table the name of a file")
     if path.is_dir():
         raise InputError(f"cannot write {str(path)!r}: it is a folder; give the name of a file")
     if not path.parent.is_dir():
@@ -56,18 +54,14 @@ Unit = Annotated[str, typer.Option(help="token, word or sentence.")]
 Score = Annotated[str | None, typer.Option(help="logit, logprob or prob.")]
 Tolerance = Annotated[float, typer.Option(help="How exactly the scores must add up.")]
 Steps = Annotated[int | None, typer.Option("--n-steps", help="Fixed number of nodes instead of a tolerance.")]
-OneSided = Annotated[
-    bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")
-]
+OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
 Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
 JsonOut = Annotated[
     str | None, typer.Option("--json", help="Write JSON to a file; - prints it.", callback=place_for_json)
 ]
 HtmlOut = Annotated[Path | None, typer.Option(help="Write a self-contained page.", callback=place_to_write)]
-PngOut = Annotated[
-    Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)
-]
+PngOut = Annotated[Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)]
 Choice = Annotated[list[str] | None, typer.Option(help="A method's own option, NAME=VALUE; repeatable.")]
 
 # how a data set is read, the same for every command that takes one

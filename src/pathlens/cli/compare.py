@@ -25,9 +25,7 @@ def compare(
     model: c.Model,
     text: c.Text,
     text_b: c.TextB = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="A method; repeatable (default: ig and sig).")
-    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="A method; repeatable (default: ig and sig).")] = None,
     baseline: Annotated[list[str] | None, typer.Option(help="A baseline; repeatable.")] = None,
     other: Annotated[list[str] | None, typer.Option("--with", help="Another model; repeatable.")] = None,
     target: c.Target = None,

@@ -25,9 +25,7 @@ Exit code 1 when a law does not hold.
 @app.command(epilog=EXAMPLES)
 def doctor(
     model: Model,
-    text: Annotated[
-        str | None, typer.Option(help="A text to examine with (default: a short review).")
-    ] = None,
+    text: Annotated[str | None, typer.Option(help="A text to examine with (default: a short review).")] = None,
     text_b: Annotated[str | None, typer.Option(help="A second text, for models that take two.")] = None,
     tolerance: Tolerance = 1e-3,
     json_out: JsonOut = None,

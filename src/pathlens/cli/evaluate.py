@@ -39,18 +39,12 @@ def evaluate(
     data: Annotated[str, typer.Option(help="CSV, TSV, JSON lines, Parquet, text file, folder, or hub id.")],
     text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
     text_b: Annotated[str | None, typer.Option(help="The column with the second text.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="The column with the true label: accuracy is noted.")
-    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the true label: accuracy is noted.")] = None,
     methods: Annotated[
         str, typer.Option(help="ig, sig, dig, udig, gradient-x-input; with commas.")
     ] = "gradient-x-input,ig,sig",
-    baseline: Annotated[
-        str | None, typer.Option(help="mask, pad, …; with commas: every method with each.")
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(help="What replaces tokens in log-odds; with commas.")
-    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="mask, pad, …; with commas: every method with each.")] = None,
+    reference: Annotated[str | None, typer.Option(help="What replaces tokens in log-odds; with commas.")] = None,
     limit: Annotated[int | None, typer.Option(help="A seeded sample of this many rows.")] = None,
     protocol: Annotated[str, typer.Option(help="default, or paper (special tokens deletable).")] = "default",
     extra: Annotated[

@@ -33,28 +33,21 @@ Examples:
 @app.command(epilog=EXAMPLES)
 def explain(
     model: c.Model,
-    text: Annotated[
-        str | None, typer.Argument(help="The text or prompt; - reads it from standard input.")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(help="The text or prompt; - reads it from standard input.")] = None,
     text_b: c.TextB = None,
     method: Annotated[str | None, typer.Option(help="See `pathlens methods`.")] = None,
     target: c.Target = None,
     baseline: Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")] = None,
     layer: c.Layer = None,
     unit: Annotated[
-        str | None,
-        typer.Option(help="token (default), word, sentence; turn or passage (default with passages)."),
+        str | None, typer.Option(help="token (default), word, sentence; turn or passage (default with passages).")
     ] = None,
     score: c.Score = None,
     tolerance: c.Tolerance = 1e-3,
     n_steps: c.Steps = None,
-    rule: Annotated[
-        str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")
-    ] = None,
+    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None,
     truncation: Annotated[bool, typer.Option("--truncation", help="Cut a text that is too long.")] = False,
-    generate: Annotated[
-        int | None, typer.Option(help="Generators: explain this many tokens of its own.")
-    ] = None,
+    generate: Annotated[int | None, typer.Option(help="Generators: explain this many tokens of its own.")] = None,
     contrast: Annotated[str | None, typer.Option(help="Generators: what it could have said instead.")] = None,
     chat: Annotated[
         Path | None, typer.Option(help="Messages as JSON: [{role, content}, …]; - reads standard input.")
@@ -89,11 +82,7 @@ def explain(
             rule=rule,
             truncation=truncation,
             show_progress=c.watched(),
-            **{
-                name: value
-                for name, value in (("generate", generate), ("contrast", contrast))
-                if value is not None
-            },
+            **{name: value for name, value in (("generate", generate), ("contrast", contrast)) if value is not None},
             **c.parse_options(option),
         )
     c.give(result, json_out, html, png)

@@ -21,18 +21,14 @@ Examples:
 """
 
 commands = typer.Typer(
-    help="An index that explains itself: build it once, search it with reasons.",
-    no_args_is_help=True,
-    epilog=EXAMPLES,
+    help="An index that explains itself: build it once, search it with reasons.", no_args_is_help=True, epilog=EXAMPLES
 )
 app.add_typer(commands, name="index")
 
 
 @commands.command(epilog=EXAMPLES)
 def build(
-    documents: Annotated[
-        Path, typer.Argument(help="A folder (.txt, .md), or a file with one document a line.")
-    ],
+    documents: Annotated[Path, typer.Argument(help="A folder (.txt, .md), or a file with one document a line.")],
     where: Annotated[Path, typer.Argument(help="The folder to write.")],
     model: Annotated[str, typer.Option(help="A sentence encoder: minilm, a folder, or a hub id.")] = "minilm",
     storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
@@ -41,12 +37,8 @@ def build(
     layer: c.Layer = None,
     chunk: c.Chunk = False,
     tolerance: c.Tolerance = 1e-3,
-    store: Annotated[
-        str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress bar (into a pipe there is none).")
-    ] = False,
+    store: Annotated[str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar (into a pipe there is none).")] = False,
 ) -> None:
     """Embeddings and token vectors of every document, written once."""
     from pathlens.vectors.index import build as verb
@@ -77,9 +69,7 @@ def search(
     k: Annotated[int, typer.Option("--top", "-k", help="How many hits.", min=1)] = 5,
     one_sided: c.OneSided = False,
     why: c.Why = None,
-    model: Annotated[
-        str | None, typer.Option(help="The model, when it is not where it was at the build.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model, when it is not where it was at the build.")] = None,
     json_out: c.JsonOut = None,
     html: c.HtmlOut = None,
     png: c.PngOut = None,

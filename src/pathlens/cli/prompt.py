@@ -27,9 +27,7 @@ def read_prompt(
             raise InputError("--system and --passage go with a question: give it as the text")
         return chat(user=read_text(text), system=system, passages=passages or None, **shown)
     if text is not None or system:
-        raise InputError(
-            "--chat holds the whole conversation; give either it or a text with --system and --passage"
-        )
+        raise InputError("--chat holds the whole conversation; give either it or a text with --system and --passage")
     return _from_file(file, passages, shown)
 
 

@@ -24,9 +24,7 @@ Examples:
 def rank(
     model: c.Encoder,
     query: Annotated[str, typer.Argument(help="The query.")],
-    documents: Annotated[
-        str, typer.Argument(help="A folder, a file with one document a line, or - for stdin.")
-    ],
+    documents: Annotated[str, typer.Argument(help="A folder, a file with one document a line, or - for stdin.")],
     top: Annotated[int, typer.Option(help="Explain and show this many.", min=1)] = 5,
     why: c.Why = None,
     one_sided: c.OneSided = False,

@@ -29,9 +29,7 @@ The page can be filtered and sorted, and read again: pathlens report report.html
 def report(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="Saved explanations (.json, .html), folders of them, or one folder of `pathlens run`."
-        ),
+        typer.Argument(help="Saved explanations (.json, .html), folders of them, or one folder of `pathlens run`."),
     ],
     title: Annotated[str | None, typer.Option(help="The report's title.")] = None,
     json_out: JsonOut = None,

@@ -29,15 +29,11 @@ Killed at any moment, the same command goes on. Then: pathlens summary out/revie
 @app.command(epilog=EXAMPLES)
 def run(
     model: Annotated[str, typer.Option(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
-    data: Annotated[
-        str, typer.Option(help="CSV, TSV, JSON lines, Parquet, text; a folder of them; a hub id.")
-    ],
+    data: Annotated[str, typer.Option(help="CSV, TSV, JSON lines, Parquet, text; a folder of them; a hub id.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     text: Annotated[str, typer.Option(help="The column to explain.")] = "text",
     text_b: Annotated[str | None, typer.Option(help="The column of second texts.")] = None,
-    id: Annotated[
-        str | None, typer.Option(help="A column that names rows (default: the row number).")
-    ] = None,
+    id: Annotated[str | None, typer.Option(help="A column that names rows (default: the row number).")] = None,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to carry along; repeatable (default: all plain ones).")
     ] = None,
@@ -49,17 +45,13 @@ def run(
     score: Annotated[str | None, typer.Option(help="logit, logprob or prob.")] = None,
     tolerance: Annotated[float, typer.Option(help="How exactly the scores must add up.")] = 1e-3,
     n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")
-    ] = None,
+    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None,
     truncation: Annotated[bool, typer.Option(help="Cut texts that are too long.")] = False,
     option: Choice = None,
     limit: Annotated[int | None, typer.Option(help="The first so many rows; may be raised later.")] = None,
     shard: Annotated[str, typer.Option(help="i/n: every n-th shard from the i-th, for n machines.")] = "0/1",
     overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a run.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option(help="Say what it will take, from a short probe; write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option(help="Say what it will take, from a short probe; write nothing.")] = False,
     workers: Annotated[int, typer.Option(help="Worker processes, one thread each (1: this process).")] = 1,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     address: Annotated[
@@ -86,12 +78,7 @@ def run(
         "score": score, "tolerance": tolerance, "n_steps": n_steps, "rule": rule, "truncation": truncation,
         **parse_options(option),
     }  # fmt: skip
-    choices |= {
-        "limit": limit,
-        "shard": parse_shard(shard),
-        "batch_size": batch_size,
-        "rows_per_shard": rows_per_shard,
-    }
+    choices |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     if dry_run:
         from pathlens.corpus.estimate import plan
 

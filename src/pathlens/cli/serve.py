@@ -24,16 +24,11 @@ The API is described at /api/openapi.json.
 
 @app.command(epilog=EXAMPLES)
 def serve(
-    models: Annotated[
-        list[str], typer.Argument(help="Models that can be asked for; no others are ever loaded.")
-    ],
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; anything but loopback needs a token.")
-    ] = "127.0.0.1",
+    models: Annotated[list[str], typer.Argument(help="Models that can be asked for; no others are ever loaded.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; anything but loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="PATHLENS_TOKEN", help="Asked of every request; better set in the environment."),
+        str | None, typer.Option(envvar="PATHLENS_TOKEN", help="Asked of every request; better set in the environment.")
     ] = None,
     max_units: Annotated[int, typer.Option(help="Longest text, in tokens.", min=1)] = 512,
     max_waiting: Annotated[int, typer.Option(help="Jobs that may wait.", min=1)] = 16,

@@ -41,9 +41,7 @@ def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Iterator
     `address` None starts one here, for this run alone, and only if there is something to do.
     """
     if not isinstance(job.recipe.model, str | os.PathLike):
-        raise InputError(
-            "Ray's workers load the model themselves: give its name or folder, not a loaded model"
-        )
+        raise InputError("Ray's workers load the model themselves: give its name or folder, not a loaded model")
     ray = _ray()
     if address is not None:
         _knock(address)
@@ -124,9 +122,7 @@ def _within(action: Any, what: str) -> None:
         thread.start()
         thread.join(PATIENCE)
     if thread.is_alive():
-        raise InputError(
-            f"{what} did not answer within {PATIENCE:.0f} s; is it a Ray cluster of the same version?"
-        )
+        raise InputError(f"{what} did not answer within {PATIENCE:.0f} s; is it a Ray cluster of the same version?")
     if failed:
         raise InputError(f"{what} could not be reached ({_line(failed[0])})") from failed[0]
 
@@ -159,9 +155,7 @@ def fitting(free: Any, workers: int, gpus: float) -> int:
     if fits < workers:
         import warnings
 
-        warnings.warn(
-            f"the Ray cluster has room for {fits} workers, not {workers}: going on with {fits}", stacklevel=2
-        )
+        warnings.warn(f"the Ray cluster has room for {fits} workers, not {workers}: going on with {fits}", stacklevel=2)
     return min(fits, workers)
 
 
@@ -212,9 +206,7 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
     return Batches()
 
 
-def _stream(
-    ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float
-) -> Iterator[tuple[Batch, pa.Table]]:
+def _stream(ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float) -> Iterator[tuple[Batch, pa.Table]]:
     context = ray.data.DataContext.get_current()
     before = (context.target_max_block_size, context.enable_progress_bars)
     context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own

@@ -192,9 +192,7 @@ def locked(folder: Path, share: tuple[int, int]) -> Iterator[None]:
                 fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise StoreError(
-                        f"the file system of {str(folder)!r} has no locks ({error.strerror})"
-                    ) from error
+                    raise StoreError(f"the file system of {str(folder)!r} has no locks ({error.strerror})") from error
                 who = other.read_text(encoding="utf-8").strip() or "another process"
                 raise InputError(f"another run is writing to {str(folder)!r} ({who}); wait for it, or choose another folder") from error  # fmt: skip
             finally:
@@ -221,9 +219,7 @@ def read_rows(folder: str | Path, columns: list[str] | None = None) -> Iterator[
                 for batch in file.iter_batches(256, columns=columns):
                     yield from batch.to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(
-                f"{str(path)!r} is damaged ({error}); the same `pathlens run` writes it again"
-            ) from error
+            raise StoreError(f"{str(path)!r} is damaged ({error}); the same `pathlens run` writes it again") from error
 
 
 def results(folder: str | Path) -> Iterator[Any]:

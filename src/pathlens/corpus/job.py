@@ -75,9 +75,7 @@ class Job:
     def total(self) -> int:
         """Rows of this share."""
         starts = range(0, self.census.rows, self.rows_per_shard)
-        return sum(
-            min(self.rows_per_shard, self.census.rows - s) for k, s in enumerate(starts) if self.mine(k)
-        )
+        return sum(min(self.rows_per_shard, self.census.rows - s) for k, s in enumerate(starts) if self.mine(k))
 
 
 def run(
@@ -108,9 +106,7 @@ def run(
     check_engine(engine, workers, address, gpus)
     job, wanted = prepare(model, source, out, limit=limit, shard=shard, batch_size=batch_size,
                           rows_per_shard=rows_per_shard, **choices)  # fmt: skip
-    with _engine(
-        job, engine, workers, address, gpus
-    ) as chosen:  # a cluster is reached before anything is touched
+    with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
         place.prepare(job.folder)
         started = time.perf_counter()
         with place.locked(job.folder, job.share):
@@ -209,9 +205,7 @@ def _refuse_breakage(job: Job, part: pa.Table) -> None:
     """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
     found = part.column("error").to_pylist()
     kind, _, words = (found[0] or "").partition(": ")
-    if (
-        words and len(set(found)) == 1 and hasattr(errors, kind)
-    ):  # a plain text fails alike: an argument is wrong
+    if words and len(set(found)) == 1 and hasattr(errors, kind):  # a plain text fails alike: an argument is wrong
         two = job.source.text_b is not None
         plain = job.explainer.run([("a word", "a word" if two else None)])[0]
         if isinstance(plain, PathlensError) and " ".join(str(plain).split()) == words:
@@ -234,9 +228,7 @@ class _Writer:
     tell: Tell = lambda tally: None
     tally: Tally = field(default_factory=Tally)
     found: int = 0
-    open: dict[int, tuple[int, str, list[pa.Table]]] = field(
-        default_factory=dict
-    )  # shard -> rows, digest, parts
+    open: dict[int, tuple[int, str, list[pa.Table]]] = field(default_factory=dict)  # shard -> rows, digest, parts
 
     def begin(self) -> list[str]:
         """Notes for the user; the first call settles the folder."""

@@ -19,7 +19,9 @@ from pathlens.errors import InputError, ModelError
 Engine = Callable[[Iterable[Batch]], Iterator[tuple[Batch, pa.Table]]]
 QUEUED = 2  # batches with each worker: one at work, one waiting, so that no worker waits for the reader
 TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
-LEAVING = 10.0  # seconds an idle worker has to end by itself; one that is killed leaves semaphores that Python complains of
+LEAVING = (
+    10.0  # seconds an idle worker has to end by itself; one that is killed leaves semaphores that Python complains of
+)
 START = 3  # workers that may die before any has answered: then it is not a row's fault
 
 

@@ -37,9 +37,7 @@ def describe(recipe: Recipe, source: Source, census: Census, fingerprint: str, r
     data = reading.pop("data")
     return {
         "corpus": VERSION,
-        "model": str(recipe.model)
-        if isinstance(recipe.model, str | os.PathLike)
-        else type(recipe.model).__name__,
+        "model": str(recipe.model) if isinstance(recipe.model, str | os.PathLike) else type(recipe.model).__name__,
         "fingerprint": fingerprint,
         "choices": _plain(recipe.choices),
         "source": _plain(reading),
@@ -60,9 +58,7 @@ def describe(recipe: Recipe, source: Source, census: Census, fingerprint: str, r
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """As JSON gives it back."""
     return json.loads(
-        json.dumps(
-            {name: value for name, value in values.items() if value is not None}, default=str, sort_keys=True
-        )
+        json.dumps({name: value for name, value in values.items() if value is not None}, default=str, sort_keys=True)
     )
 
 
@@ -74,9 +70,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise StoreError(
-            f"{str(path)!r} is damaged ({error}); choose another folder, or --overwrite"
-        ) from error
+        raise StoreError(f"{str(path)!r} is damaged ({error}); choose another folder, or --overwrite") from error
     if not isinstance(body, dict) or "corpus" not in body:
         raise InputError(f"{str(path)!r} is not the manifest of a run; choose another folder")
     return body
@@ -91,19 +85,13 @@ def admitted(
 ) -> dict[str, Any] | None:
     """The manifest to go on from, None to begin; a folder that is another run's or nobody's is refused. Writes nothing."""
     here = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
-    ours = {
-        path.name
-        for path in place.shards(folder)
-        if (folder / place.MANIFEST).exists() or place.is_shard(path)
-    }
+    ours = {path.name for path in place.shards(folder) if (folder / place.MANIFEST).exists() or place.is_shard(path)}
     foreign = [name for name in here if name != place.MANIFEST and name not in ours]
     found = None if overwrite else read(folder)
     strange = (foreign and not place.is_run(folder)) if overwrite else (here and found is None)
     if strange:
         shown = min(foreign or here)
-        raise InputError(
-            f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder"
-        )
+        raise InputError(f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder")
     if found is None:
         busy = place.others_at_work(folder, share) if overwrite and _whole(folder, wanted, share) else None
         if busy:
@@ -121,9 +109,7 @@ def admitted(
     return found
 
 
-def settle(
-    folder: Path, wanted: dict[str, Any], overwrite: bool, share: tuple[int, int] = (0, 1)
-) -> list[str]:
+def settle(folder: Path, wanted: dict[str, Any], overwrite: bool, share: tuple[int, int] = (0, 1)) -> list[str]:
     """Begin, go on, or refuse; gives notes for the user."""
     found = admitted(folder, wanted, overwrite, share)
     if found is None:
@@ -134,10 +120,7 @@ def settle(
         return []
     write(folder, {**wanted, "versions": found["versions"]})
     changed = [name for name in wanted["versions"] if wanted["versions"][name] != found["versions"].get(name)]
-    return [
-        f"the run was begun with {n} {found['versions'].get(n)}, this is {wanted['versions'][n]}"
-        for n in changed
-    ]
+    return [f"the run was begun with {n} {found['versions'].get(n)}, this is {wanted['versions'][n]}" for n in changed]
 
 
 def _whole(folder: Path, wanted: Mapping[str, Any], share: tuple[int, int]) -> bool:

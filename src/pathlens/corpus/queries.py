@@ -123,9 +123,7 @@ class Questions:
             self.kind = self.first("select any_value(kind) from run where kind is not null")
         except duckdb.Error as error:
             line = next(iter(str(error).splitlines()), "")
-            raise StoreError(
-                f"a shard cannot be read ({line}); the same `pathlens run` writes it again"
-            ) from error
+            raise StoreError(f"a shard cannot be read ({line}); the same `pathlens run` writes it again") from error
         self.has_scores = bool(self.first("select count(*) from run where scores is not null"))
         if self.has_scores:
             self.connection.execute(UNITS.format(home="word" if by_word else "position"))
@@ -144,17 +142,7 @@ class Questions:
 
     def overview(self) -> dict[str, Any]:
         """Counts over the whole run."""
-        names = (
-            "rows",
-            "failed",
-            "explained",
-            "converged",
-            "tokens",
-            "passes",
-            "change",
-            "least_row",
-            "last_row",
-        )
+        names = ("rows", "failed", "explained", "converged", "tokens", "passes", "change", "least_row", "last_row")
         found = self.rows(
             "select count(*), count(error), count(*) - count(error), count(*) filter (converged), "
             "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint, "

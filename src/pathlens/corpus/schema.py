@@ -70,12 +70,7 @@ OWN: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
     },
 }
 SHARED = ("method", "target", "certificate", "meta")
-RUN_META = (
-    "seconds",
-    "versions",
-    "texts",
-    "text",
-)  # in the manifest, in columns of their own, or never twice alike
+RUN_META = ("seconds", "versions", "texts", "text")  # in the manifest, in columns of their own, or never twice alike
 
 
 def schema(kept: Sequence[str]) -> pa.Schema:
@@ -132,9 +127,7 @@ def _result(row: Row, result: Any) -> dict[str, Any]:
     for field in fields(Certificate):
         found[PROOF.get(field.name, field.name)] = getattr(result.certificate, field.name)
     rest = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in (*SHARED, *columns)}
-    rest = {
-        name: store.plain(value) for name, value in rest.items() if value is not None and not _empty(value)
-    }
+    rest = {name: store.plain(value) for name, value in rest.items() if value is not None and not _empty(value)}
     rest["meta"] = store.plain({name: value for name, value in result.meta.items() if name not in RUN_META})
     found["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
     return found | _words(row, result)
@@ -149,9 +142,7 @@ def _words(row: Row, result: Any) -> dict[str, list[int]]:
     if isinstance(result, record.PairExplanation):
         return {
             "words": word_numbers(result.tokens_a, result.offsets_a, _sides(result.special_a), [row.text]),
-            "words_b": word_numbers(
-                result.tokens_b, result.offsets_b, _sides(result.special_b), [row.text_b]
-            ),
+            "words_b": word_numbers(result.tokens_b, result.offsets_b, _sides(result.special_b), [row.text_b]),
         }
     segments = getattr(result, "segments", ()) or _sides(result.special)
     if getattr(result, "sources", ()):  # a block's tokens come once per input

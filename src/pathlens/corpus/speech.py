@@ -24,20 +24,13 @@ def tagger(name: str | None = None) -> Any | None:
         if importlib.util.find_spec(each) is not None:
             return spacy.load(each, disable=["ner", "lemmatizer"])  # the parser decides between DET and PRON
     if name is not None:
-        raise InputError(
-            f"--tagger {name}: there is no such spaCy model; python -m spacy download {MODELS[0]}"
-        )
+        raise InputError(f"--tagger {name}: there is no such spaCy model; python -m spacy download {MODELS[0]}")
     return None
 
 
 def tag(pipeline: Any, texts: Iterable[tuple[int, str, str | None]]) -> Iterator[Tag]:
     """Universal parts of speech of every word, by its characters."""
-    pieces = (
-        (body, (row, segment))
-        for row, *both in texts
-        for segment, body in enumerate(both)
-        if body is not None
-    )
+    pieces = ((body, (row, segment)) for row, *both in texts for segment, body in enumerate(both) if body is not None)
     for document, (row, segment) in pipeline.pipe(pieces, as_tuples=True, batch_size=128):
         for token in document:
             yield row, segment, token.idx, token.idx + len(token.text), token.pos_

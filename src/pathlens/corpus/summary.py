@@ -106,9 +106,7 @@ def summarise(
     about = manifest.read(folder) or {}
     files = place.shards(folder)
     if not files:
-        raise InputError(
-            f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again"
-        )
+        raise InputError(f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again")
     choices = about["choices"]
     by_word = not (choices.get("method") == "sig" and choices.get("context", "full") == "full" and choices.get("unit", "token") == "token")  # fmt: skip
     with Questions(files, by_word=by_word) as ask:
@@ -120,9 +118,7 @@ def summarise(
         if speech and ask.has_scores and choices.get("unit", "token") != "sentence":
             tables += _speech(ask, tagger(pipeline), least, notes)
     title = f"{folder.name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
-    return Summary(
-        title, {table.name: table for table in tables}, tuple(notes), choices.get("tolerance", 1e-3)
-    )
+    return Summary(title, {table.name: table for table in tables}, tuple(notes), choices.get("tolerance", 1e-3))
 
 
 def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, by_word: bool) -> list[str]:
@@ -130,9 +126,7 @@ def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, 
     if counts["rows"] < about["rows"]:
         notes.append(f"the run is not finished: {counts['rows']} of {about['rows']} rows so far")
     if not by_word:
-        notes.append(
-            "SIG's scores of tokens do not add up to words; these are tokens (run with --unit word for words)"
-        )
+        notes.append("SIG's scores of tokens do not add up to words; these are tokens (run with --unit word for words)")
     if not ask.has_scores and ask.kind not in (None, "PairExplanation"):
         notes.append(f"a {ask.kind} has no signed score per word, so words are not ranked")
     return notes
@@ -194,9 +188,7 @@ def _words(ask: Questions, most: int, least: int) -> list[Table]:
     if not found:
         return []
     columns = ("class", "word", *MEASURED)
-    note = (
-        f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen",
-    )
+    note = (f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen",)
     return [
         Table("words", "strongest words by class", columns, tuple(found), note),
         Table("all_words", "every word by class", columns, tuple(ask.every_word(least))),
@@ -211,15 +203,11 @@ def _pairs(ask: Questions, most: int, least: int) -> list[Table]:
     return [Table("pairs", "strongest pairs of words", ("class", "pair", *MEASURED), tuple(found), note)]
 
 
-def _slices(
-    ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], most: int, least: int
-) -> list[Table]:
+def _slices(ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], most: int, least: int) -> list[Table]:
     from pathlens.corpus.schema import carried
 
     known = carried(about["kept"])
-    here = {name: name for name in known} | dict(
-        zip(about["kept"], known, strict=True)
-    )  # as the data has it, too
+    here = {name: name for name in known} | dict(zip(about["kept"], known, strict=True))  # as the data has it, too
     for name in by or ():
         if name not in here:
             raise InputError(f"the run carries no column {name!r} along; it has {', '.join(known) or 'none'}")
@@ -232,12 +220,7 @@ def _slices(
         words = ask.words_by_slice(name, min(most, 5), least)
         if words:
             tables.append(
-                Table(
-                    f"words_by_{name}",
-                    f"strongest words by {name}",
-                    _beside(name, "word", *MEASURED),
-                    tuple(words),
-                )
+                Table(f"words_by_{name}", f"strongest words by {name}", _beside(name, "word", *MEASURED), tuple(words))
             )
     return tables
 

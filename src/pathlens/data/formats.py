@@ -64,17 +64,13 @@ def _lines(path: Path, source: Source, stack: ExitStack, newline: str) -> Iterat
     packed = path.name.endswith(".gz")
     opener: Any = gzip.open if packed else open
     raw = stack.enter_context(opener(path, "rb"))
-    encoding = (
-        "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
-    )
+    encoding = "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline=newline)
     stack.enter_context(stream)
     try:
         yield from stream
     except UnicodeError as error:
-        raise InputError(
-            f"{str(path)!r} is not {source.encoding} text ({error}); name its encoding"
-        ) from error
+        raise InputError(f"{str(path)!r} is not {source.encoding} text ({error}); name its encoding") from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{str(path)!r} is damaged: {error}") from error
 
@@ -110,9 +106,7 @@ def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> 
     first = _next(path, table)
     columns = tuple(name.strip() for name in first) if source.header else tuple(map(str, range(len(first))))
     doubled = {name for name in columns if columns.count(name) > 1}
-    plain = tuple(
-        name for name in columns if name or "" not in doubled
-    )  # nobody asks for empty columns by name
+    plain = tuple(name for name in columns if name or "" not in doubled)  # nobody asks for empty columns by name
     if doubled - {""}:
         raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
@@ -155,9 +149,7 @@ def _text_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
     """One text a line, in a column called "text"."""
     _, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
     wanted(("text",), ("text",))
-    return Opened(
-        path.name, ("text",), ("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip())
-    )
+    return Opened(path.name, ("text",), ("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip()))
 
 
 def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
@@ -173,9 +165,7 @@ def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
     nested = {name for each in objects for name, value in each.items() if isinstance(value, list | dict)}
     plain = tuple(name for name in columns if name not in nested and not damaged(name))
     chosen = wanted(columns, plain)
-    some = (
-        each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records)
-    )
+    some = (each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records))
     return Opened(path.name, columns, plain, some)
 
 

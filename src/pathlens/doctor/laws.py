@@ -15,9 +15,7 @@ from pathlens.doctor.record import FAILS, HOLDS
 
 Found = tuple[str, str, str]
 ROUNDING = 2e-4  # relative to the largest score: float32 sums in another order
-ADVICE_SUM = (
-    "raise max_nodes or n_steps, try baseline='pad' or 'mean', score='logprob', layer=1, or rule='split'"
-)
+ADVICE_SUM = "raise max_nodes or n_steps, try baseline='pad' or 'mean', score='logprob', layer=1, or rule='split'"
 
 
 def judged(size: float, limit: float, words: str, advice: str) -> Found:
@@ -114,9 +112,7 @@ def linear(patient: Patient) -> Found:
     with patient.model.quiet():
         case = case_of(patient)
     slope = torch.randn(case.ends.end.shape, generator=torch.Generator().manual_seed(0)).to(case.ends.end)
-    flat = replace(
-        case, score=lambda points, cases: (points * slope[: points.shape[1]]).sum((1, 2)), pack="linear"
-    )
+    flat = replace(case, score=lambda points, cases: (points * slope[: points.shape[1]]).sum((1, 2)), pack="linear")
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
     worst = 0.0
     for rule in ("gauss", "midpoint", "trapezoid", "left", "split"):
@@ -235,9 +231,7 @@ def round_trip(patient: Patient) -> Found:
         from_page = load(page)
     same = all(np.array_equal(result.scores, each.scores) for each in (again, from_page))
     return (
-        (HOLDS, "JSON and page give the same numbers back", "")
-        if same
-        else (FAILS, "numbers changed", "report this")
+        (HOLDS, "JSON and page give the same numbers back", "") if same else (FAILS, "numbers changed", "report this")
     )
 
 

@@ -67,9 +67,7 @@ def drift(patient: Patient) -> Found:
         if name == own:
             continue
         try:
-            scores = patient.explain(
-                model=recast(model, getattr(torch, name)), n_steps=8, rule="gauss"
-            ).scores
+            scores = patient.explain(model=recast(model, getattr(torch, name)), n_steps=8, rule="gauss").scores
             moved[name] = float(np.abs(scores - usual).max()) / size
         except PathlensError as error:
             loose.append(f"{name}: {error}")
@@ -101,9 +99,7 @@ def second(patient: Patient) -> Found:
         return FAILS, str(error), "methods of the first order (ig, sig, vaig, ij) are not touched by this"
     proof = result.certificate
     rows = float(np.abs(np.nansum(result.matrix, axis=1) - result.scores).max())
-    said = (
-        f"interactions of {len(result.tokens)} tokens, rows equal IG within {rows:.1e}, {proof.nodes} nodes"
-    )
+    said = f"interactions of {len(result.tokens)} tokens, rows equal IG within {rows:.1e}, {proof.nodes} nodes"
     if proof.converged:
         return HOLDS, f"{said} (gap {proof.gap:.1e})", ""
     return FAILS, f"{said} (gap {proof.gap:.1e})", "ReLU inside? use softplus=…, or raise n_steps"

@@ -55,13 +55,7 @@ class Line:
         found = [element("path", {"class": "ticks", "d": marks})]
         turn = -50 if up else 50
         return found + [
-            _label(
-                self.tokens[i],
-                self.at[i],
-                y - 8 if up else y + 14,
-                i,
-                f"rotate({turn} {self.at[i]:.1f} {y:.0f})",
-            )
+            _label(self.tokens[i], self.at[i], y - 8 if up else y + 14, i, f"rotate({turn} {self.at[i]:.1f} {y:.0f})")
             for i in self.named
         ]
 
@@ -96,9 +90,7 @@ def inside(result: Interactions) -> Markup:
     """Arcs over one text; the two halves of a pair are summed."""
     found = tables.pairs(result, MOST)
     ends = {i for pair in found for i in pair[:2]}
-    line = Line(
-        result.tokens, _shown(result.special, result.tokens, ends), [i for p in found[:FIRST] for i in p[:2]]
-    )
+    line = Line(result.tokens, _shown(result.special, result.tokens, ends), [i for p in found[:FIRST] for i in p[:2]])
     heights = {(a, b): min(18 + 0.32 * abs(line.at[b] - line.at[a]), 170.0) for a, b, _ in found}
     base = 16 + 0.75 * max(heights.values(), default=0.0)
     limit = palette.limit([value for *_, value in found])
@@ -109,9 +101,7 @@ def inside(result: Interactions) -> Markup:
         tip = f"{view.visible(result.tokens[a])} with {view.visible(result.tokens[b])}"
         paths.append(_arc(shape, tip, value, limit, rank, f"a{a} a{b}"))
     text = element("g", {"class": "a"}, *line.draw(base + 18, up=False))
-    return _figure(
-        paths, [text], line.width, base + 30 + (80 if line.ticks else 0), [value for *_, value in found]
-    )
+    return _figure(paths, [text], line.width, base + 30 + (80 if line.ticks else 0), [value for *_, value in found])
 
 
 def _arc(shape: str, tip: str, value: float, limit: float, rank: int, ends: str) -> Markup:
@@ -139,9 +129,7 @@ def _label(token: str, x: float, y: float, index: int, turn: str | None = None) 
     return element("text", place, view.visible(token))
 
 
-def _figure(
-    paths: list[Markup], texts: list[Markup], width: float, height: float, values: list[float]
-) -> Markup:
+def _figure(paths: list[Markup], texts: list[Markup], width: float, height: float, values: list[float]) -> Markup:
     count, limit = len(paths), palette.limit(values)
     size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "width": f"{width:.0f}", "height": f"{height:.0f}"}
     words = {"class": "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
@@ -153,9 +141,7 @@ def _figure(
     controls = element(
         "div",
         {"class": "controls", "data-digits": palette.decimals(limit)},
-        element(
-            "label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")
-        ),
+        element("label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")),
         element("label", None, "at least ", least, element("output", {"class": "floor"}, "0")),
     )
     return element("figure", None, controls, element("div", {"class": "scroll"}, drawing))

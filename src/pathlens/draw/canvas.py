@@ -54,9 +54,7 @@ def names(axes: Axes, side: str, labels: Iterable[str], **style: Any) -> None:
 def check_kind(path: Path) -> None:
     """A picture's name says what it is."""
     if path.suffix.lower() not in KINDS:
-        raise InputError(
-            f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(KINDS)}"
-        )
+        raise InputError(f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(KINDS)}")
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -87,9 +85,7 @@ def finish(figure: Figure) -> set[str]:
     if missing:
         warnings.warn(missing_note(missing), stacklevel=3)
         words = missing_note(missing, shown=False)
-        if (
-            engine := figure.get_layout_engine()
-        ) is not None:  # plots fill their figure: the note needs a line
+        if (engine := figure.get_layout_engine()) is not None:  # plots fill their figure: the note needs a line
             line = 0.2 / figure.get_size_inches()[1]
             engine.set(rect=(0, line, 1, 1 - line))
         figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
@@ -163,18 +159,7 @@ def _system_fonts() -> tuple[tuple[str, str], ...]:
             continue
         if entry.style == "normal" and entry.weight in (400, "normal", "regular"):
             found.setdefault(entry.name, entry.fname)
-    order = (
-        "CJK JP",
-        "Noto Sans CJK",
-        "IPA",
-        "TakaoP",
-        "Hiragino",
-        "Yu Gothic",
-        "Meiryo",
-        "Noto Sans",
-        "Noto",
-        "",
-    )
+    order = ("CJK JP", "Noto Sans CJK", "IPA", "TakaoP", "Hiragino", "Yu Gothic", "Meiryo", "Noto Sans", "Noto", "")
     rank = {name: next(k for k, part in enumerate(order) if part in name) for name in found}
     return tuple(sorted(found.items(), key=lambda item: (rank[item[0]], len(item[0]), item[0])))
 

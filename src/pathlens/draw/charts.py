@@ -66,10 +66,7 @@ class Axis:
             return [self.low]
         step = 10.0 ** math.floor(math.log10(span / 4))
         step *= next((m for m in (1, 2, 5, 10) if span / (step * m) <= 6), 10)
-        return [
-            k * step
-            for k in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
-        ]
+        return [k * step for k in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)]
 
 
 def curves(
@@ -146,9 +143,7 @@ def _frame(
         marks += [element("line", {"class": "grid", "x1": _n(x), "x2": _n(x), "y1": floor, "y2": floor + 4}),
                   element("text", {"x": _n(x), "y": floor + 18, "text-anchor": "middle"}, words)]  # fmt: skip
     middle = (TOP + floor) / 2
-    marks.append(
-        element("text", {"x": (LEFT + WIDE - RIGHT) / 2, "y": HIGH - 5, "text-anchor": "middle"}, xlabel)
-    )
+    marks.append(element("text", {"x": (LEFT + WIDE - RIGHT) / 2, "y": HIGH - 5, "text-anchor": "middle"}, xlabel))
     marks.append(element("text", {"x": 12, "y": middle, "text-anchor": "middle", "transform": f"rotate(-90 12 {middle:.0f})"}, ylabel))  # fmt: skip
     return marks
 
@@ -161,9 +156,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}"
 
 
-def small_bars(
-    title: str, names: Sequence[str], values: Sequence[float], limit: float, *, named: bool
-) -> Markup:
+def small_bars(title: str, names: Sequence[str], values: Sequence[float], limit: float, *, named: bool) -> Markup:
     """One of several small bar charts on a common scale; `named`: is there room for the names below?"""
     wide, high, foot = 180.0, 84.0, 52.0 if named else 4.0
     step = wide / max(len(values), 1)

@@ -85,8 +85,7 @@ def pieces(result: Continuation) -> list[list[view.Piece]]:
     """The prompt's running text: one list of pieces, or none where the result has no text."""
     whole = view.paragraphs(result)
     has_output = any(
-        segment == 1 and end > start
-        for segment, (start, end) in zip(result.segments, result.offsets, strict=True)
+        segment == 1 and end > start for segment, (start, end) in zip(result.segments, result.offsets, strict=True)
     )
     return whole[:-1] if has_output else whole
 
@@ -124,8 +123,7 @@ def _prompt(result: Continuation) -> list[Markup]:
 def _unit(result: Continuation, piece: view.Piece, limit: float) -> Markup:
     digits = palette.decimals(limit, 4)
     tip = " ".join(
-        f"{view.visible(result.tokens[i])} {palette.number(float(result.scores[i]), digits)}"
-        for i in piece.units
+        f"{view.visible(result.tokens[i])} {palette.number(float(result.scores[i]), digits)}" for i in piece.units
     )
     marks = {
         "class": f"unit {level(piece.value, limit)}".strip(),
@@ -157,13 +155,7 @@ def _outputs(result: Continuation) -> Markup:
     for t, name in enumerate(result.outputs):
         if t not in seen:
             children += [" ", one((t,), view.visible(name))]
-    marks = {
-        "class": "outputs",
-        "role": "listbox",
-        "tabindex": 0,
-        "aria-label": "output tokens",
-        "dir": "auto",
-    }
+    marks = {"class": "outputs", "role": "listbox", "tabindex": 0, "aria-label": "output tokens", "dir": "auto"}
     return element("p", marks, *children)
 
 
@@ -180,14 +172,14 @@ def _bars(result: Continuation) -> Markup:
 
 def _picture(whole: tables.Grid, result: Continuation) -> Markup:
     shape = f"{len(result.tokens)} × {len(result.outputs)}"
-    words = f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right; click one"
+    words = (
+        f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right; click one"
+    )
     image = pixels.picture(tables.Grid(result.tokens, result.outputs, result.matrix))
     return markup.join(
         [
             element("p", {"class": "outside"}, words),
-            element(
-                "div", {"class": "pixelbox"}, image, element("i", {"class": "cursor", "hidden": "hidden"})
-            ),
+            element("div", {"class": "pixelbox"}, image, element("i", {"class": "cursor", "hidden": "hidden"})),
             element("p", {"class": "outside readout"}, ""),
         ]
     )

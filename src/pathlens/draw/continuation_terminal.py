@@ -72,7 +72,5 @@ def _lines(result: Continuation, paper: Paper, said: list[str]) -> Table:
         table.add_row(Text(strokes.fit(view.visible(result.outputs[t]), label)), mark + total, sources)
     if len(result.outputs) > OUTPUTS:
         said.append(f"the first {OUTPUTS} of {len(result.outputs)} output tokens are listed")
-    said.append(
-        f"the table of {len(result.tokens)} × {len(result.outputs)} does not fit here; to_html() draws it"
-    )
+    said.append(f"the table of {len(result.tokens)} × {len(result.outputs)} does not fit here; to_html() draws it")
     return table

@@ -41,9 +41,7 @@ def tables(summary: Any) -> list[Listing]:
 def _listing(table: Any, summary: Any) -> Listing:
     signed = [k for k, name in enumerate(table.columns) if name in ("mean", "mean_change")]
     sizes = [abs(row[k]) for row in table.rows for k in signed if row[k] is not None]
-    rows = tuple(
-        tuple(cell if k in signed else _plain(cell) for k, cell in enumerate(row)) for row in table.rows
-    )
+    rows = tuple(tuple(cell if k in signed else _plain(cell) for k, cell in enumerate(row)) for row in table.rows)
     notes = (*table.notes, *(summary.notes if table.name == "overview" else ()))
     title = summary.title if table.name == "overview" else table.title
     return Listing(title, tuple(name.replace("_", " ") for name in table.columns), rows,
@@ -148,18 +146,10 @@ def _histogram(summary: Any) -> list[Panel]:
     table = summary.tables.get("gap_histogram")
     if table is None:
         return []
-    return [
-        (
-            "relative gaps (rows by size)",
-            [(str(row[0]), float(row[1]), None, None) for row in table.rows],
-            "rows",
-        )
-    ]
+    return [("relative gaps (rows by size)", [(str(row[0]), float(row[1]), None, None) for row in table.rows], "rows")]
 
 
-def _draw(
-    axes: Axes, title: str, bars: Sequence[tuple[str, float, float | None, float | None]], what: str
-) -> None:
+def _draw(axes: Axes, title: str, bars: Sequence[tuple[str, float, float | None, float | None]], what: str) -> None:
     plots.style(axes, title, what, "")
     values = [value for _, value, _, _ in bars]
     reach = [

@@ -107,12 +107,7 @@ def _scatter(found: WhatIf) -> Markup:
         tip = f"{said(edit)}: predicted {edit.predicted:+.4g}, actual {edit.actual:+.4g}"
         marks.append(element("circle", {"cx": f"{place(edit.predicted):.1f}", "cy": f"{whole - place(edit.actual):.1f}", "r": 5},
                              element("title", None, tip)))  # fmt: skip
-    size = {
-        "viewBox": f"0 0 {whole:.0f} {whole:.0f}",
-        "width": f"{whole:.0f}",
-        "class": "scatter",
-        "role": "img",
-    }
+    size = {"viewBox": f"0 0 {whole:.0f} {whole:.0f}", "width": f"{whole:.0f}", "class": "scatter", "role": "img"}
     return element("svg", {**size, "aria-label": "predicted against actual change"}, *marks)
 
 

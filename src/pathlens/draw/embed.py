@@ -40,9 +40,7 @@ def extract(page: str) -> dict[str, Any]:
     """What `to_dict` gave when the page was written."""
     found = re.search(re.escape(_OPEN) + "(.*?)</script>", page, flags=re.DOTALL)
     if found is None:
-        raise StoreError(
-            "this page holds no result; expected one written by to_html() (very large ones leave it out)"
-        )
+        raise StoreError("this page holds no result; expected one written by to_html() (very large ones leave it out)")
     return _unpack(json.loads(found.group(1)))
 
 

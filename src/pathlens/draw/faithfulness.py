@@ -92,8 +92,7 @@ def table(found: Evaluation, name: str, columns: Sequence[Column]) -> Listing:
     """Rows × metrics as text cells; the best rows of each metric are marked by a star."""
     stars = {column.name: best(found, column) for column in columns}
     rows = tuple(
-        (way, *(cell(found, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
-        for way in found.ways
+        (way, *(cell(found, way, c) + (" ★" if way in stars[c.name] else "") for c in columns)) for way in found.ways
     )
     heads = ("", *(f"{c.name.removeprefix('AOPC ')}{ARROWS[c.better]}" for c in columns))
     return Listing(name, heads, rows)
@@ -105,9 +104,7 @@ def agreement(found: Evaluation) -> Listing:
         (way, *(None if np.isnan(value) else float(value) for value in found.agreement[number]))
         for number, way in enumerate(found.ways)
     )
-    return Listing(
-        "rank agreement between rows (mean Spearman over texts)", ("", *found.ways), rows, limit=1.0
-    )
+    return Listing("rank agreement between rows (mean Spearman over texts)", ("", *found.ways), rows, limit=1.0)
 
 
 def randomised(found: Evaluation) -> Listing | None:
@@ -195,30 +192,20 @@ def _table(shown: Listing) -> Markup:
         for value in row[1:]:
             if isinstance(value, float):
                 cells.append(
-                    element(
-                        "td",
-                        {"class": f"number {level(value, shown.limit or 1.0)}".strip()},
-                        shown.cell(value),
-                    )
+                    element("td", {"class": f"number {level(value, shown.limit or 1.0)}".strip()}, shown.cell(value))
                 )
             else:
                 text = shown.cell(value)
                 kind = "number best" if text.endswith("★") else "number"
                 cells.append(element("td", {"class": kind}, text))
         body.append(element("tr", None, *cells))
-    inner = element(
-        "table", {"class": "listing"}, element("thead", None, heads), element("tbody", None, *body)
-    )
-    return element(
-        "div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": shown.title}, inner
-    )
+    inner = element("table", {"class": "listing"}, element("thead", None, heads), element("tbody", None, *body))
+    return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": shown.title}, inner)
 
 
 def page(found: Evaluation, path: str | Path | None = None) -> str:
     """A self-contained page; its numbers travel along as JSON."""
-    return write_page(
-        title(found), [article(found)], path, data=embed.data_element(found.to_dict()), style=STYLE
-    )
+    return write_page(title(found), [article(found)], path, data=embed.data_element(found.to_dict()), style=STYLE)
 
 
 def figure(found: Evaluation) -> Figure:

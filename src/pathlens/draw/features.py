@@ -18,9 +18,7 @@ LEAST_ROWS = 3  # fewer say nothing about a feature
 
 
 def _fills(dark: bool) -> str:
-    return "".join(
-        f".pathlens .chart .l{k}{{fill:{palette.length_color(k, 24, dark=dark)}}}" for k in range(1, 25)
-    )
+    return "".join(f".pathlens .chart .l{k}{{fill:{palette.length_color(k, 24, dark=dark)}}}" for k in range(1, 25))
 
 
 STYLE = (
@@ -90,9 +88,7 @@ def _summary(table: Table) -> Markup:
         for x, y, place, value in zip(scores, swarm(scores), order, values, strict=True):
             shade = level(0.15 + 0.85 * place / max(len(scores) - 1, 1), 1, signed=False)
             marks.append(_point(across.place(float(x)), (row + 0.5 + y) * step, shade, f"{name} {value:.4g}: {x:+.4g}"))  # fmt: skip
-    marks.append(
-        element("text", {"x": wide / 2, "y": floor + foot - 3, "text-anchor": "middle"}, "score of the row")
-    )
+    marks.append(element("text", {"x": wide / 2, "y": floor + foot - 3, "text-anchor": "middle"}, "score of the row"))
     size = {"viewBox": f"0 0 {wide:.0f} {floor + foot:.0f}", "class": "chart", "role": "img"}
     return element("svg", {**size, "aria-label": "scores of every row, feature by feature"}, *marks)
 

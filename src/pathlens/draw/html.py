@@ -107,9 +107,7 @@ def _scale(result: Result) -> Markup:
     swatches = [element("u", {"class": level(k, 8, signed=signed)}) for k in steps]
     low = palette.number(-full, digits) if signed else "0"
     ends = [element("span", None, low), element("span", None, palette.number(full, digits, sign=signed))]
-    return element(
-        "p", {"class": "scale", "aria-hidden": "true"}, ends[0], element("b", None, *swatches), ends[1]
-    )
+    return element("p", {"class": "scale", "aria-hidden": "true"}, ends[0], element("b", None, *swatches), ends[1])
 
 
 def _sections(result: Result, said: list[str]) -> list[tuple]:
@@ -206,6 +204,4 @@ def _phrases(result: PhraseTree, said: list[str]) -> list[tuple]:
 if __name__ == "__main__":
     from pathlens.draw.sample import every
 
-    Path("pathlens-views.html").write_text(
-        _page("every view", [_article(result) for result in every()]), "utf-8"
-    )
+    Path("pathlens-views.html").write_text(_page("every view", [_article(result) for result in every()]), "utf-8")

@@ -139,17 +139,13 @@ def table(sheet: Any, listing: Listing, size: float = 9) -> None:
     from pathlens.draw import canvas
 
     marks = listing.marks or ("",) * len(listing.rows)
-    cells = [
-        [mark, *(listing.cell(value) for value in row)] for mark, row in zip(marks, listing.rows, strict=True)
-    ]
+    cells = [[mark, *(listing.cell(value) for value in row)] for mark, row in zip(marks, listing.rows, strict=True)]
     widths = _widths([["", *listing.columns], *cells], sheet.inner, size)
     widths[0] = widths[0] if listing.marks else 0.0
     step = size * 1.5 / 72
     heads = [["", *listing.columns]]
     for number, row in enumerate([*heads, *cells]):
-        wrapped = [
-            canvas.wrap(text, max(width - 0.12, 0.1), size) for text, width in zip(row, widths, strict=True)
-        ]
+        wrapped = [canvas.wrap(text, max(width - 0.12, 0.1), size) for text, width in zip(row, widths, strict=True)]
         values = (None, *listing.rows[number - 1]) if number else (None,) * len(row)
 
         def draw(axes: Any, wrapped: Any = wrapped, values: Any = values, head: bool = number == 0) -> None:
@@ -171,9 +167,7 @@ def table(sheet: Any, listing: Listing, size: float = 9) -> None:
 def _widths(rows: Sequence[Sequence[str]], inner: float, size: float) -> list[float]:
     from pathlens.draw import canvas
 
-    wanted = [
-        max(canvas.width(text, size) / 72 for text in column) + 0.2 for column in zip(*rows, strict=True)
-    ]
+    wanted = [max(canvas.width(text, size) / 72 for text in column) + 0.2 for column in zip(*rows, strict=True)]
     while sum(wanted) > inner:  # the widest gives way
         widest = max(range(len(wanted)), key=wanted.__getitem__)
         wanted[widest] = max(wanted[widest] * 0.92, 0.6)

@@ -38,9 +38,7 @@ def element(name: str, attributes: dict[str, object] | None = None, *children: o
 
 def join(children: Iterable[object]) -> Markup:
     """Children one after another, text escaped."""
-    return Markup(
-        "".join(c if isinstance(c, Markup) else html.escape(view.printable(str(c))) for c in children)
-    )
+    return Markup("".join(c if isinstance(c, Markup) else html.escape(view.printable(str(c))) for c in children))
 
 
 def level(value: float, limit: float, *, signed: bool = True) -> str:
@@ -71,27 +69,18 @@ def running(pieces: Sequence[view.Piece], tokens: Sequence[str], values: np.ndar
     def one(piece: view.Piece) -> object:
         if not piece.units:
             return piece.text
-        tip = " ".join(
-            f"{view.visible(tokens[i])} {palette.number(float(values[i]), digits)}" for i in piece.units
-        )
+        tip = " ".join(f"{view.visible(tokens[i])} {palette.number(float(values[i]), digits)}" for i in piece.units)
         if len(piece.units) > 1:
             tip = f"{palette.number(piece.value, digits)} = {tip}"
         return element(
-            "span",
-            {"class": f"unit {level(piece.value, limit)}".strip(), "title": tip, "tabindex": 0},
-            piece.text,
+            "span", {"class": f"unit {level(piece.value, limit)}".strip(), "title": tip, "tabindex": 0}, piece.text
         )
 
     return element("p", {"class": "text", "dir": "auto"}, *map(one, pieces))
 
 
 def bars(
-    named: Sequence[tuple[str, float]],
-    limit: float,
-    *,
-    signed: bool = True,
-    additive: bool = True,
-    order: bool = True,
+    named: Sequence[tuple[str, float]], limit: float, *, signed: bool = True, additive: bool = True, order: bool = True
 ) -> Markup:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     digits = palette.decimals(limit)
@@ -124,10 +113,7 @@ def _bar_row(name: str, value: float, limit: float, digits: int, signed: bool) -
 
 def _sum_row(name: str, value: str) -> Markup:
     return element(
-        "tr",
-        {"class": "sum"},
-        element("th", {"scope": "row"}, name),
-        element("td", {"class": "value"}, value),
+        "tr", {"class": "sum"}, element("th", {"scope": "row"}, name), element("td", {"class": "value"}, value)
     )
 
 
@@ -137,26 +123,18 @@ def matrix(whole: tables.Grid, *, corner: str, between: str) -> tuple[Markup, ta
     grid = whole if small else tables.fold(whole, FOLDED, FOLDED)
     digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
     upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
-    heads = [
-        _head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1])
-        for j, name in enumerate(grid.columns)
-    ]
+    heads = [_head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1]) for j, name in enumerate(grid.columns)]
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
     first = element("tr", None, element("th", {"class": "corner"}, corner), *heads, *margin)
     rows = [_matrix_row(grid, i, digits, between) for i in range(len(grid.rows))]
     if grid.signed and grid.additive:
-        sums = [
-            _margin(float(v), digits, "edge" if j < grid.edge else "")
-            for j, v in enumerate(grid.values.sum(0))
-        ]
+        sums = [_margin(float(v), digits, "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))]
         total = _margin(float(grid.values.sum()), palette.decimals(grid.limit, 4), "total")
         rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
     table = element(
         "table", {"class": f"matrix{upright}"}, element("thead", None, first), element("tbody", None, *rows)
     )
-    return element(
-        "div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "table"}, table
-    ), grid
+    return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "table"}, table), grid
 
 
 def _head(name: str, scope: str, index: int, edge: int, count: int, rest: int) -> Markup:
@@ -197,9 +175,7 @@ def tree(nodes: Sequence[Phrase]) -> tuple[Markup, int]:
             return element("li", None, element("div", {"class": "phrase"}, line))
         # browsers and this function's own recursion stay well below trouble: `kept` is at most PHRASES deep
         below = element("ul", None, *[grow(child, depth + 1) for child in inside])
-        opened = Markup(
-            element("details", {"open": "open"}, element("summary", {"class": "phrase"}, line), below)
-        )
+        opened = Markup(element("details", {"open": "open"}, element("summary", {"class": "phrase"}, line), below))
         return element("li", None, opened)
 
     return element("ul", {"class": "tree"}, grow(0, 0)), len(nodes) - len(kept)
@@ -209,11 +185,7 @@ def _phrase(node: Phrase, limit: float) -> Markup:
     own = float(np.copysign(node.dividend, node.signed))
     tip = f"value {node.value:.4f}, own dividend {node.dividend:.4f}, integral {node.signed:+.4g}"
     sign = "+" if node.signed > 0 else "-" if node.signed < 0 else "±"
-    bar = element(
-        "i", {"class": "up" if node.signed > 0 else "down", "style": f"width:{9 * min(node.value, 1):.2f}em"}
-    )
+    bar = element("i", {"class": "up" if node.signed > 0 else "down", "style": f"width:{9 * min(node.value, 1):.2f}em"})
     label = [element("small", None, node.label)] if node.label else []
-    text = element(
-        "span", {"class": f"unit {level(own, limit)}".strip(), "title": tip}, view.visible(node.text)
-    )
+    text = element("span", {"class": f"unit {level(own, limit)}".strip(), "title": tip}, view.visible(node.text))
     return join([text, " ", *label, element("span", {"class": "value"}, f"{sign} {node.value:.3f}"), bar])

@@ -36,9 +36,7 @@ def show(found: NodeStudy, *, console: Any = None, width: int | None = None) -> 
     """A row per rule, a column per number of nodes."""
     rows = tuple((rule, *(f"{error:.1e}" for error in row)) for rule, row in found.errors.items())
     columns = ("nodes", *map(str, found.counts))
-    listing.show(
-        Listing(title(found), columns, rows, notes=tuple(notes(found))), console=console, width=width
-    )
+    listing.show(Listing(title(found), columns, rows, notes=tuple(notes(found))), console=console, width=width)
 
 
 def article(found: NodeStudy) -> Markup:

@@ -191,9 +191,7 @@ def _matrix(certificate: Certificate) -> str:
 
 def _vector(certificate: Certificate) -> str:
     length = short(abs(certificate.total))
-    return (
-        f"{_verb(certificate)}: the vectors sum to the output's change, length {length} ({_gap(certificate)})"
-    )
+    return f"{_verb(certificate)}: the vectors sum to the output's change, length {length} ({_gap(certificate)})"
 
 
 def _near(value: float, gap: float) -> str:
@@ -220,9 +218,7 @@ def _trouble(certificate: Certificate) -> str:
 def _blend(end: tuple[float, float, float], share: float, dark: bool) -> str:
     base = _to_oklab(DARK if dark else LIGHT)
     lightness, chroma, hue = end
-    full = np.array(
-        [lightness, *(chroma * np.array([math.cos(math.radians(hue)), math.sin(math.radians(hue))]))]
-    )
+    full = np.array([lightness, *(chroma * np.array([math.cos(math.radians(hue)), math.sin(math.radians(hue))]))])
     return _from_oklab(base + share * (full - base))
 
 

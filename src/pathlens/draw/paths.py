@@ -51,10 +51,7 @@ def show(found: PathView, *, console: Any = None, width: int | None = None) -> N
     for k, track in enumerate(found.tracks):
         first, last = (palette.short(track.output[i]) for i in (0, -1))
         curves.add_row(
-            Text(track.method, "bold"),
-            "output",
-            spark(outputs[k], outputs.min(), outputs.max()),
-            f"{first} → {last}",
+            Text(track.method, "bold"), "output", spark(outputs[k], outputs.min(), outputs.max()), f"{first} → {last}"
         )
         top = palette.short(float(lengths[k].max()))
         curves.add_row("", "gradient", spark(lengths[k], 0.0, float(lengths.max())), f"up to {top}")
@@ -144,14 +141,7 @@ def figure(found: PathView) -> Figure:
     every = figure.subplots(len(pictures), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, read) in zip(every, pictures, strict=True):
         for k, track in enumerate(found.tracks):
-            axes.plot(
-                track.t,
-                list(read(track)),
-                label=track.method,
-                color=plots.COLORS[k],
-                ls=plots.DASHES[k],
-                lw=1.8,
-            )
+            axes.plot(track.t, list(read(track)), label=track.method, color=plots.COLORS[k], ls=plots.DASHES[k], lw=1.8)
         axes.set_ylabel(name, size=8, color=canvas.DIM)
         axes.tick_params(labelsize=8, color=canvas.LINE)
         axes.grid(color=canvas.LINE, lw=0.6)

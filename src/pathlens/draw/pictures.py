@@ -102,20 +102,13 @@ def _running(result: Explanation | Interactions | Continuation, sheet: Sheet, si
                 places = [(x, shapes.inches(text, size)) for x, text, _ in shown]
                 axes.broken_barh(places, ((k + 0.06) * step, 0.8 * step), facecolors=backs, lw=0)
                 for (x, wide), back, (_, text, _) in zip(places, backs, shown, strict=True):
-                    style = {
-                        "size": size,
-                        "color": palette.text_color(back),
-                        "ha": "center",
-                        "va": "center_baseline",
-                    }
+                    style = {"size": size, "color": palette.text_color(back), "ha": "center", "va": "center_baseline"}
                     write(axes, x + wide / 2, (k + 0.47) * step, text, **style)
 
         sheet.add(len(lines) * step + 0.12, draw)
 
 
-def _lines(
-    pieces: Sequence[view.Piece], inches: float, size: float
-) -> list[list[tuple[float, str, view.Piece]]]:
+def _lines(pieces: Sequence[view.Piece], inches: float, size: float) -> list[list[tuple[float, str, view.Piece]]]:
     """(x, text, piece) line by line; a piece longer than a line is cut where the line ends."""
     lines: list[list[tuple[float, str, view.Piece]]] = [[]]
     x = 0.0
@@ -128,10 +121,7 @@ def _lines(
                     lines, x = [*lines, []], 0.0
                     word = word.lstrip()
                     continue
-                room = max(
-                    next((k for k in range(len(word), 0, -1) if shapes.inches(word[:k], size) <= inches), 1),
-                    1,
-                )
+                room = max(next((k for k in range(len(word), 0, -1) if shapes.inches(word[:k], size) <= inches), 1), 1)
                 lines[-1].append((x, word[:room], piece))
                 x, word = x + shapes.inches(word[:room], size), word[room:]
             if part.endswith("\n"):
@@ -140,12 +130,7 @@ def _lines(
 
 
 def _bars(
-    named: Sequence[tuple[str, float]],
-    sheet: Sheet,
-    said: list[str],
-    *,
-    additive: bool = True,
-    signed: bool = True,
+    named: Sequence[tuple[str, float]], sheet: Sheet, said: list[str], *, additive: bool = True, signed: bool = True
 ) -> None:
     """A bar per unit (the strongest of many), one line for the others, and the sum."""
     limit = palette.limit(np.array([value for _, value in named]))
@@ -169,21 +154,11 @@ def _bars(
     def draw(axes: Axes) -> None:
         for k, (name, value, text) in enumerate(lines):
             ink, weight = (
-                (INK, "bold")
-                if name == "sum" and value is None
-                else (DIM if value is None else INK, "normal")
+                (INK, "bold") if name == "sum" and value is None else (DIM if value is None else INK, "normal")
             )
             y = (k + 0.5) * step
             write(
-                axes,
-                label - 0.08,
-                y,
-                canvas.cut(name, 34),
-                size=10,
-                ha="right",
-                va="center",
-                color=ink,
-                weight=weight,
+                axes, label - 0.08, y, canvas.cut(name, 34), size=10, ha="right", va="center", color=ink, weight=weight
             )
             write(axes, label + 0.62, y, text, size=10, ha="right", va="center", color=ink, weight=weight)
             if value is not None:
@@ -200,13 +175,7 @@ def _block(result: VectorExplanation, sheet: Sheet, said: list[str]) -> None:
         shapes.matrix(grid, sheet, said, "←")
         return
     said += grid.notes
-    _bars(
-        list(zip(grid.columns, map(float, grid.values[0]), strict=True)),
-        sheet,
-        said,
-        additive=False,
-        signed=False,
-    )
+    _bars(list(zip(grid.columns, map(float, grid.values[0]), strict=True)), sheet, said, additive=False, signed=False)
 
 
 def _scale(result: Result, sheet: Sheet) -> None:
@@ -222,17 +191,9 @@ def _scale(result: Result, sheet: Sheet) -> None:
         pick = palette.color if signed else palette.length_color
         write(axes, 0, 0.09, low, size=8, color=DIM, va="center")
         for k, share in enumerate(shares):
-            axes.broken_barh(
-                [(start + k * wide / 65, wide / 64)], (0.02, 0.14), color=pick(float(share), 1), lw=0
-            )
+            axes.broken_barh([(start + k * wide / 65, wide / 64)], (0.02, 0.14), color=pick(float(share), 1), lw=0)
         write(
-            axes,
-            start + wide + 0.08,
-            0.09,
-            palette.number(full, digits, sign=signed),
-            size=8,
-            color=DIM,
-            va="center",
+            axes, start + wide + 0.08, 0.09, palette.number(full, digits, sign=signed), size=8, color=DIM, va="center"
         )
 
     sheet.add(0.28, draw)

@@ -23,9 +23,7 @@ def picture(grid: Grid) -> Markup:
     core = grid.values[grid.edge :, grid.edge :]
     shape = f"{core.shape[0]} × {core.shape[1]}"
     source = "data:image/png;base64," + base64.b64encode(png(core, grid.limit, grid.signed)).decode()
-    return element(
-        "img", {"class": "pixels", "src": source, "alt": f"all {shape} cells", "width": core.shape[1]}
-    )
+    return element("img", {"class": "pixels", "src": source, "alt": f"all {shape} cells", "width": core.shape[1]})
 
 
 def png(values: np.ndarray, limit: float, signed: bool = True) -> bytes:

@@ -47,11 +47,7 @@ def curve(
 
 
 def error_against_nodes(
-    nodes: Sequence[int],
-    errors: Mapping[str, Sequence[float]],
-    *,
-    tolerance: float | None = None,
-    title: str = "",
+    nodes: Sequence[int], errors: Mapping[str, Sequence[float]], *, tolerance: float | None = None, title: str = ""
 ) -> Figure:
     """|error| against the number of nodes, both axes logarithmic, one line per rule or method."""
     figure, axes = _axes(title, "nodes", "|error|")
@@ -63,9 +59,7 @@ def error_against_nodes(
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")  # the default one writes mathematics
     if tolerance is not None:
         axes.axhline(tolerance, color=DIM, lw=1, ls=(0, (1, 2)))
-        canvas.write(
-            axes, nodes[-1], tolerance, f"tolerance {tolerance:g}", size=8, color=DIM, ha="right", va="bottom"
-        )
+        canvas.write(axes, nodes[-1], tolerance, f"tolerance {tolerance:g}", size=8, color=DIM, ha="right", va="bottom")
     _key(axes)
     return figure
 
@@ -111,11 +105,7 @@ def _scores(result: Explanation | VectorExplanation) -> np.ndarray:
 
 
 def bars(
-    named: Mapping[str, float],
-    *,
-    errors: Mapping[str, float] | None = None,
-    title: str = "",
-    xlabel: str = "",
+    named: Mapping[str, float], *, errors: Mapping[str, float] | None = None, title: str = "", xlabel: str = ""
 ) -> Figure:
     """One signed bar per word, part of speech or slice, in the order given, with optional error bars."""
     figure, axes = _axes(title, xlabel, "", height=max(0.28 * len(named) + 1.1, 2.0))
@@ -188,9 +178,7 @@ def dependence(
         rank = np.argsort(np.argsort(np.asarray(other), kind="stable")) / max(len(other) - 1, 1)
         shades = [palette.length_color(0.15 + 0.85 * r, 1) for r in rank]
         words = f"pale: small {view.visible(other_name)} · dark: large"
-        canvas.write(
-            axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes
-        )
+        canvas.write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
     axes.scatter(values, scores, s=18, c=shades, edgecolors=INK, linewidths=0.3, zorder=3)
     axes.axhline(0, color=DIM, lw=0.8)
     return figure

@@ -38,9 +38,7 @@ def explained(found: Ranking) -> list[Hit]:
 
 def shown(found: Ranking) -> tuple[list[Hit], int]:
     """Hits to list, down to the last one explained (all when none is), and how many come after them."""
-    last = max(
-        (k for k, hit in enumerate(found.hits) if hit.explanation is not None), default=len(found.hits)
-    )
+    last = max((k for k, hit in enumerate(found.hits) if hit.explanation is not None), default=len(found.hits))
     kept = list(found.hits[: last + 1])
     return kept, len(found.hits) - len(kept)
 

@@ -56,9 +56,7 @@ def _strongest(grid: tables.Grid, word: str, count: int = 5) -> list[str]:
     for flat in np.argsort(-np.nan_to_num(np.abs(core)), axis=None, kind="stable")[:count]:
         i, j = divmod(int(flat), core.shape[1])
         names = view.visible(grid.rows[i + grid.edge]), view.visible(grid.columns[j + grid.edge])
-        found.append(
-            f"{names[0]} {word} {names[1]} {palette.number(float(core[i, j]), digits, sign=grid.signed)}"
-        )
+        found.append(f"{names[0]} {word} {names[1]} {palette.number(float(core[i, j]), digits, sign=grid.signed)}")
     return found
 
 
@@ -73,9 +71,7 @@ def _heat(axes: Axes, grid: tables.Grid, upright: bool) -> None:
     if len(grid.rows) <= LABELS:
         canvas.names(axes, "y", [canvas.cut(name, 20) for name in grid.rows])
     if len(grid.columns) <= LABELS:
-        canvas.names(
-            axes, "x", [canvas.cut(name, 20) for name in grid.columns], rotation=90 if upright else 0
-        )
+        canvas.names(axes, "x", [canvas.cut(name, 20) for name in grid.columns], rotation=90 if upright else 0)
     for spine in axes.spines.values():
         spine.set_color(LINE)
     if grid.edge:
@@ -138,24 +134,13 @@ def _boxes(nodes: Sequence[Phrase], sheet: Sheet) -> None:
             node = nodes[i]
             back = palette.color(float(np.copysign(node.dividend, node.signed)), limit)
             ink, y = palette.text_color(back), depth * step
-            axes.broken_barh(
-                [(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8
-            )
+            axes.broken_barh([(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8)
             room = max(int((wide - 0.1) * 72 / (10 * 0.5)), 2)
             shown = view.visible(node.text)
             shown = shown if inches(shown, 10) <= wide - 0.08 else canvas.cut(shown, room)
             sign = "+" if node.signed > 0 else "-" if node.signed < 0 else ""
             write(axes, x + wide / 2, y + 0.15, shown, size=10, ha="center", va="center", color=ink)
-            write(
-                axes,
-                x + wide / 2,
-                y + 0.33,
-                f"{sign}{node.value:.3f}",
-                size=8,
-                ha="center",
-                va="center",
-                color=ink,
-            )
+            write(axes, x + wide / 2, y + 0.33, f"{sign}{node.value:.3f}", size=8, ha="center", va="center", color=ink)
 
     sheet.add((max(depth for *_, depth in place.values()) + 1) * step + 0.1, draw)
 

@@ -47,9 +47,7 @@ def write_page(
 
 
 BODY = (
-    "body{margin:0;background:Canvas}@media (prefers-color-scheme:dark){body{background:"
-    + palette.DARK
-    + "}}"
+    "body{margin:0;background:Canvas}@media (prefers-color-scheme:dark){body{background:" + palette.DARK + "}}"
     ".pathlens{margin:0 auto}"
 )
 

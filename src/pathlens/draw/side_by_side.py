@@ -49,14 +49,9 @@ def agreement(found: Comparison) -> Listing:
     for a in range(len(found.labels)):
         for b in range(a + 1, len(found.labels)):
             values = (float(found.spearman[a, b]), float(found.kendall[a, b]))
-            rows.append(
-                (f"{found.labels[a]} ~ {found.labels[b]}", *(None if np.isnan(v) else v for v in values))
-            )
+            rows.append((f"{found.labels[a]} ~ {found.labels[b]}", *(None if np.isnan(v) else v for v in values)))
     return Listing(
-        "rank agreement (1 the same order, 0 none, -1 opposite)",
-        ("", "Spearman", "Kendall"),
-        tuple(rows),
-        limit=1.0,
+        "rank agreement (1 the same order, 0 none, -1 opposite)", ("", "Spearman", "Kendall"), tuple(rows), limit=1.0
     )
 
 
@@ -119,15 +114,10 @@ def _plain_table(rows: Listing, extra: str = "") -> Markup:
     body = []
     for row in rows.rows:
         first = element("th", {"scope": "row", "dir": "auto"}, view.visible(str(row[0])))
-        cells = [
-            element("td", {"class": f"number {_level(v, rows.limit)}".strip()}, rows.cell(v)) for v in row[1:]
-        ]
+        cells = [element("td", {"class": f"number {_level(v, rows.limit)}".strip()}, rows.cell(v)) for v in row[1:]]
         body.append(element("tr", None, first, *cells))
     inner = element(
-        "table",
-        {"class": f"listing {extra}".strip()},
-        element("thead", None, heads),
-        element("tbody", None, *body),
+        "table", {"class": f"listing {extra}".strip()}, element("thead", None, heads), element("tbody", None, *body)
     )
     return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "table"}, inner)
 
@@ -138,9 +128,7 @@ def _level(value: object, limit: float | None) -> str:
 
 def page(found: Comparison, path: str | Path | None = None) -> str:
     """A self-contained page; `pl.load` reads the results back."""
-    return write_page(
-        title(found), [article(found)], path, data=embed.data_element(found.to_dict()), style=STYLE
-    )
+    return write_page(title(found), [article(found)], path, data=embed.data_element(found.to_dict()), style=STYLE)
 
 
 def figure(found: Comparison) -> Figure:

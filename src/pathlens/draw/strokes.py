@@ -52,19 +52,12 @@ def running(pieces: Sequence[view.Piece], limit: float, paper: Paper) -> Text:
 
 
 def bars(
-    named: Sequence[tuple[str, float]],
-    paper: Paper,
-    *,
-    limit: float,
-    signed: bool = True,
-    footer: Sequence[str] = (),
+    named: Sequence[tuple[str, float]], paper: Paper, *, limit: float, signed: bool = True, footer: Sequence[str] = ()
 ) -> Table:
     """One bar per name on a common axis; `footer` rows name sums: "label<TAB>number" without a bar."""
     digits = palette.decimals(limit)
     names = [view.visible(name) for name, _ in named]
-    longest = max(
-        [cell_len(name) for name in names] + [cell_len(line.split("\t")[0]) for line in footer] + [1]
-    )
+    longest = max([cell_len(name) for name in names] + [cell_len(line.split("\t")[0]) for line in footer] + [1])
     label = min(longest, max(paper.width // 2, 12))
     down, up = _reach(named, limit, signed)
     arm = min(max(paper.width - label - 14, 8) / max(down + up, 1e-9), ARM)  # columns per full bar
@@ -125,13 +118,9 @@ def matrix(grid: tables.Grid, paper: Paper, *, corner: str = "") -> tuple[Table,
     table.add_column(Text(corner, "dim"), width=label + 1, no_wrap=True, vertical="bottom")
     for j, name in enumerate(names):
         dim = "dim" if _apart(j, drawn.edge, drawn.rest[1], len(names)) else ""
-        table.add_column(
-            Text(name, dim), width=style.wide, justify="right", overflow="fold", vertical="bottom"
-        )
+        table.add_column(Text(name, dim), width=style.wide, justify="right", overflow="fold", vertical="bottom")
         if j + 1 == drawn.edge:
-            table.add_column(
-                "│", width=2, justify="right", style="dim", header_style="dim", vertical="bottom"
-            )
+            table.add_column("│", width=2, justify="right", style="dim", header_style="dim", vertical="bottom")
     if drawn.signed:
         table.add_column(Text("sum", "dim"), width=9, justify="right", vertical="bottom")
     _matrix_rows(table, drawn, paper, label, style)
@@ -211,9 +200,7 @@ def tree(nodes: Sequence[Phrase], paper: Paper, most: int = 60) -> tuple[Tree, i
         blank = " " * (label - 4 * depth[i] - cell_len(name) + 1)
         sign = "+" if node.signed > 0 else "-" if node.signed < 0 else " "
         bar = "█" * max(round(arm * min(node.value, 1.0)), 1)
-        return Text.assemble(
-            (name, style), blank, f"{sign} {node.value:.3f} ", (bar, ink(node.signed)), no_wrap=True
-        )
+        return Text.assemble((name, style), blank, f"{sign} {node.value:.3f} ", (bar, ink(node.signed)), no_wrap=True)
 
     def grow(branch: Tree, i: int) -> Tree:
         for child in nodes[i].children:

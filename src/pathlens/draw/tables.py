@@ -36,9 +36,7 @@ class Grid:
     @property
     def limit(self) -> float:
         """Full colour: the largest |value| between two tokens (reference and folded sums may go beyond)."""
-        stop_row, stop_column = (
-            len(n) - r for n, r in zip((self.rows, self.columns), self.rest, strict=True)
-        )
+        stop_row, stop_column = (len(n) - r for n, r in zip((self.rows, self.columns), self.rest, strict=True))
         return palette.limit(self.values[self.edge : stop_row, self.edge : stop_column])
 
 
@@ -70,11 +68,7 @@ def _without_zeros(whole: Grid, special_rows: Sequence[bool], special_columns: S
     rows = _kept(whole.values, special_rows)
     columns = _kept(whole.values.T, special_columns)
     gone = [whole.rows[i] for i in range(len(whole.rows)) if i not in rows]
-    gone += [
-        whole.columns[j]
-        for j in range(len(whole.columns))
-        if j not in columns and whole.columns[j] not in gone
-    ]
+    gone += [whole.columns[j] for j in range(len(whole.columns)) if j not in columns and whole.columns[j] not in gone]
     said = ", ".join(dict.fromkeys(map(visible, gone)))
     words = (f"left out, because exactly zero: {said}",) if gone else ()
     picked = whole.values[np.ix_(rows, columns)]

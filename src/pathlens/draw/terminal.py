@@ -113,9 +113,7 @@ def _explanation(result: Explanation, paper: Paper, said: list[str]) -> Iterator
     yield _bars(named, paper, said, limit=limit, additive=additive)
 
 
-def _bars(
-    named: Sequence[tuple[str, float]], paper: Paper, said: list[str], *, limit: float, additive: bool
-) -> Table:
+def _bars(named: Sequence[tuple[str, float]], paper: Paper, said: list[str], *, limit: float, additive: bool) -> Table:
     """All units in order, or the strongest and a line for the others; then the sum: the column adds up."""
     shown, digits = list(named), palette.decimals(limit)
     footer = []
@@ -138,29 +136,20 @@ def _pair(result: PairExplanation, paper: Paper, said: list[str]) -> Iterator[Re
         texts.add_row(Text(name, "bold"), Text(text if len(text) <= LETTERS else text[:LETTERS] + " …"))
     yield texts
     yield from _matrix(result, paper, said, corner="A ↓  B →")
-    yield _links(
-        [(result.tokens_a[i], result.tokens_b[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "×"
-    )
+    yield _links([(result.tokens_a[i], result.tokens_b[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "×")
 
 
 def _interactions(result: Interactions, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
     limit = palette.limit(result.scores)
     for pieces in view.paragraphs(result):
         yield strokes.running(pieces, limit, paper)
-    said.append(
-        f"the running text is coloured by score, the sum of a row; full colour {palette.short(limit)}"
-    )
+    said.append(f"the running text is coloured by score, the sum of a row; full colour {palette.short(limit)}")
     yield from _matrix(result, paper, said)
-    yield _links(
-        [(result.tokens[i], result.tokens[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "with"
-    )
+    yield _links([(result.tokens[i], result.tokens[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "with")
 
 
 def _matrix(
-    result: PairExplanation | Interactions | VectorExplanation,
-    paper: Paper,
-    said: list[str],
-    corner: str = "",
+    result: PairExplanation | Interactions | VectorExplanation, paper: Paper, said: list[str], corner: str = ""
 ) -> Iterator[Table]:
     """The table, unless most of it would be folded away: then only a note, and the strongest pairs speak."""
     whole = tables.grid(result)
@@ -173,14 +162,10 @@ def _matrix(
     yield table
 
 
-def _links(
-    found: Sequence[tuple[str, str, float]], paper: Paper, word: str, *, signed: bool = True
-) -> RenderableType:
+def _links(found: Sequence[tuple[str, str, float]], paper: Paper, word: str, *, signed: bool = True) -> RenderableType:
     if not found:
         return Text("no pair of tokens has a share", "dim")
-    named = [
-        (" ".join(filter(None, (view.visible(a), word, view.visible(b)))), value) for a, b, value in found
-    ]
+    named = [(" ".join(filter(None, (view.visible(a), word, view.visible(b)))), value) for a, b, value in found]
     limit = palette.limit(np.array([value for _, value in named]))
     titled = Table.grid()
     titled.add_row(Text("strongest pairs", "dim"))

@@ -42,9 +42,7 @@ class Piece:
 def check(result: Result, unit: str | None = None) -> Result:
     """The result at the unit wanted (`None` or "token": as it is; "word": by word)."""
     if unit not in (None, "token", "word"):
-        raise InputError(
-            f"unit is {unit!r} here; expected 'token' or 'word' (other units: explain(..., unit=))"
-        )
+        raise InputError(f"unit is {unit!r} here; expected 'token' or 'word' (other units: explain(..., unit=))")
     if not isinstance(result, DRAWN):
         raise InputError(f"cannot draw a {type(result).__name__}; expected a result of pathlens.explain")
     return result.words() if unit == "word" else result  # type: ignore[attr-defined]
@@ -84,11 +82,7 @@ def heading(result: Result) -> tuple[str, str]:
     target = target if len(target) <= TITLE else target[: TITLE - 1] + "…"
     title = f"{result.method} · {target}" if target else result.method
     how = [str(meta["model"])] if meta.get("model") else []
-    how += [
-        f"{key} {meta[key]}"
-        for key in ("baseline", "layer", "score", "unit")
-        if meta.get(key) not in (None, "")
-    ]
+    how += [f"{key} {meta[key]}" for key in ("baseline", "layer", "score", "unit") if meta.get(key) not in (None, "")]
     if isinstance(result, PairExplanation):
         title += f" {result.similarity:.4f}"
     elif certificate.kind in ("total", "per token"):
@@ -157,11 +151,7 @@ def _drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[boo
 
 
 def pieces(
-    text: str | None,
-    tokens: Sequence[str],
-    offsets: Sequence[Span],
-    values: np.ndarray,
-    drawn: Sequence[bool],
+    text: str | None, tokens: Sequence[str], offsets: Sequence[Span], values: np.ndarray, drawn: Sequence[bool]
 ) -> list[Piece]:
     """A text cut into what units stand on and what lies between, with the units' summed values."""
     units = sorted((i for i, here in enumerate(drawn) if here), key=lambda i: offsets[i])

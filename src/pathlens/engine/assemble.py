@@ -146,11 +146,7 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
     certs = [result.certificate for result in results]
     mean = scores.mean(0)
     f_input, f_baseline = certs[0].f_input, float(np.mean([c.f_baseline for c in certs]))
-    gap = (
-        float(abs(mean.sum() - (f_input - f_baseline)))
-        if certs[0].kind == "total"
-        else max(c.gap for c in certs)
-    )
+    gap = float(abs(mean.sum() - (f_input - f_baseline))) if certs[0].kind == "total" else max(c.gap for c in certs)
     change = abs(f_input - f_baseline)
     limit = bound(f_input, f_baseline, certs[0].tolerance)
     error = np.mean([c.error_estimate for c in certs], axis=0)
@@ -172,10 +168,7 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
     first = results[0]
     meta = meta_of(order, parts)
     if first.path is not None:
-        meta["notes"] = [
-            *meta["notes"],
-            "each baseline has a path of its own; none of them is kept in the mean",
-        ]
+        meta["notes"] = [*meta["notes"], "each baseline has a path of its own; none of them is kept in the mean"]
     coordinates = None if first.coordinates is None else np.mean([r.coordinates for r in results], axis=0)
     return Explanation(
         method=first.method,
@@ -222,10 +215,7 @@ def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
         a,
         b,
         measure,
-        {
-            **meta_of(order, parts),
-            "baseline": " | ".join(dict.fromkeys(part.case.baseline for part in parts)),
-        },
+        {**meta_of(order, parts), "baseline": " | ".join(dict.fromkeys(part.case.baseline for part in parts))},
     )
     return replace(result, path_a=parts[0].finding.path, path_b=parts[1].finding.path)
 

@@ -22,9 +22,7 @@ def continuation(order: Order, parts: Sequence[Part]) -> Continuation:
     from pathlens.engine.assemble import list_estimates, meta_of, spread
 
     if len(parts) > 1:
-        raise InputError(
-            "a continuation of several tokens takes one baseline; a list of baselines is for one token"
-        )
+        raise InputError("a continuation of several tokens takes one baseline; a list of baselines is for one token")
     part = parts[0]
     matrix, errors = spread(part)[..., 0], list_estimates(part)
     ends = torch.stack([part.finding.f_end, part.finding.f_start])[..., 0].double()
@@ -62,9 +60,7 @@ def _total(
     return replace(found, converged=all(column.converged for column in columns))
 
 
-def _filled(
-    part: Part, order: Order, scores: Tensor, errors: Tensor, ends: Tensor, *, limit: float
-) -> Certificate:
+def _filled(part: Part, order: Order, scores: Tensor, errors: Tensor, ends: Tensor, *, limit: float) -> Certificate:
     f_input, f_baseline = (float(end) for end in ends)
     change, total = f_input - f_baseline, float(scores.sum())
     per_unit = part.finding.gaps is not None  # SIG's full reading: no total to compare with

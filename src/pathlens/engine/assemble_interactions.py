@@ -58,14 +58,8 @@ def _index(unit: Any, names: Sequence[str]) -> int:
         if len(found) == 1:
             return found[0]
         problem = "is there more than once: give its index" if found else "is not there"
-        raise InputError(
-            f"the unit {unit!r} {problem}; units: {', '.join(f'{i} {n!r}' for i, n in enumerate(names))}"
-        )
-    if (
-        not isinstance(unit, int | np.integer)
-        or isinstance(unit, bool)
-        or not -len(names) <= unit < len(names)
-    ):
+        raise InputError(f"the unit {unit!r} {problem}; units: {', '.join(f'{i} {n!r}' for i, n in enumerate(names))}")
+    if not isinstance(unit, int | np.integer) or isinstance(unit, bool) or not -len(names) <= unit < len(names):
         raise InputError(f"a unit is an index from 0 to {len(names) - 1} or a name, got {unit!r}")
     return int(unit) % len(names)
 

@@ -66,9 +66,7 @@ class Measure:
         if norm not in NORMS:
             raise InputError(f'norm must be "outside" or "inside", got {norm!r}')
         if similarity == "dot" and norm == "inside":
-            raise InputError(
-                "norm='inside' runs the path through the normalisation: it is for similarity='cosine'"
-            )
+            raise InputError("norm='inside' runs the path through the normalisation: it is for similarity='cosine'")
         return Measure(similarity, norm, tolerance)
 
     def scale(self, e_a: np.ndarray, e_b: np.ndarray) -> float:

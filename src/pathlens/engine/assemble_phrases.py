@@ -48,9 +48,7 @@ def trees_for(tree: Any, count: int) -> list[Any] | None:
         return None
     if not isinstance(tree, list) or len(tree) != count:
         came = f"{len(tree)} trees" if isinstance(tree, list) else f"one {type(tree).__name__}"
-        raise InputError(
-            f"{count} texts need a list of {count} trees (None for a text without one), got {came}"
-        )
+        raise InputError(f"{count} texts need a list of {count} trees (None for a text without one), got {came}")
     return tree
 
 

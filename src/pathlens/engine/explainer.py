@@ -80,10 +80,7 @@ class Explainer:
         if not (isinstance(tolerance, int | float) and tolerance > 0):
             raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
         _whole_numbers(
-            n_steps=n_steps,
-            internal_batch_size=internal_batch_size,
-            max_nodes=max_nodes,
-            memory_budget=memory_budget,
+            n_steps=n_steps, internal_batch_size=internal_batch_size, max_nodes=max_nodes, memory_budget=memory_budget
         )
         if rule is not None and rule not in (*RULES, "log"):
             raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
@@ -93,9 +90,7 @@ class Explainer:
                 "leave n_steps out and a tolerance finds the number it needs"
             )
         if max_nodes < LEAST_NODES:
-            raise InputError(
-                f"max_nodes must be at least {LEAST_NODES}, got {max_nodes}; for fewer nodes use n_steps"
-            )
+            raise InputError(f"max_nodes must be at least {LEAST_NODES}, got {max_nodes}; for fewer nodes use n_steps")
         if self.model.similarity is not None:
             options.setdefault("similarity", self.model.similarity)
         if "tree" in options:
@@ -116,9 +111,7 @@ class Explainer:
             options=options,
         )
 
-    def __call__(
-        self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64
-    ) -> Any:
+    def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
         """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
         _whole_numbers(batch_size=batch_size)
         text = as_chat(text)
@@ -126,9 +119,7 @@ class Explainer:
         texts = [as_chat(each) for each in text] if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
         if len(others) != len(texts):
-            raise InputError(
-                f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs"
-            )
+            raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
         results = self.run(
             zip(texts, others, strict=True),
             trees=trees_for(self.options.get("tree"), len(texts)) if many else None,
@@ -189,16 +180,11 @@ class Explainer:
         try:
             method = self._method(text_b)
             second = method.rule == "log"
-            cases = [
-                prepared(case, self.options, second_order=second)
-                for case in self._cases(method, text, text_b)
-            ]
+            cases = [prepared(case, self.options, second_order=second) for case in self._cases(method, text, text_b)]
             method = for_case(method, cases[0])
             if isinstance(self.unit, tuple) and method.sides == 2 and len(self.unit) != 2:
                 raise InputError(f"a tuple of units has one for each text, two in all; got {len(self.unit)}")
-            wanted = (
-                self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
-            )
+            wanted = self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
             groups = [self._units(case, unit) for case, unit in zip(cases, wanted, strict=True)]
             read = tree_of(cases[0], tree, self.unit) if method.finish == "phrases" else None
             limits = self._limits(method, cases)
@@ -207,9 +193,7 @@ class Explainer:
                 for case, own, limit in zip(cases, groups, limits, strict=True)
             ]
             return method, _Asked(jobs, groups, read)
-        except (
-            Exception
-        ) as error:  # one bad text must not end the others; the caller decides what to do with it
+        except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
             return error
 
     def _method(self, text_b: Any) -> Method:
@@ -231,9 +215,7 @@ class Explainer:
         if method.sides == 2 and text_b is None:
             raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
         unknown = [
-            name
-            for name in self.options
-            if name not in (*method.options, *self.model.options, *EVERYONES_OPTIONS)
+            name for name in self.options if name not in (*method.options, *self.model.options, *EVERYONES_OPTIONS)
         ]
         if unknown:
             raise InputError(
@@ -265,16 +247,12 @@ class Explainer:
                 for model, each, side in zip(self.model.sides(), (text, text_b), sides, strict=True)
             ]
         if many and method.finish not in ("tokens", "interactions"):
-            raise InputError(
-                f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih"
-            )
+            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
         return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
 
     def _layer(self, method: Method) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
-        held = (
-            method.telescopes or method.through_words(self.options) or self.options.get("block") is not None
-        )
+        held = method.telescopes or method.through_words(self.options) or self.options.get("block") is not None
         return self.layer if self.layer is not None or held else self.model.default_layer
 
     def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
@@ -289,9 +267,7 @@ class Explainer:
     def _units(self, case: Case, unit: Any) -> Units:
         if case.sources:
             if unit != "token":
-                raise InputError(
-                    "a block's inputs are explained by token; unit must be 'token' with block=..."
-                )
+                raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
             return _own_units(case)
         if not case.texts:
             if unit != "token" and self.model.kind == "tabular":
@@ -309,9 +285,7 @@ class Explainer:
         failed = next((job.error for job in one.jobs if job.error is not None), None)
         if failed is not None:
             return failed
-        parts = [
-            Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)
-        ]
+        parts = [Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)]
         try:
             return finish(Order(method, self.settings, self._meta(method, seconds), one.tree), parts)
         except PathlensError as error:
@@ -342,22 +316,12 @@ class Explainer:
             **known,
             **context,
             "seconds": seconds,
-            "versions": {
-                "pathlens": __version__,
-                "torch": torch.__version__,
-                "transformers": transformers.__version__,
-            },
+            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
         }
 
 
 def explain(
-    model: Any,
-    text: Any,
-    text_b: Any = None,
-    *,
-    show_progress: bool = False,
-    batch_size: int = 64,
-    **choices: Any,
+    model: Any, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64, **choices: Any
 ) -> Any:
     """Why did the model say that? Signed scores that add up to the output's change, with a certificate.
 
@@ -395,11 +359,7 @@ def _names(hold: Any) -> tuple[str, ...]:
 
 def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
     """A table's background sample, with one dimension more than a row, is a list of baselines."""
-    return (
-        model.kind == "tabular"
-        and isinstance(baseline, Tensor | np.ndarray)
-        and baseline.ndim == np.ndim(row) + 1
-    )
+    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == np.ndim(row) + 1
 
 
 def _own_units(case: Case) -> Units:

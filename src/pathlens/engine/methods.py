@@ -80,9 +80,7 @@ def _share(options: Mapping[str, Any]) -> Integrand:
 def chosen_mode(options: Mapping[str, Any]) -> str:
     mode = options.get("mode", "auto")
     if mode not in ("auto", "forward", "reverse"):
-        raise InputError(
-            f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}'
-        )
+        raise InputError(f'mode must be "auto" (whichever takes fewer products), "forward" or "reverse", got {mode!r}')
     return mode
 
 

@@ -18,9 +18,7 @@ class Progress:
             from tqdm.auto import tqdm
 
             alone = self.total == 1
-            self.bar = tqdm(
-                total=None if alone else self.total, unit="point" if alone else "text", leave=not alone
-            )
+            self.bar = tqdm(total=None if alone else self.total, unit="point" if alone else "text", leave=not alone)
         return self
 
     def __call__(self, job: Any) -> None:

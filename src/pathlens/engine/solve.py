@@ -15,18 +15,7 @@ from pathlens.engine.methods import ALONG_WORDS, Method, Settings, moving_of
 from pathlens.errors import InputError
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
-from pathlens.integrate.drive import (
-    Ask,
-    Drive,
-    Goal,
-    Integral,
-    differences,
-    doubling,
-    fixed,
-    largest,
-    size,
-    splitting,
-)
+from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, largest, size, splitting
 from pathlens.integrate.interactions import interactions
 from pathlens.path.line import line
 from pathlens.path.staircase import staircase
@@ -66,11 +55,7 @@ def work(
         _check_words(words, case, settings)
     if len(moving) == 0:
         rest = _nothing(f_start, f_end, units, settings, case.ends.end.shape)
-        return (
-            replace(rest, path=method.path(case.ends, all_members, settings.options).detail)
-            if words
-            else rest
-        )
+        return replace(rest, path=method.path(case.ends, all_members, settings.options).detail) if words else rest
     route = method.path(case.ends, all_members, settings.options)
     if not route.complete:
         return (yield from _per_unit(route, members, moving, method, settings, f_start, f_end, len(units)))
@@ -128,14 +113,7 @@ def _total(value: Tensor, change: Tensor) -> Tensor:
 
 
 def _choose(
-    route: Route,
-    units: Tensor,
-    ends: Ends,
-    moving: Tensor,
-    method: Method,
-    settings: Settings,
-    goal: Goal,
-    output: int,
+    route: Route, units: Tensor, ends: Ends, moving: Tensor, method: Method, settings: Settings, goal: Goal, output: int
 ) -> Generator[Ask, Tensor, tuple[Integral, Tensor]]:
     """The driver for the rule asked for; an integral over all units or over the moving ones, and which."""
     name = settings.rule or method.rule
@@ -201,14 +179,10 @@ def _per_unit(
     settled = float(found.max()) <= limit and float(integral.error.max()) <= limit
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = found
-    return Finding(
-        f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every
-    )
+    return Finding(f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every)
 
 
-def _nothing(
-    f_start: Tensor, f_end: Tensor, units: Units, settings: Settings, shape: tuple[int, ...]
-) -> Finding:
+def _nothing(f_start: Tensor, f_end: Tensor, units: Units, settings: Settings, shape: tuple[int, ...]) -> Finding:
     """A text equal to its baseline: nothing moved, nothing changed."""
     by_coordinate = bool(settings.options.get("coordinates")) and f_end.ndim == 0
     count = shape[0] if by_coordinate else len(units)

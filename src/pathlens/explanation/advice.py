@@ -39,9 +39,7 @@ def warn_unsettled(results: Sequence[Result]) -> None:
 def generators_ways(result: Result) -> str:
     """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
     meta = result.meta
-    deeper = next(
-        (layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1
-    )
+    deeper = next((layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1)
     ways = [f"layer={deeper}"]
     if meta.get("score") != "logprob":
         ways.append("score='logprob'")
@@ -56,4 +54,6 @@ def _precision(result: Result) -> str:
     dtype = result.meta.get("dtype", "")
     if dtype not in ("float16", "bfloat16"):
         return ""
-    return f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
+    return (
+        f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
+    )

@@ -50,9 +50,7 @@ class Continuation(Result):
         name = f"{self.outputs[index]!r} ({score})"
         return self._explanation(self.matrix[:, index], name, self.certificates[index], meta)
 
-    def _explanation(
-        self, scores: np.ndarray, target: str, certificate: Certificate, meta: Any
-    ) -> Explanation:
+    def _explanation(self, scores: np.ndarray, target: str, certificate: Certificate, meta: Any) -> Explanation:
         return Explanation(
             method=self.method,
             target=target,

@@ -139,9 +139,7 @@ class VectorExplanation(Result):
         norms = self.norms
         names = self.outputs or tuple(map(str, range(len(self.vectors))))
         order = np.argsort(-norms, axis=None, kind="stable")[:k]
-        return [
-            (names[o // norms.shape[1]], self.tokens[o % norms.shape[1]], float(norms.flat[o])) for o in order
-        ]
+        return [(names[o // norms.shape[1]], self.tokens[o % norms.shape[1]], float(norms.flat[o])) for o in order]
 
     def words(self) -> VectorExplanation:
         """The same, by word: the sum of each word's vectors."""

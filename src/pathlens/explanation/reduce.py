@@ -41,24 +41,16 @@ def words(result: Any) -> Any:
     }
     errors = result.certificate.error_estimate
     if len(errors) == sums.shape[1]:
-        common["certificate"] = replace(
-            result.certificate, error_estimate=tuple((sums @ np.array(errors)).tolist())
-        )
+        common["certificate"] = replace(result.certificate, error_estimate=tuple((sums @ np.array(errors)).tolist()))
     if isinstance(result, Continuation):
         return result.summed(sums, **common)
     if isinstance(result, record.Explanation):
         return replace(result, scores=sums @ result.scores, standard_error=None, **common)
     if isinstance(result, record.Interactions):
         if np.isnan(result.matrix).any():
-            raise InputError(
-                "only some of the interactions were asked for, so words cannot be summed; use unit='word'"
-            )
+            raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
         return replace(
-            result,
-            scores=sums @ result.scores,
-            matrix=sums @ result.matrix @ sums.T,
-            standard_error=None,
-            **common,
+            result, scores=sums @ result.scores, matrix=sums @ result.matrix @ sums.T, standard_error=None, **common
         )
     if sources:
         common["sources"] = tuple(sources[int(np.argmax(row))] for row in groups.members)

@@ -98,9 +98,7 @@ def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data"
         arrays = load_file(beside)
     kind = KINDS[body["kind"]]
     try:
-        return kind(
-            **{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body}
-        )
+        return kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
     except (TypeError, KeyError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error
 
@@ -108,9 +106,7 @@ def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data"
 ARRAYS = frozenset("scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split())
 
 
-def _plain_fields(
-    result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None
-) -> dict[str, Any]:
+def _plain_fields(result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None) -> dict[str, Any]:
     body = {}
     for f in fields(result):
         value = getattr(result, f.name)

@@ -14,16 +14,7 @@ import numpy as np
 from pathlens.errors import StoreError
 
 FORMAT = 1  # raised when a reader of the old files would misread the new ones
-PLAIN = (
-    "text",
-    "tokens",
-    "offsets",
-    "special",
-    "gap",
-    "nodes",
-    "passes",
-    "notes",
-)  # of a text, in the header
+PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes")  # of a text, in the header
 STACKED = ("reference", "embedding")  # one row per text
 FLAT = ("vectors", "error")  # one row per unit, texts one after another
 

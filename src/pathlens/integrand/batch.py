@@ -21,9 +21,7 @@ class Batch:
     members: Tensor  # (B, U, S) 0/1, zero rows where a text has fewer units
     t: Tensor  # (B,) how far along the whole route (only meaningful on one leg)
     room: float = float("inf")  # memory the whole batch may take, in rows of a plain reverse pass
-    lean: Callable[[Tensor], Tensor] | None = (
-        None  # the same score keeping less, where a reverse pass keeps too much
-    )
+    lean: Callable[[Tensor], Tensor] | None = None  # the same score keeping less, where a reverse pass keeps too much
 
     @property
     def reverse_score(self) -> Callable[[Tensor], Tensor]:

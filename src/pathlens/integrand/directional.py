@@ -16,10 +16,7 @@ from pathlens.integrand.batch import Batch, any_derivative
 from pathlens.integrand.push import CannotPush, push
 
 REVERSE_COST = 1.5  # a reverse product keeps and re-reads what a forward product streams through
-TOKENS_AT_ONCE = {
-    "cpu": 2048,
-    "cuda": 1 << 17,
-}  # of all products together: bounds memory whatever the number of units
+TOKENS_AT_ONCE = {"cpu": 2048, "cuda": 1 << 17}  # of all products together: bounds memory whatever the number of units
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,9 @@ def _along(batch: Batch, members: Tensor) -> Tensor:
     try:
         return push(batch.score, batch.position, members[..., None] * batch.direction)
     except CannotPush:
-        return vmap(
-            lambda member: jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1]
-        )(members)
+        return vmap(lambda member: jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1])(
+            members
+        )
 
 
 @dataclass(frozen=True)
@@ -109,14 +106,10 @@ class Jacobian:
         with torch.no_grad(), any_derivative():
             value, pull = vjp(batch.score, batch.position)
             count = value[0].numel()
-            basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(
-                count, 1, *value.shape[1:]
-            )
+            basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(count, 1, *value.shape[1:])
             room = TOKENS_AT_ONCE.get(value.device.type, TOKENS_AT_ONCE["cuda"])
             at_once = max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
-            slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(
-                basis
-            )  # (out·k, B, S, d)
+            slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(basis)  # (out·k, B, S, d)
             share = slopes.permute(1, 2, 3, 0) * batch.direction[..., None]
             return share.reshape(*share.shape[:3], *value.shape[1:])
 

@@ -33,9 +33,7 @@ class Hessian:
     """
 
     rows: tuple[int, ...] | None = None
-    mode: str = (
-        "auto"  # "forward" (over reverse, directions together) or "reverse" (twice, one by one; long texts)
-    )
+    mode: str = "auto"  # "forward" (over reverse, directions together) or "reverse" (twice, one by one; long texts)
     by_pair = True
     attention = staticmethod(any_derivative)  # what a probe of its memory must run under
 
@@ -74,9 +72,7 @@ class RowSums:
     def __call__(self, batch: Batch) -> Tensor:
         whole = batch.members.sum(1).to(batch.direction.dtype)[None]
         slope, curve = _derivatives(batch, whole, self.mode)
-        return torch.einsum(
-            "bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double()
-        )
+        return torch.einsum("bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double())
 
     def passes(self, units: int) -> int:
         return 3

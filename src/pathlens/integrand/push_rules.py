@@ -33,9 +33,7 @@ def lifted(item: Any, rank: int) -> Tensor | None:
     if not isinstance(item, Pushed):
         return None
     missing = rank - item.value.ndim
-    return (
-        item.change.reshape(len(item.change), *[1] * missing, *item.value.shape) if missing else item.change
-    )
+    return item.change.reshape(len(item.change), *[1] * missing, *item.value.shape) if missing else item.change
 
 
 def total(parts: list[Tensor | None], shape: torch.Size) -> Tensor:
@@ -165,9 +163,7 @@ def softmax(x: Any, dim: int, *args: Any, dtype: torch.dtype | None = None, **mo
 
 
 @rule(functional.layer_norm)
-def layer_norm(
-    x: Any, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-) -> Any:
+def layer_norm(x: Any, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
     """x̂ = (x − mean) / σ: its change is (c − mean(c) − x̂ · mean(x̂ c)) / σ."""
     if len(shape) != 1 or isinstance(weight, Pushed) or isinstance(bias, Pushed):
         return NotImplemented

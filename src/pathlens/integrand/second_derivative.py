@@ -17,11 +17,7 @@ Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
 def out_of_memory(error: Exception) -> bool:
     words = str(error).lower()
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "out of memory" in words
-        or "can't allocate memory" in words
-    )
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in words or "can't allocate memory" in words
 
 
 def no_second_derivative(batch: Batch, error: Exception) -> ModelError:

@@ -86,9 +86,7 @@ class Interval:
         if self.change is None:
             return error
         summed = self.value.sum(0)
-        missing = (
-            summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
-        )
+        missing = summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
         if missing is None:
             return error
         return covering(error, missing.flatten().abs() if error.ndim == 2 else missing.norm())
@@ -200,9 +198,7 @@ def _know_changes(
         each.change = known[each.leg, each.high] - known[each.leg, each.low]
 
 
-def _refine(
-    intervals: list[Interval], bound: float, left: int
-) -> tuple[list[Interval], list[tuple[Interval, int]]]:
+def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
     """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
     order = sorted(intervals, key=lambda each: -float(each.error.max()))
     rest = sum(float(each.error.max()) for each in order)

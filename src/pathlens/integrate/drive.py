@@ -99,9 +99,7 @@ def place(route: Route, nodes: list[Nodes], *extra: list[np.ndarray]) -> Points:
     return Points(route, leg, np.concatenate([n.t for n in nodes]), np.stack(rows))
 
 
-def fixed(
-    route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, per_leg: bool = False
-) -> Drive:
+def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, per_leg: bool = False) -> Drive:
     """A rule with a given number of nodes, shared among the legs by length (or that many on each leg).
 
     The error estimate comes from a coarser rule on the same nodes: no further passes, and cautious.

@@ -24,9 +24,7 @@ from pathlens.types import Route
 
 CELLS = (0.0, 0.09, 0.19, 0.39, 1.0)  # finer near the baseline; none is a cell of IG, so no node is shared
 IG_SHARE = 0.25  # IG is held to a quarter of the bound: a row gap then measures the matrix, not IG
-LEAST_WORTH = (
-    0.01  # row sums may be right by luck: no estimate is taken for more than two digits too cautious
-)
+LEAST_WORTH = 0.01  # row sums may be right by luck: no estimate is taken for more than two digits too cautious
 SAFETY = 2.0  # how much worse single entries may be off than row sums, whose error is known
 
 

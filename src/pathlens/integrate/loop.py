@@ -185,9 +185,7 @@ def _not_a_number(job: Job, rows: range, values: Tensor) -> NumberError:
 
 def _passes(integrand: Any, units: int, values: Tensor) -> int:
     """Passes one point took; some integrands know only once they see how large the output is."""
-    return (
-        integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
-    )
+    return integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
 
 
 def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tensor:

@@ -103,9 +103,7 @@ class Planner:
     def lean(self, pieces: Sequence[Any]) -> Any:
         """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
         longest = max((piece.job.case for piece in pieces), key=len)
-        too_much = self.share < 1 or self._probe(longest, pieces[0].job.ask.integrand) >= self._budget(
-            longest
-        )
+        too_much = self.share < 1 or self._probe(longest, pieces[0].job.ask.integrand) >= self._budget(longest)
         return getattr(longest.score, "lean", None) if too_much else None
 
     def halve(self, rows: int) -> bool:

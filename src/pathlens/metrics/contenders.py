@@ -43,17 +43,13 @@ class Way:
         from pathlens.engine.explainer import Explainer
 
         if self.method == GRADIENT:
-            kept = {
-                name: value for name, value in choices.items() if name not in ("tolerance", "n_steps", "rule")
-            }
+            kept = {name: value for name, value in choices.items() if name not in ("tolerance", "n_steps", "rule")}
             return Explainer(model, method="ig", baseline="zero", rule="right", n_steps=1, **kept)
         return Explainer(model, method=self.method, baseline=self.baseline, **{**choices, **self.options})
 
 
 def ways(
-    methods: Sequence[str],
-    baselines: Sequence[str | None],
-    options: Mapping[str, Mapping[str, Any]] | None = None,
+    methods: Sequence[str], baselines: Sequence[str | None], options: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Way, ...]:
     """The controls first, then every method with every baseline (gradient × input has none)."""
     known = (*CONTROLS, GRADIENT, *SCORED)

@@ -67,25 +67,19 @@ def evaluate(
     _check(extra, EXTRAS, "extra")
     _check_choices(choices)
     if isinstance(texts, str) or isinstance(texts_b, str):
-        raise InputError(
-            "texts and texts_b are lists of texts, one each per example; put a single text into [ ]"
-        )
+        raise InputError("texts and texts_b are lists of texts, one each per example; put a single text into [ ]")
     if not texts:
         raise InputError("there are no texts to evaluate on")
     for name, given in (("texts_b", texts_b), ("labels", labels)):
         if given is not None and len(given) != len(texts):
             raise InputError(f"{name} has {len(given)} entries for {len(texts)} texts")
     if reference is not None and not reference:
-        raise InputError(
-            "reference: name at least one token that replaces others (mask, pad, …), or leave it out"
-        )
+        raise InputError("reference: name at least one token that replaces others (mask, pad, …), or leave it out")
     loaded = load(model)
     rows = ways(methods, baselines, method_options)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
     with Progress(len(pairs) * len(rows), show_progress) as tick:
-        judged, failed = score_texts(
-            loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick
-        )
+        judged, failed = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
     found = judge(rows, judged, asked, shares=shares, seed=seed, draws=draws)
     found = add_extras(found, loaded, rows, judged, extra, choices, seed)
     notes = [*found.notes, *_told(failed, judged, rows), *_accuracy(loaded, judged, labels)]
@@ -164,9 +158,7 @@ def judge(
         ("sufficiency", LOWER, [c.sufficiency for c in found]),
     ]
     lines = [(name, better, np.stack(values, axis=1)) for name, better, values in drawn]
-    gaps = np.array(
-        [[fidelity.completeness(j.scores[w].certificate) for j in judged] for w in range(len(rows))]
-    )
+    gaps = np.array([[fidelity.completeness(j.scores[w].certificate) for j in judged] for w in range(len(rows))])
     columns = [
         *(Column(name, better, values[..., at]) for name, better, values in lines),
         *(Column(f"AOPC {name}", better, values[..., chosen].mean(-1)) for name, better, values in lines),
@@ -182,8 +174,7 @@ def judge(
         ways=tuple(way.label for way in rows),
         columns=tuple(columns),
         curves=tuple(
-            Curve(name, better, tuple(grid[i] for i in chosen), values[..., chosen])
-            for name, better, values in lines
+            Curve(name, better, tuple(grid[i] for i in chosen), values[..., chosen]) for name, better, values in lines
         ),
         agreement=_agreement(judged),
         protocol=protocol.name,
@@ -213,10 +204,7 @@ def add_extras(
             name = found.references[0]
             row = judged[0].subject.rows[name]
             plain, scaled = fidelity.infidelity([j.case for j in judged], row, name, tables, seed)
-            columns += [
-                Column(f"infidelity ({name})", LOWER, plain),
-                Column("infidelity, scaled", LOWER, scaled),
-            ]
+            columns += [Column(f"infidelity ({name})", LOWER, plain), Column("infidelity, scaled", LOWER, scaled)]
         if "wae" in extra:
             columns.append(Column("WAE", LOWER, _wae(model, rows, judged, choices)))
         for name, better in (("max-sensitivity", LOWER), ("stability", HIGHER)):
@@ -233,13 +221,7 @@ def add_extras(
 
 
 def _steady(
-    name: str,
-    way: Way,
-    w: int,
-    model: TextModel,
-    judged: Sequence[Judged],
-    choices: Mapping[str, Any],
-    seed: int,
+    name: str, way: Way, w: int, model: TextModel, judged: Sequence[Judged], choices: Mapping[str, Any], seed: int
 ) -> np.ndarray:
     pairs, before = [j.pair for j in judged], [j.scores[w].values for j in judged]
     if name == "max-sensitivity":
@@ -248,9 +230,7 @@ def _steady(
     return steadiness.stability(way, model, pairs, before, left_out, choices)
 
 
-def _wae(
-    model: TextModel, rows: Sequence[Way], judged: Sequence[Judged], choices: Mapping[str, Any]
-) -> np.ndarray:
+def _wae(model: TextModel, rows: Sequence[Way], judged: Sequence[Judged], choices: Mapping[str, Any]) -> np.ndarray:
     from pathlens.path.words.options import path_cache
 
     cache = path_cache(None)
@@ -295,9 +275,7 @@ def _told(failed: Mapping[int, Exception], judged: Sequence[Judged], rows: Seque
     notes = []
     if failed:
         first = min(failed)
-        notes.append(
-            f"{len(failed)} texts are left out of every row; the first is text {first}: {failed[first]}"
-        )
+        notes.append(f"{len(failed)} texts are left out of every row; the first is text {first}: {failed[first]}")
     for w, way in enumerate(rows):
         own = [j.scores[w].certificate for j in judged]
         loose = sum(1 for c in own if c is not None and not c.converged)
@@ -318,9 +296,7 @@ def _accuracy(model: TextModel, judged: Sequence[Judged], labels: Sequence[Any] 
         return [f"accuracy is not told: {why}"]
     right = [_same(labels[j.number], j.case.target, j.case.target_name) for j in given]
     without = f"; {len(judged) - len(given)} texts have no label" if len(given) < len(judged) else ""
-    return [
-        f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f}){without}"
-    ]
+    return [f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f}){without}"]
 
 
 def _label_names(model: TextModel) -> list[str]:

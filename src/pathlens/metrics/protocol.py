@@ -26,11 +26,7 @@ class Protocol:
     def candidates(self, special: Sequence[bool], fixed: Sequence[int] = ()) -> np.ndarray:
         """Indices of tokens that may be deleted; `fixed` are places the output itself lives at."""
         return np.array(
-            [
-                i
-                for i, flag in enumerate(special)
-                if (self.counted_specials or not flag) and i not in set(fixed)
-            ],
+            [i for i, flag in enumerate(special) if (self.counted_specials or not flag) and i not in set(fixed)],
             dtype=int,
         )
 
@@ -41,16 +37,10 @@ class Protocol:
 
 PROTOCOLS = {
     "default": Protocol(
-        "default",
-        False,
-        1,
-        "special tokens are never deleted or counted; k = ⌊share · real tokens⌋, at least 1",
+        "default", False, 1, "special tokens are never deleted or counted; k = ⌊share · real tokens⌋, at least 1"
     ),
     "paper": Protocol(
-        "paper",
-        True,
-        0,
-        "as published: special tokens are counted and may be deleted; k = ⌊share · S⌋, which may be 0",
+        "paper", True, 0, "as published: special tokens are counted and may be deleted; k = ⌊share · S⌋, which may be 0"
     ),
 }
 

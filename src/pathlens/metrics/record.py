@@ -172,9 +172,7 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
         != (first.ways, first.protocol, first.references, [c.name for c in first.columns])
         for p in parts
     ):
-        raise InputError(
-            "only evaluations with the same rows, metrics, protocol and references can be joined"
-        )
+        raise InputError("only evaluations with the same rows, metrics, protocol and references can be joined")
     weight = np.array([part.texts for part in parts], dtype=float)
     known = np.stack([part.agreement for part in parts])
     shares = weight[:, None, None] * np.isfinite(known)

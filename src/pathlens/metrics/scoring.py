@@ -10,16 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from pathlens.errors import InputError, PathlensError
-from pathlens.metrics.contenders import (
-    RANDOM,
-    TOGETHER,
-    Pair,
-    Scores,
-    Way,
-    explained,
-    leave_one_out,
-    random_scores,
-)
+from pathlens.metrics.contenders import RANDOM, TOGETHER, Pair, Scores, Way, explained, leave_one_out, random_scores
 from pathlens.metrics.deletion import Subject
 from pathlens.text.adapter import Case, Request, TextModel
 
@@ -69,9 +60,7 @@ def score_texts(
             failed |= {n: e for n, e in zip(own, found, strict=True) if isinstance(e, Exception)}
             by_way.append({n: e for n, e in zip(own, found, strict=True) if isinstance(e, Scores)})
     judged = [
-        Judged(pairs[n], n, subjects[n], cases[n], tuple(own[n] for own in by_way))
-        for n in good
-        if n not in failed
+        Judged(pairs[n], n, subjects[n], cases[n], tuple(own[n] for own in by_way)) for n in good if n not in failed
     ]
     if not judged:
         raise InputError(f"no text could be explained; the first error: {next(iter(failed.values()))}")

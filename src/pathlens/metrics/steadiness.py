@@ -116,9 +116,7 @@ def stages(model: TextModel) -> list[tuple[str, list[nn.Parameter]]]:
     """Parameters from the top down: head, last block, …, first block. Embeddings stay: paths are made of them."""
     network = getattr(model, "network", None)
     if network is None or not network.blocks:
-        raise ModelError(
-            "parameters are randomised layer by layer, and no list of blocks was found in this model"
-        )
+        raise ModelError("parameters are randomised layer by layer, and no list of blocks was found in this model")
     inside = {id(p) for block in network.blocks for p in block.parameters()}
     head = [
         p

@@ -52,9 +52,7 @@ def repacked(case: Case, rows: Sequence[int]) -> Case:
         ends.vocabulary,
     )
     meta = dict(case.meta)
-    if (
-        "read_at" in meta
-    ):  # a decoder's last token that is not padding; if it is gone, the last one left before it
+    if "read_at" in meta:  # a decoder's last token that is not padding; if it is gone, the last one left before it
         meta["read_at"] = max(sum(1 for i in numbers if i <= meta["read_at"]) - 1, 0)
     return replace(
         case,

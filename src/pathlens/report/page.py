@@ -46,14 +46,9 @@ def _controls(rows: list[dict[str, Any]]) -> Markup:
     for key in CHOICES:
         values = sorted({row[key] for row in rows})
         if len(values) > 1:
-            options = [
-                Markup(f'<option value="">every {key}</option>'),
-                *[element("option", None, v) for v in values],
-            ]
+            options = [Markup(f'<option value="">every {key}</option>'), *[element("option", None, v) for v in values]]
             picks.append(element("select", {"data-key": key, "aria-label": key}, *options))
-    loose = element(
-        "label", None, Markup('<input type="checkbox" class="loose">'), " only what has not settled"
-    )
+    loose = element("label", None, Markup('<input type="checkbox" class="loose">'), " only what has not settled")
     shown = element("output", {"class": "count"}, f"{len(rows)} of {len(rows)}")
     return element("div", {"class": "choose"}, search, *picks, loose, shown)
 

@@ -43,9 +43,7 @@ class Report:
                 results.append(result)
                 sources.append(name)
         if not results:
-            raise InputError(
-                "nothing to report: give saved explanations (.json or .html), or folders of them"
-            )
+            raise InputError("nothing to report: give saved explanations (.json or .html), or folders of them")
         return Report(tuple(results), tuple(sources), title)
 
     def __len__(self) -> int:

@@ -29,11 +29,7 @@ FILES = {"page.css": "text/css", "page.js": "text/javascript", "form.js": "text/
 
 
 def make_app(
-    models: Mapping[str, Any],
-    *,
-    limits: Limits | None = None,
-    token: str | None = None,
-    host: str = "127.0.0.1",
+    models: Mapping[str, Any], *, limits: Limits | None = None, token: str | None = None, host: str = "127.0.0.1"
 ) -> Any:
     """A FastAPI application that serves these models (or stands of models on their way) and no others."""
     try:
@@ -82,15 +78,9 @@ def _guard(app: Any, limits: Limits, token: str | None, host: str) -> None:
             refused = refuse(request)
         except ValueError:
             refused = (400, "the request's headers cannot be read")
-        if (
-            refused is None
-            and request.method in ("POST", "PUT", "PATCH")
-            and len(await request.body()) > limits.body
-        ):
+        if refused is None and request.method in ("POST", "PUT", "PATCH") and len(await request.body()) > limits.body:
             refused = (413, f"a request may have {limits.body} bytes")
-        response = (
-            await call_next(request) if refused is None else JSONResponse({"detail": refused[1]}, refused[0])
-        )
+        response = await call_next(request) if refused is None else JSONResponse({"detail": refused[1]}, refused[0])
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
@@ -109,8 +99,7 @@ def _errors(app: Any) -> None:
     async def wrong(request: Request, error: RequestValidationError) -> Any:
         """What is wrong and where; never the input itself, which may be large or not even be Unicode."""
         lines = [
-            f"{'.'.join(str(part) for part in each['loc'][1:]) or 'body'}: {each['msg']}"
-            for each in error.errors()
+            f"{'.'.join(str(part) for part in each['loc'][1:]) or 'body'}: {each['msg']}" for each in error.errors()
         ]
         return JSONResponse({"detail": "; ".join(lines)[:2000].encode("utf-8", "replace").decode()}, 422)
 
@@ -146,16 +135,9 @@ def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
 
         known = [describe(stand) for stand in shelf.models.values()]
         limits = {
-            name: getattr(shelf.limits, name)
-            for name in ("characters", "units", "nodes", "documents", "waiting")
+            name: getattr(shelf.limits, name) for name in ("characters", "units", "nodes", "documents", "waiting")
         }
-        return {
-            "status": "ok",
-            "version": __version__,
-            "models": known,
-            "limits": limits,
-            "jobs": jobs.counts(),
-        }
+        return {"status": "ok", "version": __version__, "models": known, "limits": limits, "jobs": jobs.counts()}
 
     @app.get("/api/methods", tags=["facts"])
     def methods() -> list[dict[str, Any]]:
@@ -191,9 +173,7 @@ def _works(app: Any, shelf: Shelf, jobs: Jobs) -> None:
         try:
             job = jobs.put(kind, work)
         except Full:
-            return JSONResponse(
-                {"detail": "too many jobs are waiting; try again later"}, 429, {"Retry-After": "5"}
-            )
+            return JSONResponse({"detail": "too many jobs are waiting; try again later"}, 429, {"Retry-After": "5"})
         if not wait:
             return JSONResponse(job.to_dict(jobs.ahead(job)), 202)
         await run_in_threadpool(job.over.wait)

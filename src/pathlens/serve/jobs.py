@@ -53,9 +53,7 @@ class Job:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 self.result = self.work(self.meter)
-            self.warnings = list(
-                dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-            )
+            self.warnings = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
             state = DONE
         except Cancelled:
             state, self.error = CANCELLED, "called off"

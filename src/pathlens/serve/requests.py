@@ -46,9 +46,7 @@ class Choices(BaseModel):
     factor: int | None = Field(None, ge=0, le=4)
     strategy: Literal["greedy", "maxcount", "grid"] | None = None
     contrast: Said | None = Field(None, description="What a generator could have said instead.")
-    generate: int | None = Field(
-        None, ge=1, le=256, description="Tokens of a generator's own to be explained."
-    )
+    generate: int | None = Field(None, ge=1, le=256, description="Tokens of a generator's own to be explained.")
     tree: Annotated[str, Field(max_length=20_000)] | None = None
     softplus: float | None = Field(None, gt=0, le=1e4)
     path: Literal["line", "dig", "udig"] | None = None
@@ -80,12 +78,8 @@ class ExplainBody(Choices):
     text_b: Text | None = None
     method: Name | None = None
     system: Text | None = Field(None, description="A chat model's system prompt.")
-    passages: list[Text] | None = Field(
-        None, max_length=64, description="Retrieved texts, put before the text."
-    )
-    template: Literal["held", "shown"] | None = Field(
-        None, description="The chat template's own tokens; makes a chat."
-    )
+    passages: list[Text] | None = Field(None, max_length=64, description="Retrieved texts, put before the text.")
+    template: Literal["held", "shown"] | None = Field(None, description="The chat template's own tokens; makes a chat.")
 
     def asked(self) -> Any:
         """The text, or a chat where anything of one was given."""

@@ -19,9 +19,7 @@ def describe(stand: Stand) -> dict[str, Any]:
         return {**known, "kind": "", "pair": False, "labels": [], "layers": 0, "generator": False}
     config = getattr(getattr(model, "module", None), "config", None)
     labels = (
-        getattr(config, "id2label", None)
-        if model.kind in ("sequence classification", "token classification")
-        else None
+        getattr(config, "id2label", None) if model.kind in ("sequence classification", "token classification") else None
     )
     depth = getattr(getattr(model, "network", None), "depth", 0)
     names = [str(labels[k]) for k in sorted(labels)][:200] if labels else []
@@ -51,9 +49,7 @@ def reply(job: Any, form: str) -> Any:
     if form == "png":
         picture = views.png(job.result)
         return Response(
-            picture,
-            media_type="image/png",
-            headers={"Content-Disposition": "attachment; filename=pathlens.png"},
+            picture, media_type="image/png", headers={"Content-Disposition": "attachment; filename=pathlens.png"}
         )
     text = json.dumps(finite(job.result.to_dict()), ensure_ascii=False)
     return Response(text.encode("utf-8", "replace"), media_type="application/json")

@@ -79,7 +79,5 @@ def _listener(host: str, port: int) -> Any:
     try:
         listener.bind((host.strip("[]"), port))
     except (OSError, OverflowError) as error:
-        raise InputError(
-            f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        raise InputError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}") from error
     return listener

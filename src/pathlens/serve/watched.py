@@ -31,9 +31,7 @@ class Watched(TextModel):
     def __init__(self, model: TextModel, meter: Meter, limits: Limits) -> None:
         self._model, self._meter, self._limits = model, meter, limits
         for name in ("kind", "name", "default_method", "default_layer", "options", "similarity"):
-            setattr(
-                self, name, getattr(model, name)
-            )  # the class has these, so they would not be asked of the model
+            setattr(self, name, getattr(model, name))  # the class has these, so they would not be asked of the model
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_model"], name)

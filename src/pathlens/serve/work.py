@@ -23,9 +23,7 @@ class Shelf:
     def take(self, name: str, meter: Meter) -> Any:
         """A model, watched by the meter; waited for while it is being loaded."""
         if name not in self.models:
-            raise InputError(
-                f"model {name!r} was not named at start; this server has {', '.join(self.models)}"
-            )
+            raise InputError(f"model {name!r} was not named at start; this server has {', '.join(self.models)}")
         model = self.models[name].take(meter)
         from pathlens.serve.watched import Watched
 

@@ -54,13 +54,7 @@ class Comparison(Seen):
                 size = row[high] / limits[high] - row[low] / limits[low]
                 found.append((size, i, high, low))
         return [
-            (
-                self.units[i],
-                self.labels[a],
-                self.labels[b],
-                float(self.values[i, a]),
-                float(self.values[i, b]),
-            )
+            (self.units[i], self.labels[a], self.labels[b], float(self.values[i, a]), float(self.values[i, b]))
             for _, i, a, b in sorted(found, key=lambda item: -item[0])
         ]
 
@@ -117,9 +111,7 @@ def compare(
     return side_by_side(results, labels=_labels(results, varied), varied=" and ".join(varied))
 
 
-def side_by_side(
-    results: Sequence[Result], *, labels: Sequence[str] | None = None, varied: str = ""
-) -> Comparison:
+def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = None, varied: str = "") -> Comparison:
     """Results of the same text → a comparison."""
     if len(results) < 2:
         raise InputError(f"a comparison takes at least two results, got {len(results)}")
@@ -140,9 +132,7 @@ def side_by_side(
             rank[a, b] = rank[b, a] = spearman(*pair)
             order[a, b] = order[b, a] = kendall(*pair)
     given = tuple(labels or _labels(results, ["method"]))
-    found = Comparison(
-        given, tuple(results), names, values, rank, order, tuple(notes), varied or "method", shown
-    )
+    found = Comparison(given, tuple(results), names, values, rank, order, tuple(notes), varied or "method", shown)
     return _with_notes(found)
 
 
@@ -162,9 +152,7 @@ def _with_notes(found: Comparison) -> Comparison:
             notes.append("an agreement is not defined where all values of a column are equal")
     strongest = {label: _strongest(found, k) for k, label in enumerate(found.labels)}
     if len(set(strongest.values())) > 1:
-        notes.append(
-            "strongest unit: " + ", ".join(f"{name} in {label}" for label, name in strongest.items())
-        )
+        notes.append("strongest unit: " + ", ".join(f"{name} in {label}" for label, name in strongest.items()))
     quarrels = found.disagreements()
     for unit, up, down, high, low in quarrels[:SAID]:
         notes.append(f"they disagree on “{unit}”: {high:+.3g} in {up}, {low:+.3g} in {down}")
@@ -173,9 +161,7 @@ def _with_notes(found: Comparison) -> Comparison:
     if not quarrels:
         notes.append("no unit of weight has opposite signs")
     loose = [
-        label
-        for label, result in zip(found.labels, found.results, strict=True)
-        if not result.certificate.converged
+        label for label, result in zip(found.labels, found.results, strict=True) if not result.certificate.converged
     ]
     if loose:
         notes.append(f"not settled within the tolerance: {', '.join(loose)}; do not trust their order yet")
@@ -202,10 +188,7 @@ def _labels(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]
     """What tells the columns apart; numbered where that is not enough."""
     said = []
     for result in results:
-        known = {
-            "method": result.method,
-            **{key: str(result.meta.get(key, "")) for key in ("model", "baseline")},
-        }
+        known = {"method": result.method, **{key: str(result.meta.get(key, "")) for key in ("model", "baseline")}}
         said.append(" · ".join(known[name] for name in varied if known[name]) or result.method)
     return tuple(name if said.count(name) == 1 else f"{name} ({k})" for k, name in enumerate(said, 1))
 

@@ -34,9 +34,7 @@ class Layers(Seen):
         return many_to_dict(self.results, layers=[result.meta.get("layer") for result in self.results])
 
 
-def layers(
-    model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any
-) -> Layers:
+def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any) -> Layers:
     """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
     from pathlens.engine.explainer import Explainer
     from pathlens.text.load import load

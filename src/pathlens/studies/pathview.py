@@ -34,15 +34,11 @@ class Track:
     share: np.ndarray  # (n, S) each token's score so far, by the trapezoid rule between points
     nearest: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]  # (n, S, k) words and their distances
     far: np.ndarray  # (n, S) distance to the nearest word; NaN without a vocabulary
-    anchors: tuple[
-        tuple[str, ...], ...
-    ] = ()  # (n, S) the anchor word nearest on the path, for paths through words
+    anchors: tuple[tuple[str, ...], ...] = ()  # (n, S) the anchor word nearest on the path, for paths through words
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in _fields(self)
-        }
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in _fields(self)}
 
 
 def _fields(track: Track) -> list[tuple[str, Any]]:
@@ -97,9 +93,7 @@ def pathview(
     for name in methods or ():
         if name not in known:
             raise InputError(f"a path is drawn for {', '.join(known)}; got {name!r}")
-    line_only = {
-        k: v for k, v in choices.items() if k not in ("steps", "neighbours", "factor", "strategy", "cache")
-    }
+    line_only = {k: v for k, v in choices.items() if k not in ("steps", "neighbours", "factor", "strategy", "cache")}
     explainer = Explainer(model, method="ig", **line_only)
     with explainer.model.quiet():
         (case,) = explainer._cases(METHODS["ig"], text, text_b)[:1]
@@ -107,9 +101,7 @@ def pathview(
         for name in methods or known:
             own = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
             try:
-                route = METHODS[name].path(
-                    case.ends, torch.eye(len(case), dtype=torch.bool), own.settings.options
-                )
+                route = METHODS[name].path(case.ends, torch.eye(len(case), dtype=torch.bool), own.settings.options)
             except InputError as error:
                 if methods is not None:
                     raise
@@ -142,14 +134,7 @@ def _walk(name: str, route: Any, case: Any, count: int, words: int) -> Track:
     share[1:] = np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(t)[:, None], axis=0)
     nearest, far = _nearest(position, case, words)
     return Track(
-        name,
-        tuple(t.tolist()),
-        tuple(outputs),
-        torch.cat(slopes).numpy(),
-        share,
-        nearest,
-        far,
-        _anchors(route, count),
+        name, tuple(t.tolist()), tuple(outputs), torch.cat(slopes).numpy(), share, nearest, far, _anchors(route, count)
     )
 
 
@@ -193,9 +178,7 @@ def _nearest(position: torch.Tensor, case: Any, words: int) -> tuple[Any, np.nda
     count, tokens = position.shape[:2]
     vocabulary = case.ends.vocabulary
     if vocabulary is None or words < 1:
-        return tuple((tuple(() for _ in range(tokens))) for _ in range(count)), np.full(
-            (count, tokens), np.nan
-        )
+        return tuple((tuple(() for _ in range(tokens))) for _ in range(count)), np.full((count, tokens), np.nan)
     table = vocabulary.table.float()
     squares = table.square().sum(1)
     flat = position.reshape(-1, position.shape[-1]).float()

@@ -23,12 +23,7 @@ class CurvePoint:
 
 
 def softplus_curve(
-    model: Any,
-    text: Any,
-    betas: Iterable[float] = (1, 2, 5, 10, 20, 50, 100),
-    *,
-    path: Any = None,
-    **choices: Any,
+    model: Any, text: Any, betas: Iterable[float] = (1, 2, 5, 10, 20, 50, 100), *, path: Any = None, **choices: Any
 ) -> list[CurvePoint]:
     """Output change and nodes needed against β; with `path`, also drawn there (PNG or SVG).
 
@@ -41,17 +36,12 @@ def softplus_curve(
             result = explain(model, text, method="ih", softplus=check_beta(beta), **choices)
         proof = result.certificate
         nodes = result.meta["history"][-1][0]
-        curve.append(
-            CurvePoint(float(beta), result.meta["softplus"]["moved"], int(nodes), proof.gap, proof.converged)
-        )
+        curve.append(CurvePoint(float(beta), result.meta["softplus"]["moved"], int(nodes), proof.gap, proof.converged))
     if path is not None:
         from pathlens.draw import figure
 
         betas = [point.beta for point in curve]
-        series = {
-            "|f_β(x) − f(x)|": [p.moved for p in curve],
-            "nodes / 1000": [p.nodes / 1000 for p in curve],
-        }
+        series = {"|f_β(x) − f(x)|": [p.moved for p in curve], "nodes / 1000": [p.nodes / 1000 for p in curve]}
         drawn = figure.curve(betas, series, title="Softplus for ReLU", xlabel="β")
         drawn.axes[0].set(xscale="log", yscale="log")
         figure.write(drawn, path)

@@ -107,9 +107,7 @@ def _parsed(edit: Any, explanation: Explanation) -> tuple[int, str, str]:
         raise InputError(f"unit {unit!r} is not in this text: it has {len(explanation.tokens)} units, from 0")
     start, end = explanation.offsets[unit]
     if end <= start:
-        raise InputError(
-            f"unit {unit} ({explanation.tokens[unit]!r}) is not part of the text, so it cannot be edited"
-        )
+        raise InputError(f"unit {unit} ({explanation.tokens[unit]!r}) is not part of the text, so it cannot be edited")
     if kind == "replace" and not str(new).strip():
         raise InputError("a replacement needs words; use 'delete' to remove a unit")
     return unit, kind, str(new)
@@ -129,9 +127,7 @@ class _Scene:
     def of(explainer: Any, text: str, text_b: str | None) -> _Scene:
         """The case at layer 0, with the target fixed to what the text itself predicts."""
         model = explainer.model
-        request = replace(
-            explainer.request, layer=None, baseline=_one(explainer.baseline), vector=False, block=None
-        )
+        request = replace(explainer.request, layer=None, baseline=_one(explainer.baseline), vector=False, block=None)
         with model.quiet():
             case = model.case(text, text_b, request=request)
             if isinstance(case.target, int) and not isinstance(case.target, bool):
@@ -150,9 +146,7 @@ class _Scene:
             point[rows] = self.case.ends.start[rows]
             with self.model.quiet():
                 after = _run(self.case, point)
-            return Edit(
-                unit, explanation.tokens[unit], kind, "", texts[segment] or "", predicted, after - self.before
-            )
+            return Edit(unit, explanation.tokens[unit], kind, "", texts[segment] or "", predicted, after - self.before)
         old = texts[segment] or ""
         texts[segment] = (old[:start] + new + old[end:]) if kind == "replace" else _closed(old, start, end)
         if not texts[segment].strip():
@@ -162,9 +156,7 @@ class _Scene:
             after = _run(case, case.ends.end)
         if kind == "replace":
             predicted, note = self._replaced(case, self._rows(start, end, segment), slope, predicted)
-        return Edit(
-            unit, explanation.tokens[unit], kind, new, texts[segment], predicted, after - self.before, note
-        )
+        return Edit(unit, explanation.tokens[unit], kind, new, texts[segment], predicted, after - self.before, note)
 
     def _rows(self, start: int, end: int, segment: int) -> list[int]:
         """Tokens of the case that lie in these characters."""
@@ -215,9 +207,7 @@ def _mean_slope(model: Any, text: str, text_b: str | None, choices: dict[str, An
     from pathlens.engine.explainer import Explainer
 
     kept = {
-        k: v
-        for k, v in choices.items()
-        if k in ("target", "score", "tolerance", "n_steps", "truncation", "similarity")
+        k: v for k, v in choices.items() if k in ("target", "score", "tolerance", "n_steps", "truncation", "similarity")
     }
     found = Explainer(model, method="ig", coordinates=True, baseline=_one(choices.get("baseline")), **kept)(
         text, text_b
@@ -226,6 +216,4 @@ def _mean_slope(model: Any, text: str, text_b: str | None, choices: dict[str, An
         return None
     delta = scene.case.ends.delta.double().cpu()
     shares = torch.from_numpy(np.asarray(found.coordinates, dtype=float))
-    return torch.where(
-        delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0
-    )
+    return torch.where(delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0)

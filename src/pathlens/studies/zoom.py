@@ -23,15 +23,7 @@ from pathlens.types import Span
 from pathlens.units.named import Opened
 
 INSIDE = ("token", "word", "sentence")
-KEPT = (
-    "layer",
-    "score",
-    "generate",
-    "contrast",
-    "context",
-    "path",
-    "softplus",
-)  # choices a result says of itself
+KEPT = ("layer", "score", "generate", "contrast", "context", "path", "softplus")  # choices a result says of itself
 
 
 PAIR_KEPT = ("layer", "similarity", "norm", "softplus", "path", "prompt", "prompt_name")
@@ -61,24 +53,15 @@ def zoom(
             raise InputError("a pair's units are opened by side: zoom(model, result, a=[...], b=[...])")
         return _pair(model, result, a, b, inside, choices)
     if a or b:
-        raise InputError(
-            "a and b are for a pair of texts; of one text name the units: zoom(model, result, [...])"
-        )
+        raise InputError("a and b are for a pair of texts; of one text name the units: zoom(model, result, [...])")
     return _one(model, result, units, inside, choices)
 
 
 def _pair(
-    model: Any,
-    pair: PairExplanation,
-    a: Sequence[int],
-    b: Sequence[int],
-    inside: str,
-    choices: Mapping[str, Any],
+    model: Any, pair: PairExplanation, a: Sequence[int], b: Sequence[int], inside: str, choices: Mapping[str, Any]
 ) -> PairExplanation:
     if "columns_above" in pair.meta:
-        raise InputError(
-            "this is the difference of two explanations; open one of them: ranking[place].explanation"
-        )
+        raise InputError("this is the difference of two explanations; open one of them: ranking[place].explanation")
     encoder = load(model)
     kept = {name: pair.meta[name] for name in PAIR_KEPT if pair.meta.get(name) is not None}
     named = str(pair.meta.get("baseline")).split(" | ")  # one for both texts, or one for each
@@ -90,8 +73,7 @@ def _pair(
         raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
     parts = (pair.offsets_a, pair.special_a, a), (pair.offsets_b, pair.special_b, b)
     spans = tuple(
-        _opened(side, text, *part, inside)
-        for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
+        _opened(side, text, *part, inside) for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
     )
     opened = Explainer(encoder, method="ij", unit=spans, **choices)(*texts)
     _check_same_pair(pair, opened, given)
@@ -101,10 +83,7 @@ def _pair(
 def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapping[str, Any]) -> None:
     """Numbers that would not add up to those of the first look are refused."""
     room = 1e-4 * max(1.0, abs(pair.similarity), abs(float(pair.full_matrix[0, 0])))
-    if (
-        not {"similarity", "prompt", "prompt_name"} & set(given)
-        and abs(opened.similarity - pair.similarity) > room
-    ):
+    if not {"similarity", "prompt", "prompt_name"} & set(given) and abs(opened.similarity - pair.similarity) > room:
         raise InputError(
             f"this model finds a similarity of {opened.similarity:.6g} and the result says {pair.similarity:.6g}: zoom with "
             "the model and the choices the result was made with"
@@ -118,12 +97,7 @@ def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapp
 
 
 def _opened(
-    model: TextModel,
-    text: str,
-    offsets: Sequence[Span],
-    special: Sequence[bool],
-    chosen: Sequence[int],
-    inside: str,
+    model: TextModel, text: str, offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[int], inside: str
 ) -> list[Span]:
     """The partition as character spans, the chosen units replaced by their tokens."""
     chosen = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
@@ -154,11 +128,7 @@ def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span
 
 
 def _one(
-    model: Any,
-    result: Explanation | Continuation,
-    wanted: Sequence[int | str],
-    inside: str,
-    choices: Mapping[str, Any],
+    model: Any, result: Explanation | Continuation, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]
 ) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta

@@ -76,9 +76,7 @@ class TextModel(ABC):
     default_method: str = "ig"
     options: tuple[str, ...] = ()  # options of this kind, besides the method's
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
-    default_layer: int = (
-        0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
-    )
+    default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
 
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:

@@ -34,9 +34,7 @@ def default_name(tokenizer: Any, decoder: bool) -> str:
     return "pad" if getattr(tokenizer, "pad_token_id", None) is not None else "zero"
 
 
-def word_rows(
-    choice: Any, tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str
-) -> Baseline:
+def word_rows(choice: Any, tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str) -> Baseline:
     """The baseline's word embeddings; held tokens keep the text's rows."""
     choice = default if choice is None else choice
     ids = torch.tensor(tokens.ids)
@@ -64,9 +62,7 @@ def _token_id(name: str, tokenizer: Any) -> int:
         return int(tokenizer.convert_tokens_to_ids(name))
     found = getattr(tokenizer, f"{name}_token_id", None)
     if found is None:
-        have = [
-            n for n in ("mask", "pad", "unk", "eos") if getattr(tokenizer, f"{n}_token_id", None) is not None
-        ]
+        have = [n for n in ("mask", "pad", "unk", "eos") if getattr(tokenizer, f"{n}_token_id", None) is not None]
         raise InputError(
             f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*have, 'zero', 'mean'])}"
         )
@@ -110,15 +106,11 @@ def _text(
     notes = []
     for number, text in enumerate(texts):
         places = [
-            i
-            for i, s in enumerate(tokens.segments)
-            if not held[i] and (s == number or (len(texts) == 1 and s >= 0))
+            i for i, s in enumerate(tokens.segments) if not held[i] and (s == number or (len(texts) == 1 and s >= 0))
         ]
         new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         if not new:
-            raise InputError(
-                f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(NAMES)}"
-            )
+            raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(NAMES)}")
         if (unknown := getattr(tokenizer, "unk_token_id", None)) is not None and unknown in new:
             raise InputError(
                 f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"

@@ -40,9 +40,7 @@ class BlockScore:
 
     def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
         parts = points.split(points.shape[1] // len(self.moving), dim=1)
-        moved = {
-            name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)
-        }
+        moved = {name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)}
         held = {
             name: _expand(value, self.call.rows, points.shape[0])
             for name, value in self.call.arguments.items()
@@ -93,9 +91,7 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     """From the block's own inputs to its output; with `layer=k`, from that layer's states to its output."""
     block = find_block(network, str(request.block))
     text = record_call(network, block, draft.ends.end, context, str(request.block))
-    outputs = (
-        draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
-    )
+    outputs = draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
     common = {"target_name": f"output of {request.block}", "outputs": outputs}
     if request.layer is not None:
         layer = network.check_layer(request.layer)
@@ -125,9 +121,7 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     )
 
 
-def record_call(
-    network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str
-) -> Call:
+def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str) -> Call:
     """Run the text once and note the block's arguments and output (of its last call, where it is shared).
 
     It runs in a few equal rows: what has that many rows is batched, what has not (tables of positions) is not.
@@ -144,17 +138,13 @@ def record_call(
         return forward
 
     with torch.no_grad(), replaced_forwards([block], wrap):
-        network.call(
-            embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()}
-        )
+        network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
     if not calls:
         raise InputError(f"block={name!r} is never run when this model reads a text")
     return calls[-1]
 
 
-def _by_name(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+def _by_name(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     bound = inspect.signature(function).bind(*args, **kwargs)
     named = dict(bound.arguments)
     named.update(named.pop("kwargs", {}))
@@ -173,9 +163,7 @@ def _apply(block: nn.Module, arguments: Mapping[str, Any]) -> Any:
     return block(*args, **kwargs)
 
 
-def _moving(
-    text: Call, baseline: Call, length: int, request: Request
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The inputs that are activations: float (1, S, ·) tensors that differ between the text and its baseline."""
     candidates = [
         name
@@ -187,9 +175,7 @@ def _moving(
     ]
     unknown = [name for name in request.hold if name not in candidates]
     if unknown:
-        raise InputError(
-            f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}"
-        )
+        raise InputError(f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}")
     moving = [
         name
         for name in candidates

@@ -72,9 +72,7 @@ def _sentiment() -> TextModel:
     from pathlens.text.classifier import Classifier
 
     folder = minilm_folder()
-    adapter, header = _read_adapter(
-        resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors"
-    )
+    adapter, header = _read_adapter(resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors")
     labels = json.loads(header["labels"])
     with silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
         config = BertConfig.from_pretrained(folder)

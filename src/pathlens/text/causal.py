@@ -69,9 +69,7 @@ class CausalLM(Generator):
         known = isinstance(number, int) and self.tokenizer.convert_ids_to_tokens(number) == wanted
         if not known:
             names = ", ".join(map(repr, self.tokenizer.all_special_tokens))
-            raise InputError(
-                f"sink must be one token of the vocabulary or None, got {wanted!r}; special ones: {names}"
-            )
+            raise InputError(f"sink must be one token of the vocabulary or None, got {wanted!r}; special ones: {names}")
         return int(number)
 
     def room(self, opened: Tokens) -> int | None:
@@ -100,9 +98,7 @@ class CausalLM(Generator):
         )
         at = kept_positions(cases, points.device)
         if "logits_to_keep" in self.network.accepts:
-            return Kept(
-                self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at
-            )
+            return Kept(self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at)
         return Kept(self.output(self.network.run(points, context, layer), cases)[:, at], at)
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
@@ -153,9 +149,7 @@ def _holding_first(prompt: Tokens) -> Tokens:
     held = (-1, *prompt.segments[1:])
     note = f"{prompt.tokens[0]}, the prompt's own beginning, is held"
     meta = {**prompt.meta, "sink": prompt.tokens[0]}
-    return replace(
-        prompt, segments=held, offsets=((0, 0), *prompt.offsets[1:]), notes=(*prompt.notes, note), meta=meta
-    )
+    return replace(prompt, segments=held, offsets=((0, 0), *prompt.offsets[1:]), notes=(*prompt.notes, note), meta=meta)
 
 
 def _cut(prompt: Tokens, first: int, last: int) -> Tokens:

@@ -146,9 +146,7 @@ def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
             "this tokenizer has no chat template; give the prompt as a text, and name its parts with "
             "unit={name: (start, end)}"
         )
-    last = (
-        given.messages[-1]["role"] == "assistant"
-    )  # a prefilled answer is continued, not followed by a new turn
+    last = given.messages[-1]["role"] == "assistant"  # a prefilled answer is continued, not followed by a new turn
     turn = {"continue_final_message": True} if last else {"add_generation_prompt": True}
     messages = [
         {**message, "content": _mark(given, k, message["content"]) if mark else message["content"]}
@@ -170,9 +168,7 @@ def _checked(messages: Any) -> tuple[Mapping[str, Any], ...]:
             raise InputError(f"message {k} must have 'role' and 'content', got {message!r:.80}")
         if not isinstance(message["content"], str):
             kind = type(message["content"]).__name__
-            raise InputError(
-                f"message {k}: content must be a text, got {kind}; pictures and tools are not explained"
-            )
+            raise InputError(f"message {k}: content must be a text, got {kind}; pictures and tools are not explained")
     if not any(message["content"].strip() for message in found):
         raise InputError("the messages are empty; give at least one with words")
     return found
@@ -212,9 +208,7 @@ def _found(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> 
         span = (start, start + len(text))
         for other in taken:
             if other.message == k and other.span[0] < span[1] and span[0] < other.span[1]:
-                raise InputError(
-                    f"{name} and {other.name} overlap in message {k}; a token can be in one only"
-                )
+                raise InputError(f"{name} and {other.name} overlap in message {k}; a token can be in one only")
         taken.append(Passage(name, k, span))
     yield from taken
 
@@ -274,9 +268,7 @@ def _pieces(given: Chat, places: Mapping[int, Span], names: Sequence[str], text:
             found += [(given.question or names[k], (at, low)), (passage.name, (low, high))]
             at = high
         found.append((given.question or names[k] if at > start else names[k], (at, end)))
-    kept = sorted(
-        ((name, span) for name, span in found if text[slice(*span)].strip()), key=lambda each: each[1]
-    )
+    kept = sorted(((name, span) for name, span in found if text[slice(*span)].strip()), key=lambda each: each[1])
     return dict(zip(_numbered(name for name, _ in kept), (span for _, span in kept), strict=True))
 
 

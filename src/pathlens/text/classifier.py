@@ -81,9 +81,7 @@ class Classifier(LanguageModel):
 
     def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
         if output.ndim != 2:
-            raise ModelError(
-                f"expected one row of logits per text, the model gave shape {tuple(output.shape)}"
-            )
+            raise ModelError(f"expected one row of logits per text, the model gave shape {tuple(output.shape)}")
         labels = labels_of(self.module, output.shape[1])
         if request.vector:
             return Target("all logits", ReadAll(), outputs=("logits",))

@@ -28,9 +28,7 @@ def linears_of_the_first_token(network: Network, output: Callable[[Any], Tensor]
         return []
     linears = [part for part in network.blocks[-1].modules() if type(part) is nn.Linear]
     results: dict[nn.Linear, list[Tensor]] = {part: [] for part in linears}
-    hooks = [
-        part.register_forward_hook(lambda part, _, result: results[part].append(result)) for part in linears
-    ]
+    hooks = [part.register_forward_hook(lambda part, _, result: results[part].append(result)) for part in linears]
     ids = torch.arange(ROWS * TOKENS).reshape(ROWS, TOKENS) % network.embedding.weight.shape[0]
     mask = torch.ones(ROWS, TOKENS, dtype=torch.long, device=network.device)
     try:
@@ -38,11 +36,7 @@ def linears_of_the_first_token(network: Network, output: Callable[[Any], Tensor]
             points = network.embed(ids).clone().requires_grad_()
             value = output(network.call(points, {"attention_mask": mask}))
             weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)
-            once = [
-                part
-                for part in linears
-                if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape
-            ]
+            once = [part for part in linears if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape]
             if not once:
                 return []
             total = (value.flatten() * weight).sum()

@@ -19,16 +19,7 @@ from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, whole_number
 from pathlens.text.layout import as_one_text
-from pathlens.text.outputs import (
-    Asked,
-    Kept,
-    Output,
-    ReadEach,
-    ReadNext,
-    ReadSum,
-    output_of_ids,
-    output_of_text,
-)
+from pathlens.text.outputs import Asked, Kept, Output, ReadEach, ReadNext, ReadSum, output_of_ids, output_of_text
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing
@@ -61,9 +52,7 @@ class Generator(LanguageModel):
     token_axis = True
     one_text = False  # does the output follow the prompt in the same text?
     options = ("contrast", "generate", "sink")
-    default_score = (
-        DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
-    )
+    default_score = DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         logits = getattr(raw, "logits", None)
@@ -122,17 +111,13 @@ class Generator(LanguageModel):
             asked = as_one_text(asked, follows=self.one_text)
         score = self._score(request, single=len(asked.reading.ids) == 1)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
-        return replace(
-            asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request, score))
-        )
+        return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request, score)))
 
     def _said(self, request: Request, score: str) -> tuple[str, ...]:
         """A default of this model's own is not chosen silently."""
         said = []
         if self.default_layer != 0 and request.layer == self.default_layer:
-            said.append(
-                f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)"
-            )
+            said.append(f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)")
         one_number = not request.vector and not callable(request.target)
         if request.score is None and score != DEFAULT_SCORE and one_number:
             said.append(
@@ -153,9 +138,7 @@ class Generator(LanguageModel):
             raise InputError("contrast is for a target that is a token or a text")
         against = self._output(opened, contrast, 1, "contrast")
         if against.ids == first.ids:
-            raise InputError(
-                f"target and contrast are the same tokens ({first.text!r}); give another contrast"
-            )
+            raise InputError(f"target and contrast are the same tokens ({first.text!r}); give another contrast")
         return Alternatives(first, against)
 
     def _output(self, opened: Tokens, target: Any, count: int, what: str = "target") -> Output:

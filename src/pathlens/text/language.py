@@ -196,9 +196,7 @@ class LanguageModel(TextModel):
                 f"the model's output is NaN or infinite in {str(dtype).removeprefix('torch.')}: half precision overflows "
                 "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
             )
-        raise NumberError(
-            "the model's output for this text is NaN or infinite although its weights are finite"
-        )
+        raise NumberError("the model's output for this text is NaN or infinite although its weights are finite")
 
     def _target(self, tokens: Tokens, output: Any, request: Request) -> Target:
         if request.score is not None and request.score not in SCORES:
@@ -258,26 +256,20 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
         return predicted
     wanted = whole_number(wanted)
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
-        raise InputError(
-            f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}"
-        )
+        raise InputError(f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}")
     if isinstance(wanted, str):
         found = [i for i, name in labels.items() if name.lower() == wanted.lower()]
         if not found:
             raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}")
         return found[0]
     if not -len(labels) <= wanted < len(labels):
-        raise InputError(
-            f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}"
-        )
+        raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
     return wanted % len(labels)
 
 
 def whole_number(value: Any) -> Any:
     """numpy's and torch's whole numbers as Python's; anything else as it is."""
-    return (
-        value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
-    )
+    return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
 
 
 def _list(labels: dict[int, str]) -> str:

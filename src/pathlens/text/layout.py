@@ -14,9 +14,7 @@ from pathlens.text.outputs import Asked, Output, Reading
 from pathlens.text.tokens import Tokens
 
 
-def joined(
-    opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int, **more: Any
-) -> Asked:
+def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int, **more: Any) -> Asked:
     """The prompt's rows and those of every output but its last token; logits are read from position `first` on.
 
     An output's tokens are a text of their own: segment 1 (and 2, of a contrast) of the texts.
@@ -62,9 +60,7 @@ def as_one_text(asked: Asked, follows: bool) -> Asked:
         asked,
         texts=(text,),
         segments=tuple(min(segment, 0) for segment in asked.segments),
-        offsets=tuple(
-            (start + shift, end + shift) for (start, end), shift in zip(asked.offsets, places, strict=True)
-        ),
+        offsets=tuple((start + shift, end + shift) for (start, end), shift in zip(asked.offsets, places, strict=True)),
     )
 
 

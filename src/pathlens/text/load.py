@@ -51,9 +51,7 @@ def load(model: Any, **options: Any) -> TextModel:
         return _by_name(model, options)
     for late in ("dtype", "device_map"):
         if late in options:
-            raise InputError(
-                f"{late} is for a folder or hub id; this model is loaded already: set it when you load it"
-            )
+            raise InputError(f"{late} is for a folder or hub id; this model is loaded already: set it when you load it")
     if isinstance(model, tuple | list) and len(model) == 2:
         return _hugging_face(model[0], model[1], options)
     named = {base.__name__ for base in type(model).__mro__}
@@ -83,9 +81,7 @@ def _nothing_left(options: dict[str, Any], what: str) -> None:
 
 def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextModel:
     if not isinstance(module, nn.Module):
-        raise ModelError(
-            f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}"
-        )
+        raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
     names = [base.__name__ for base in type(module).__mro__]  # a user's subclass is still of its kind
     for name in names:
         for suffix, kind in KINDS.items():
@@ -113,9 +109,7 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     folder = Path(model)
     _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
-        raise ModelError(
-            f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it"
-        )
+        raise ModelError(f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it")
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
     import transformers
 
@@ -146,9 +140,7 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
 def _refuse_slip(name: str, folder: Path) -> None:
     """A slip of the pen is answered at once, not after a hub has been asked again and again."""
     if folder.is_file():
-        raise ModelError(
-            f"{name!r} is a file; give the folder that holds the model, or a hub id like owner/name"
-        )
+        raise ModelError(f"{name!r} is a file; give the folder that holds the model, or a hub id like owner/name")
     if folder.exists():
         return
     if name.startswith((".", "/", "~")):
@@ -166,9 +158,6 @@ def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
     from transformers.utils import cached_file
 
     try:
-        return (
-            cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False, **kept)
-            is not None
-        )
+        return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False, **kept) is not None
     except (OSError, ValueError):
         return False

@@ -35,9 +35,7 @@ class Output:
     @property
     def names(self) -> tuple[str, ...]:
         plain = [self.text[start:end] for start, end in self.offsets]
-        plain = [
-            "[part]" if name and not name.strip(BROKEN) else name for name in plain
-        ]  # cut inside a character
+        plain = ["[part]" if name and not name.strip(BROKEN) else name for name in plain]  # cut inside a character
         return with_parts(plain, [(0, span) for span in self.offsets])
 
 
@@ -95,9 +93,7 @@ def _encoded(tokenizer: Any, text: str) -> Any:
 
 
 def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int], both: list[int]) -> str:
-    same = next(
-        (i for i, (a, b) in enumerate(zip(alone, both, strict=False)) if a != b), min(len(alone), len(both))
-    )
+    same = next((i for i, (a, b) in enumerate(zip(alone, both, strict=False)) if a != b), min(len(alone), len(both)))
 
     def shown(ids: list[int]) -> str:
         first = max(0, same - 1)

@@ -38,9 +38,7 @@ class ReadSpan:
         rows = torch.arange(len(index), device=logits.device)
         if self.score == "logit":
             return logits[rows, index]
-        beyond = (
-            torch.arange(logits.shape[1], device=logits.device) >= lengths[:, None]
-        )  # padding is no answer
+        beyond = torch.arange(logits.shape[1], device=logits.device) >= lengths[:, None]  # padding is no answer
         return torch.log_softmax(logits.float().masked_fill(beyond, -torch.inf), dim=-1)[rows, index]
 
 
@@ -86,9 +84,7 @@ def best_span(start: Tensor, end: Tensor, segments: Sequence[int]) -> tuple[int,
     """The span of the passage with the largest sum of logits, start before end."""
     inside = torch.tensor([segment == 1 for segment in segments], device=start.device)
     if not inside.any():
-        raise InputError(
-            "no token of the passage is left after truncation; shorten the question or split the passage"
-        )
+        raise InputError("no token of the passage is left after truncation; shorten the question or split the passage")
     sums = start[:, None].float() + end[None, :].float()
     place = torch.arange(len(segments), device=start.device)
     ahead = place[None, :] - place[:, None]

@@ -53,9 +53,7 @@ class SentenceEncoder(LanguageModel):
     options = ("similarity",)
     normalised = False  # does the model itself end in a Normalize?
 
-    def __init__(
-        self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None
-    ) -> None:
+    def __init__(self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None) -> None:
         self.head = pooling_head(pooling)
         super().__init__(module, tokenizer, name=name)
 
@@ -106,9 +104,7 @@ class SentenceEncoder(LanguageModel):
         if kind not in SIMILARITIES:
             raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {kind!r}")
         if kind == "cosine" and (float(output.norm()) == 0 or float(other.norm()) == 0):
-            raise NumberError(
-                "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
-            )
+            raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
         return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), other)
 
 
@@ -129,9 +125,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
             )
         self.normalised = type(parts[-1]).__name__ == "Normalize"
         own = getattr(model, "similarity_fn_name", None)
-        self.similarity = (
-            "dot" if own == "dot" and not self.normalised else None
-        )  # of unit vectors: the cosine
+        self.similarity = "dot" if own == "dot" and not self.normalised else None  # of unit vectors: the cosine
         self.after = parts[1:-1] if self.normalised else parts[1:]
         super().__init__(parts[0].auto_model, model.tokenizer, name=name)
         self.head = self._own_modules
@@ -161,9 +155,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
             return request.options["prompt"]
         name = request.options.get("prompt_name", model.default_prompt_name)
         if name is not None and (not isinstance(name, str) or name not in model.prompts):
-            raise InputError(
-                f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}"
-            )
+            raise InputError(f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}")
         return model.prompts[name] if name is not None else ""
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
@@ -172,9 +164,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
             return super().tokenise(text, None, request)
         whole = super().tokenise(prompt + text, None, request)
         cut = len(prompt)
-        segments = tuple(
-            -1 if end <= cut else s for s, (_, end) in zip(whole.segments, whole.offsets, strict=True)
-        )
+        segments = tuple(-1 if end <= cut else s for s, (_, end) in zip(whole.segments, whole.offsets, strict=True))
         if all(segment < 0 for segment in segments):
             raise InputError(f"nothing to explain in {text!r}: it has no tokens besides the prompt's")
         return replace(
@@ -205,9 +195,7 @@ def pooling_head(pooling: str) -> Head:
     return {"mean": mean, "cls": cls, "last": last}[pooling]
 
 
-def open_sentence_transformer(
-    source: str, *, name: str | None = None, **options: Any
-) -> SentenceTransformerEncoder:
+def open_sentence_transformer(source: str, *, name: str | None = None, **options: Any) -> SentenceTransformerEncoder:
     """Load by folder or hub id; the only place that needs the package."""
     try:
         from sentence_transformers import SentenceTransformer

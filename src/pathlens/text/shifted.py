@@ -97,9 +97,7 @@ class Shifted(TextModel):
         case = self.encoder.case(text, request=request)
         if request.block is not None:
             return case
-        if not isinstance(case.score, Score) or not isinstance(
-            case.score.read, ReadEmbedding | ReadSimilarity
-        ):
+        if not isinstance(case.score, Score) or not isinstance(case.score.read, ReadEmbedding | ReadSimilarity):
             raise InputError(
                 "a shifted encoder explains similarities (text_b) or its embedding; for a function of your own wrap the model"
             )

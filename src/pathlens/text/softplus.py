@@ -29,16 +29,7 @@ from pathlens.text.adapter import Case
 
 IN_PLACE = frozenset({torch.relu_, functional.relu_, Tensor.relu_})
 RELU = frozenset({torch.relu, functional.relu, Tensor.relu}) | IN_PLACE
-KINKED = (
-    "relu",
-    "leaky_relu",
-    "relu6",
-    "prelu",
-    "rrelu",
-    "threshold",
-    "hardtanh",
-    "_prelu_kernel",
-)  # aten names
+KINKED = ("relu", "leaky_relu", "relu6", "prelu", "rrelu", "threshold", "hardtanh", "_prelu_kernel")  # aten names
 DEFAULT_BETA = 10.0  # on XOR networks 1 distorts the output and 50 needs four times the nodes
 
 
@@ -67,11 +58,7 @@ class softplus(TorchFunctionMode):
         self.paused = False
 
     def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
         if function not in RELU or self.paused:
@@ -164,9 +151,7 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function.overloadpacket.__name__.rstrip("_")
-        cut_at_zero = (
-            name in ("clamp", "clamp_min") and len(args) == 2 and args[1] == 0
-        )  # ReLU by another name
+        cut_at_zero = name in ("clamp", "clamp_min") and len(args) == 2 and args[1] == 0  # ReLU by another name
         if name in KINKED or (cut_at_zero and args[0].is_floating_point()):
             self.found.setdefault(name, []).append(self.stack[-1] if self.stack else None)
         return function(*args, **(kwargs or {}))
@@ -205,9 +190,7 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
     found = kinks(case)
     if not found:
         return case
-    where = "; ".join(
-        f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in found.items()
-    )
+    where = "; ".join(f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in found.items())
     note = (
         f"second derivatives vanish where the model is piecewise linear ({where}): interactions that sit in the kinks are "
         "missing and the matrix need not add up. Pass softplus=10 (or explain inside `with pl.softplus(beta=10):`), "

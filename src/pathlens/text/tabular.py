@@ -42,9 +42,7 @@ class Tabular(TextModel):
     kind = "tabular"
     options = ("features",)
 
-    def __init__(
-        self, module: nn.Module, *, features: Sequence[str] | None = None, name: str | None = None
-    ) -> None:
+    def __init__(self, module: nn.Module, *, features: Sequence[str] | None = None, name: str | None = None) -> None:
         self.module = module
         self.features = tuple(features) if features is not None else None
         self.name = name or type(module).__name__
@@ -72,9 +70,7 @@ class Tabular(TextModel):
             raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         if not torch.isfinite(output).all():
             check_weights(self.module)
-            raise NumberError(
-                "the module's output for this row is NaN or infinite although its weights are finite"
-            )
+            raise NumberError("the module's output for this row is NaN or infinite although its weights are finite")
         own = OwnFunction(request.target) if callable(request.target) else None
         target, label = (0, "own function") if own or request.vector else self._target(output, request)
         score = TabularScore(self, tuple(x.shape), request.score or "logit", request.vector, own)
@@ -135,15 +131,11 @@ class Tabular(TextModel):
         if choice is None or (isinstance(choice, str) and choice == "zero"):
             return torch.zeros_like(x), "zero"
         if isinstance(choice, str):
-            raise InputError(
-                f'baseline={choice!r}: a tabular model takes "zero", a tensor, or a list of tensors'
-            )
+            raise InputError(f'baseline={choice!r}: a tabular model takes "zero", a tensor, or a list of tensors')
         try:
             start = torch.as_tensor(choice).detach().clone().to(x)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f'the baseline must be "zero" or a tensor, got {type(choice).__name__}'
-            ) from error
+            raise InputError(f'the baseline must be "zero" or a tensor, got {type(choice).__name__}') from error
         if start.shape != x.shape:
             raise InputError(
                 f"the baseline has shape {tuple(start.shape)}, the row {tuple(x.shape)}; they must be equal"
@@ -154,13 +146,8 @@ class Tabular(TextModel):
         count = output.shape[1]
         wanted = whole_number(request.target) if request.target is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
-            raise InputError(
-                f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}"
-            )
-        return (
-            wanted % count,
-            f"output {wanted % count} ({request.score or 'logit'})" if count > 1 else "output",
-        )
+            raise InputError(f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}")
+        return (wanted % count, f"output {wanted % count} ({request.score or 'logit'})" if count > 1 else "output")
 
     def _names(self, count: int, request: Request) -> tuple[str, ...]:
         names = request.options.get("features") or self.features

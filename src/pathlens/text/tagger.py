@@ -62,9 +62,7 @@ class Tagger(LanguageModel):
             tagged[:, [i for i, name in labels.items() if name == "O"]] = -1
             best = int(tagged.argmax())
             return best // len(labels), best % len(labels)
-        wanted = (
-            tuple(map(whole_number, wanted)) if isinstance(wanted, tuple | list) else whole_number(wanted)
-        )
+        wanted = tuple(map(whole_number, wanted)) if isinstance(wanted, tuple | list) else whole_number(wanted)
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = (wanted, None)
         if not (isinstance(wanted, tuple | list) and len(wanted) == 2 and isinstance(wanted[0], int)):

@@ -34,13 +34,7 @@ class Tokens:
 
 
 def tokenise(
-    tokenizer: Any,
-    text: str,
-    text_b: str | None,
-    *,
-    limit: int | None,
-    truncation: bool,
-    special: bool = True,
+    tokenizer: Any, text: str, text_b: str | None, *, limit: int | None, truncation: bool, special: bool = True
 ) -> Tokens:
     """Tokens with offsets, checked: text given, something besides special tokens, not too long."""
     texts = _checked(text, text_b)
@@ -67,9 +61,7 @@ def tokenise(
         )
     offsets = _offsets(encoded, texts, segments)
     names = tuple(
-        texts[segment][start:end]
-        if segment >= 0 and end > start
-        else str(tokenizer.convert_ids_to_tokens(token))
+        texts[segment][start:end] if segment >= 0 and end > start else str(tokenizer.convert_ids_to_tokens(token))
         for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
     )
     names = with_parts(names, list(zip(segments, offsets, strict=True)))
@@ -95,12 +87,7 @@ def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int
     cut = {"truncation": True, "max_length": limit} if limit is not None else {"truncation": False}
     try:
         return tokenizer(
-            *texts,
-            add_special_tokens=special,
-            return_offsets_mapping=fast,
-            padding=False,
-            verbose=False,
-            **cut,
+            *texts, add_special_tokens=special, return_offsets_mapping=fast, padding=False, verbose=False, **cut
         )
     except (TypeError, AttributeError) as error:
         raise ModelError(
@@ -140,13 +127,9 @@ def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     ]
     if tables:
         table = tables[0]
-        used = (
-            table.padding_idx + 1 if table.padding_idx is not None else 0
-        )  # RoBERTa's first rows are no positions
+        used = table.padding_idx + 1 if table.padding_idx is not None else 0  # RoBERTa's first rows are no positions
         limits.append(table.num_embeddings - used)
-    elif (
-        positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)
-    ) and positions > 0:
+    elif (positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)) and positions > 0:
         limits.append(int(positions))
     return min(limits, default=None)
 
@@ -181,9 +164,7 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
             raise ModelError(
                 f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}; {advice}"
             )
-        return (
-            f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",
-        )
+        return (f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",)
     if clash:
         return (
             f"the tokenizer and the model's config disagree on {', '.join(clash)}: check that they belong together",

@@ -97,9 +97,7 @@ class ToyModel(TextModel):
             return torch.stack(rows), f"text: {choice}"
         start = torch.as_tensor(choice).to(end)
         if start.shape not in (end.shape, end.shape[1:]):
-            raise InputError(
-                f"the baseline has shape {tuple(start.shape)}; this text needs {tuple(end.shape)}"
-            )
+            raise InputError(f"the baseline has shape {tuple(start.shape)}; this text needs {tuple(end.shape)}")
         return start.expand_as(end), "tensor"
 
     def hessian(self, length: int) -> Tensor:

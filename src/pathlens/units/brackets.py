@@ -109,9 +109,7 @@ def _find(leaf: str, text: str, at: int) -> Span:
             return found
     start = at + len(text[at:]) - len(text[at:].lstrip())
     if start >= len(text):
-        raise InputError(
-            f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}"
-        )
+        raise InputError(f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}")
     raise InputError(f"the tree's leaf {plain!r} is not what the text has here\n{point_at(text, start)}")
 
 

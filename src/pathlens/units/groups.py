@@ -125,12 +125,9 @@ def _given(unit: Any, texts: Sequence[str]) -> list[tuple[str, Place]]:
     for (_, before), (_, after) in pairwise(placed):
         if before[0] == after[0] and after[1] < before[2]:
             where = point_at(texts[after[0]], after[1], min(before[2], after[2]))
-            raise InputError(
-                f"spans {before[1:]} and {after[1:]} overlap; a token can be in one unit only\n{where}"
-            )
+            raise InputError(f"spans {before[1:]} and {after[1:]} overlap; a token can be in one unit only\n{where}")
     return [
-        (texts[place[0]][place[1] : place[2]].strip() if name is None else str(name), place)
-        for name, place in placed
+        (texts[place[0]][place[1] : place[2]].strip() if name is None else str(name), place) for name, place in placed
     ]
 
 
@@ -177,12 +174,7 @@ def _touched(places: Sequence[Place], found: _Tokens) -> list[dict[int, int]]:
     for segment, start, end in found:
         touched = {}
         k = bisect_right(ends, (segment, start))  # the first place that ends after the token's start
-        while (
-            segment >= 0
-            and k < len(places)
-            and places[k][0] == segment
-            and places[k][1] < max(end, start + 1)
-        ):
+        while segment >= 0 and k < len(places) and places[k][0] == segment and places[k][1] < max(end, start + 1):
             _, low, high = places[k]
             shared = found.texts[segment][max(start, low) : min(end, high)]
             if shared.strip() or (found.blank(segment, start, end) and low < start and end < high):
@@ -249,7 +241,4 @@ def _with_blanks(labels: Sequence[tuple | None], segments: Sequence[int]) -> lis
             near = i + step
             if settled[i] is None and 0 <= near < len(settled) and segments[near] == segments[i]:
                 settled[i] = settled[near]
-    return [
-        ("blank", segment) if label is None else label
-        for label, segment in zip(settled, segments, strict=True)
-    ]
+    return [("blank", segment) if label is None else label for label, segment in zip(settled, segments, strict=True)]

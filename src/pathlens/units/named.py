@@ -36,13 +36,10 @@ def named_units(
         )
     wanted = {name: tuple(span) for name, span in spans[unit].items()}
     found = units(wanted, tokens, offsets, segments, texts)
-    _, end = spans.get("prompt", {"prompt": (0, len(texts[0]))})[
-        "prompt"
-    ]  # an answer may follow in the same text
+    _, end = spans.get("prompt", {"prompt": (0, len(texts[0]))})["prompt"]  # an answer may follow in the same text
     rest = np.array(
         [
-            (segment < 0 or (segment == 0 and span[0] < end))
-            and not (name in wanted and tuple(span) == wanted[name])
+            (segment < 0 or (segment == 0 and span[0] < end)) and not (name in wanted and tuple(span) == wanted[name])
             for name, span, segment in zip(found.names, found.offsets, found.segments, strict=True)
         ]
     )

@@ -217,9 +217,7 @@ def _build(text: str, constituents: Constituents, words: Sequence[Span], source:
         if above:
             children[above[-1]].append(k)
         above.append(k)
-    nodes = [
-        Node(span, "+".join(labels[span]), tuple(below)) for span, below in zip(spans, children, strict=True)
-    ]
+    nodes = [Node(span, "+".join(labels[span]), tuple(below)) for span, below in zip(spans, children, strict=True)]
     return Tree(text, tuple(nodes), tuple(words), source)
 
 
@@ -230,9 +228,7 @@ def tree_groups(tree: Tree, offsets: Sequence[Span], special: Sequence[bool]) ->
     where a token straddles a border. Spans with the same tokens are one group, so a node may vanish into the
     one above it; a node without tokens vanishes too.
     """
-    middle = [
-        -1 if alone else _middle(tree.text, *span) for span, alone in zip(offsets, special, strict=True)
-    ]
+    middle = [-1 if alone else _middle(tree.text, *span) for span, alone in zip(offsets, special, strict=True)]
     middle = np.array(middle)
     holds = np.array([(middle >= node.span[0]) & (middle < node.span[1]) for node in tree.nodes])
     holds[0] = middle >= 0

@@ -40,9 +40,7 @@ def read_documents(path: str | Path) -> tuple[list[str], list[str]]:
     pairs = [(name, text) for name, text in pairs if text]
     if not pairs:
         what = "no .txt or .md file with text" if path.is_dir() else "no line with text"
-        raise InputError(
-            f"{str(path)!r} holds {what}; give a folder of documents or a file with one document a line"
-        )
+        raise InputError(f"{str(path)!r} holds {what}; give a folder of documents or a file with one document a line")
     return [name for name, _ in pairs], [text for _, text in pairs]
 
 
@@ -76,9 +74,7 @@ def passages(
     prompt: what the model puts before every text, which takes room too. names: what errors call the documents.
     """
     if isinstance(documents, str):
-        raise InputError(
-            "documents must be a list of texts, got one string; for one document pass [document]"
-        )
+        raise InputError("documents must be a list of texts, got one string; for one document pass [document]")
     documents = as_list(documents, "documents")
     if not documents:
         raise InputError("the list of documents is empty; give at least one document")

@@ -69,9 +69,7 @@ class Vectors:
         options = {"similarity": chosen, "norm": self.header["norm"]}
         return Measure.of(options, self.header["tolerance"])
 
-    def pair(
-        self, a: int, b: int, other: Vectors | None = None, *, similarity: str | None = None
-    ) -> PairExplanation:
+    def pair(self, a: int, b: int, other: Vectors | None = None, *, similarity: str | None = None) -> PairExplanation:
         """Text a of these against text b of these (or of `other`): one matrix product."""
         second = self if other is None else other
         check_same(self.header, second.header)
@@ -87,9 +85,7 @@ class Vectors:
         try:
             return self.items[number]
         except (IndexError, TypeError) as error:
-            raise InputError(
-                f"there is no text {number!r}: {len(self)} were encoded, counted from 0"
-            ) from error
+            raise InputError(f"there is no text {number!r}: {len(self)} were encoded, counted from 0") from error
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file with a JSON header and a checksum; whole or not at all."""
@@ -113,9 +109,7 @@ class Vectors:
             header, items = load(path)
             _check_numbers(items)
         except (ValueError, KeyError, IndexError, TypeError) as error:  # a header with a few wrong characters
-            raise StoreError(
-                f"{str(path)!r} is damaged ({error}); encode the texts again and save them"
-            ) from error
+            raise StoreError(f"{str(path)!r} is damaged ({error}); encode the texts again and save them") from error
         if model is not None:
             from pathlens.text.load import load as load_model
 
@@ -143,18 +137,14 @@ def encode(
     encoder = side_model(explainer.model, side)
     for name in ("baseline", "unit"):
         if side is None and isinstance(getattr(explainer, name), tuple):
-            raise InputError(
-                f"encode takes one {name}, not one for each side; a dual encoder's side: side='a' or 'b'"
-            )
+            raise InputError(f"encode takes one {name}, not one for each side; a dual encoder's side: side='a' or 'b'")
     place = int(side == "b")
     tolerance = explainer.settings.tolerance
 
     def limit(embedding: np.ndarray) -> float:
         return max(tolerance * SURE, 1e-5) * float(np.linalg.norm(embedding))
 
-    items = integrate(
-        explainer, encoder, texts, [limit] * len(texts), place=place, show_progress=show_progress
-    )
+    items = integrate(explainer, encoder, texts, [limit] * len(texts), place=place, show_progress=show_progress)
     return Vectors(tuple(items), header_of(explainer, baseline_name(explainer, encoder, texts[0], place)))
 
 
@@ -204,12 +194,7 @@ def the_query(_: int) -> str:
 
 
 def cases_of(
-    explainer: Explainer,
-    model: TextModel,
-    texts: Sequence[Any],
-    *,
-    place: int = 0,
-    names: Names = text_number,
+    explainer: Explainer, model: TextModel, texts: Sequence[Any], *, place: int = 0, names: Names = text_number
 ) -> list[Case]:
     """One case per text of the first (place 0) or second side; an error names the text."""
     request = replace(explainer.request, vector=True, baseline=choice_of(explainer.baseline, place))
@@ -256,9 +241,7 @@ def integrate(
         for start in range(0, len(wanted), batch_size):
             some = wanted[start : start + batch_size]
             called = [names(n) for n in some]
-            found = _batch(
-                explainer, model, [texts[n] for n in some], [limits[n] for n in some], place, called, tick
-            )
+            found = _batch(explainer, model, [texts[n] for n in some], [limits[n] for n in some], place, called, tick)
             done.update({keys[n]: side for n, side in zip(some, found, strict=True)})
     return [done[key] for key in keys]
 
@@ -311,9 +294,7 @@ def _check_numbers(items: Sequence[Mapping[str, Any]]) -> None:
 
 def model_stamp(model: TextModel) -> str:
     """The weights' stamp, and what else makes the embedding: how states are pooled, what follows, where it is cut."""
-    extra = [
-        said for side in dict.fromkeys(model.sides()) for said in _pooling(getattr(side, "encoder", side))
-    ]
+    extra = [said for side in dict.fromkeys(model.sides()) for said in _pooling(getattr(side, "encoder", side))]
     weights = stamp(model)
     return sha256(repr((weights, extra)).encode()).hexdigest()[:16] if extra else weights
 
@@ -321,10 +302,7 @@ def model_stamp(model: TextModel) -> str:
 def _pooling(model: Any) -> list[str]:
     """Empty for the mean of the states, as it is."""
     parts = [
-        (
-            type(part).__name__,
-            dict(config()) if callable(config := getattr(part, "get_config_dict", None)) else {},
-        )
+        (type(part).__name__, dict(config()) if callable(config := getattr(part, "get_config_dict", None)) else {})
         for part in getattr(model, "after", ())
     ]
     cut = getattr(getattr(model, "sentence_transformer", None), "truncate_dim", None)

@@ -144,9 +144,7 @@ def rank(
     first, second = explainer.model.sides()
     measure = Measure.of(explainer.options, explainer.settings.tolerance)
     request = explainer.request
-    pieces = passages(
-        second, documents, chunk=chunk, truncation=request.truncation, prompt=prompt_of(second, request)
-    )
+    pieces = passages(second, documents, chunk=chunk, truncation=request.truncation, prompt=prompt_of(second, request))
     texts = [piece.text for piece in pieces]
     with explainer.model.quiet():
         asked = cases_of(explainer, first, [query], names=the_query)
@@ -244,18 +242,14 @@ def _estimates(a: Certificate, b: Certificate, count: int) -> tuple[float, ...]:
     return tuple(np.concatenate([both, first[count:], second[count:]]).tolist())
 
 
-def _from_vectors(
-    explainer: Explainer, query: str, documents: Vectors, top: int | None, single: bool
-) -> Ranking:
+def _from_vectors(explainer: Explainer, query: str, documents: Vectors, top: int | None, single: bool) -> Ranking:
     """Documents encoded before: the query alone is integrated, everything else is a matrix product."""
     if not len(documents):
         raise InputError("the list of documents is empty; give at least one document")
     check_model(documents.header, explainer.model, "the encoded documents")
     asked = explainer.options.get("norm", "outside")
     if documents.header["norm"] != asked:
-        raise InputError(
-            f"the documents were encoded with norm={documents.header['norm']!r}, asked is {asked!r}"
-        )
+        raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {asked!r}")
     measure = Measure.of(explainer.options, explainer.settings.tolerance)
     first, _ = explainer.model.sides()
     with explainer.model.quiet():
@@ -276,8 +270,7 @@ def _from_vectors(
     explained = [_explain(side, documents[number], measure, meta) for number, _ in chosen]
     explained += [None] * (len(order) - len(explained))
     hits = [
-        Hit(number, documents[number].text, score, why)
-        for (number, score), why in zip(order, explained, strict=True)
+        Hit(number, documents[number].text, score, why) for (number, score), why in zip(order, explained, strict=True)
     ]
     return Ranking(shown(query), tuple(hits), meta)
 

@@ -35,9 +35,9 @@ def seq2seq_column(
     moves[len(prompt) - closing : len(prompt) + 1] = False
 
     def output(rows: torch.Tensor) -> torch.Tensor:
-        return model(
-            inputs_embeds=rows[None, : len(prompt)], decoder_inputs_embeds=rows[None, len(prompt) :]
-        ).logits[0, -1]
+        return model(inputs_embeds=rows[None, : len(prompt)], decoder_inputs_embeds=rows[None, len(prompt) :]).logits[
+            0, -1
+        ]
 
     whole = _line(embed, ids, moves, output, token, nodes, "logprob")
     return whole[: len(prompt)], whole[len(prompt) :]

@@ -20,10 +20,7 @@ class Reader:
         self.label = int(self.logits(self.ids, self.types).argmax())
 
     def logits(self, ids, types=None):
-        given = {
-            "input_ids": torch.tensor([ids]),
-            "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
-        }
+        given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
         if types is not None and hasattr(self.model.config, "type_vocab_size"):
             given["token_type_ids"] = torch.tensor([types])
         with torch.no_grad():
@@ -88,10 +85,7 @@ def replace_one(reader, token):
     """SIG's token score: F(x) − F(x with one token at the reference)."""
     whole = reader.logit(reader.ids, reader.types)
     return np.array(
-        [
-            0.0 if flag else whole - reader.logit(*reader.swapped({i}, token))
-            for i, flag in enumerate(reader.special)
-        ]
+        [0.0 if flag else whole - reader.logit(*reader.swapped({i}, token)) for i, flag in enumerate(reader.special)]
     )
 
 

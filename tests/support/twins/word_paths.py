@@ -19,10 +19,7 @@ def kept_count(a, start, upper):
 
 
 def in_cell(a, start, end, j, steps):
-    one, other = (
-        start + (j - 0.5) / (steps + 1) * (end - start),
-        start + (j + 0.5) / (steps + 1) * (end - start),
-    )
+    one, other = (start + (j - 0.5) / (steps + 1) * (end - start), start + (j + 0.5) / (steps + 1) * (end - start))
     return between(a, one, other)
 
 

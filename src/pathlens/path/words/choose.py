@@ -30,9 +30,7 @@ class Journeys:
 
     def some(self, chosen: list[int]) -> Journeys:
         keys = tuple(self.keys[k] for k in chosen)
-        return Journeys(
-            self.end[chosen], self.start[chosen], self.end_ids[chosen], self.start_ids[chosen], keys
-        )
+        return Journeys(self.end[chosen], self.start[chosen], self.end_ids[chosen], self.start_ids[chosen], keys)
 
 
 # (the anchor before, the baseline) -> candidate ids and costs, both (K,)
@@ -42,12 +40,7 @@ Candidates = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 
 
 def choose(
-    journeys: Journeys,
-    settings: Settings,
-    search: NeighbourSearch,
-    candidates: Candidates,
-    *,
-    shared: bool = False,
+    journeys: Journeys, settings: Settings, search: NeighbourSearch, candidates: Candidates, *, shared: bool = False
 ) -> np.ndarray:
     """Anchor ids (n, m), from the text's side: at each step the best candidate that is not used up.
 

@@ -89,17 +89,13 @@ class NeighbourSearch:
         unit, fine = (float(np.finfo(dtype).eps) / 2 for dtype in (self.table.dtype, np.float64))
         return (3 * width + 80) * unit + (2 * width + 8) * fine
 
-    def _ranked(
-        self, points: np.ndarray, candidates: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _ranked(self, points: np.ndarray, candidates: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The `count` nearest candidates by float64 distance, ties by lower id."""
         ids = np.empty((len(points), count), dtype=np.int64)
         square = np.empty((len(points), count))
         step = max(1, NUMBERS_AT_ONCE // (candidates.shape[1] * points.shape[1]))
         for low in range(0, len(points), step):
-            near = np.sort(
-                candidates[low : low + step], axis=1
-            )  # by id, so a stable sort keeps lower ids first
+            near = np.sort(candidates[low : low + step], axis=1)  # by id, so a stable sort keeps lower ids first
             apart = self.rows(near)
             apart -= points[low : low + step, None]
             apart *= apart

@@ -91,9 +91,7 @@ def path_cache(cache: Any) -> PathCache:
     try:
         return PathCache(cache)
     except TypeError:
-        raise InputError(
-            f"cache must be a folder (paths are kept there from run to run), got {cache!r}"
-        ) from None
+        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}") from None
 
 
 def nodes_per_leg(route: Route) -> int | None:

@@ -57,9 +57,7 @@ class TokenPath:
     baseline: str
     anchors: tuple[int, ...] = ()  # (m,) ids; -1 where the baseline, itself no word, stands in
     words: tuple[str, ...] = ()  # (m,) the anchors, readable
-    positions: tuple[
-        float, ...
-    ] = ()  # (m,) share of the straight line each point has come: 0 baseline, 1 text
+    positions: tuple[float, ...] = ()  # (m,) share of the straight line each point has come: 0 baseline, 1 text
     error: float | None = None  # word approximation error, when measured
 
 

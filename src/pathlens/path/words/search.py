@@ -49,9 +49,7 @@ def word_route(ends: Ends, settings: Settings, cache: PathCache, find: Finder) -
 def progress(journeys: Journeys, points: np.ndarray) -> np.ndarray:
     """How far along the straight line each point is (n, m): `(c − w′)·(w − w′)/‖w − w′‖²`."""
     way = journeys.end - journeys.start
-    return (
-        np.einsum("nmd,nd->nm", points - journeys.start[:, None], way) / np.square(way).sum(axis=1)[:, None]
-    )
+    return np.einsum("nmd,nd->nm", points - journeys.start[:, None], way) / np.square(way).sum(axis=1)[:, None]
 
 
 def check_ends(ends: Ends, settings: Settings) -> None:
@@ -100,9 +98,7 @@ def _side(
     return rows, np.array(chosen, dtype=np.int64), [str(i) for i in chosen]
 
 
-def _anchors(
-    journeys: Journeys, fingerprint: str, settings: Settings, cache: PathCache, find: Finder
-) -> np.ndarray:
+def _anchors(journeys: Journeys, fingerprint: str, settings: Settings, cache: PathCache, find: Finder) -> np.ndarray:
     """Anchor ids (n, m): those the cache knows, and the others, found together and remembered."""
     groups = {baseline: (fingerprint, settings.key, baseline) for _, baseline in journeys.keys}
     known: dict[tuple[str, str], np.ndarray] = {}

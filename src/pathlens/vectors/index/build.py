@@ -15,15 +15,7 @@ from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, NumberError, StoreError
 from pathlens.explanation.vector_store import write_whole
 from pathlens.vectors.documents import Passage, as_list, passages, prompt_of, read_documents
-from pathlens.vectors.encode import (
-    SURE,
-    Vectors,
-    baseline_name,
-    header_of,
-    integrate,
-    side_model,
-    vector_maker,
-)
+from pathlens.vectors.encode import SURE, Vectors, baseline_name, header_of, integrate, side_model, vector_maker
 from pathlens.vectors.index import table
 from pathlens.vectors.index.pack import STORAGES, pack
 
@@ -67,23 +59,14 @@ def build(
     labels = names if not isinstance(documents, str | Path) else [repr(name) for name in names]
     request = explainer.request
     pieces = passages(
-        encoder,
-        texts,
-        chunk=chunk,
-        truncation=request.truncation,
-        prompt=prompt_of(encoder, request),
-        names=labels,
+        encoder, texts, chunk=chunk, truncation=request.truncation, prompt=prompt_of(encoder, request), names=labels
     )
     for text, label in zip(texts, labels, strict=True):
         if not isinstance(text, str):
             raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
     folder = Path(where)
     named = baseline_name(explainer, encoder, pieces[0].text, 1, labels[0])
-    header = {
-        **header_of(explainer, named),
-        "storage": storage,
-        "keep": keep if storage == "strongest" else None,
-    }
+    header = {**header_of(explainer, named), "storage": storage, "keep": keep if storage == "strongest" else None}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -100,9 +83,7 @@ def build(
             _check_lengths(vectors, some, names)
             _begin(folder)
             vectors.save(file)
-        files.append(
-            {"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": checksum(file)}
-        )
+        files.append({"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": checksum(file)})
         embeddings.append(vectors.embeddings)
     mine = {each["file"] for each in files}
     for stale in folder.glob("vectors-*.safetensors"):
@@ -123,9 +104,7 @@ def _begin(folder: Path) -> None:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
 
 
-def _finish(
-    folder: Path, header: dict[str, Any], files: list, rows: list, store: str | None
-) -> dict[str, Any]:
+def _finish(folder: Path, header: dict[str, Any], files: list, rows: list, store: str | None) -> dict[str, Any]:
     size = sum(file["bytes"] for file in files) + folder_size(Path(store or folder / "table"))
     manifest = {
         "format": FORMAT,
@@ -171,9 +150,7 @@ def _check_lengths(vectors: Vectors, pieces: Sequence[Passage], names: Sequence[
 
 
 def rows_of(pieces: Sequence[Passage], names: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces
-    ]
+    return [{"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces]
 
 
 def folder_size(folder: Path) -> int:
@@ -195,11 +172,7 @@ def _kept(file: Path, header: dict[str, Any], pieces: Sequence[Passage]) -> Vect
         found = Vectors.load(file)
     except StoreError:
         found = None
-    if (
-        found is not None
-        and dict(found.header) == header
-        and found.texts == tuple(piece.text for piece in pieces)
-    ):
+    if found is not None and dict(found.header) == header and found.texts == tuple(piece.text for piece in pieces):
         return found
     return None
 
@@ -215,7 +188,5 @@ def _encoded(
     tolerance = max(explainer.settings.tolerance * SURE, 1e-5)
     limits = [lambda embedding: tolerance * float(np.linalg.norm(embedding))] * len(pieces)
     texts = [piece.text for piece in pieces]
-    sides = integrate(
-        explainer, encoder, texts, limits, place=1, names=names.__getitem__, show_progress=show_progress
-    )
+    sides = integrate(explainer, encoder, texts, limits, place=1, names=names.__getitem__, show_progress=show_progress)
     return Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)

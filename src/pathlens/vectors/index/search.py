@@ -15,15 +15,7 @@ import numpy as np
 from pathlens.engine.assemble_pair import Measure, Side
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
-from pathlens.vectors.encode import (
-    Vectors,
-    cases_of,
-    check_model,
-    embedding_of,
-    integrate,
-    the_query,
-    vector_maker,
-)
+from pathlens.vectors.encode import Vectors, cases_of, check_model, embedding_of, integrate, the_query, vector_maker
 from pathlens.vectors.index import table
 from pathlens.vectors.index.build import FORMAT, MANIFEST, PER_FILE, checksum, folder_size, manifest_sum
 from pathlens.vectors.index.pack import unpack
@@ -120,9 +112,7 @@ class Index:
             e_query = embedding_of(case)
         measure.scale(e_query, e_query)  # a query of length zero has no cosine
         sha256 = None if self._checked or "://" in self._table else self._sha256  # elsewhere: `check`
-        rows = table.nearest(
-            self._table, e_query, min(int(k), len(self)), measure.similarity, len(self), sha256
-        )
+        rows = table.nearest(self._table, e_query, min(int(k), len(self)), measure.similarity, len(self), sha256)
         self._checked = True
         if len(rows) < min(k, len(self)):
             raise NumberError(
@@ -236,13 +226,7 @@ class Index:
         return None if vectors is None else unpack(vectors[number % PER_FILE])
 
     def _hit(
-        self,
-        row: Mapping[str, Any],
-        found: Side | None,
-        side: Any,
-        e_query: np.ndarray,
-        measure: Measure,
-        meta: dict,
+        self, row: Mapping[str, Any], found: Side | None, side: Any, e_query: np.ndarray, measure: Measure, meta: dict
     ) -> Hit:
         place, told = self.manifest["rows"][row["number"]], 1.0 - float(row["_distance"])
         if found is None:  # the score as the table has it

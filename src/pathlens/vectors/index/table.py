@@ -21,9 +21,7 @@ def _connect(where: str) -> Any:
     try:
         import lancedb
     except ImportError as error:
-        raise MissingError(
-            "an index needs a vector store: pip install 'pathlens[index]' (lancedb, pyarrow)"
-        ) from error
+        raise MissingError("an index needs a vector store: pip install 'pathlens[index]' (lancedb, pyarrow)") from error
     try:
         return lancedb.connect(where)
     except Exception as error:  # whatever the store raises
@@ -71,9 +69,7 @@ def nearest(
     table = check(where, expected, sha256)
     metric = "cosine" if similarity == "cosine" else "dot"
     try:
-        asked = (
-            table.search(query.astype(np.float32), vector_column_name="vector").distance_type(metric).limit(k)
-        )
+        asked = table.search(query.astype(np.float32), vector_column_name="vector").distance_type(metric).limit(k)
         rows = asked.select(["number", "_distance"]).to_list()
     except Exception as error:  # whatever the store raises
         raise damaged(where, error) from error
