@@ -51,10 +51,7 @@ def word_path(table, token, baseline, *, method, strategy, steps, neighbours, en
             anchor, name = table[chosen], chosen
             used.add(chosen)
         anchors.append(-1 if name is None else int(name))
-        if strategy == "grid":
-            point = _gridded(anchor, start, end, j, steps)
-        else:
-            point = monotone(anchor, start, point, steps)
+        point = _gridded(anchor, start, end, j, steps) if strategy == "grid" else monotone(anchor, start, point, steps)
         points.append(point)
     return anchors[::-1], np.array(points[::-1])
 
