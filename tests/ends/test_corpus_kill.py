@@ -29,7 +29,7 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run(command(model, data, str(whole)), check=True, env=ENV, capture_output=True)
     marks = sorted(path.stat().st_mtime for path in shards(whole))
-    work = marks[-1] - marks[0]  # seconds between its first and its last shard
+    each = (marks[-1] - marks[0]) / len(marks)  # seconds a shard takes
     chosen = random.Random(7)
     found: list[int] = []
     while len(found) < KILLS:
@@ -37,9 +37,10 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
             command(model, data, str(killed)), env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         before = len(shards(killed)) if killed.exists() else 0
-        while process.poll() is None and (not killed.exists() or len(shards(killed)) == before):
-            time.sleep(0.005)  # until it is at work: a kill while Python starts would prove little
-        time.sleep(chosen.uniform(0, work / (KILLS + 2)))
+        wanted = before + chosen.randint(1, ROWS // 8 // (KILLS + 2))  # shards, not seconds: never the last one
+        while process.poll() is None and (not killed.exists() or len(shards(killed)) < wanted):
+            time.sleep(0.001)  # until it is at work: a kill while Python starts would prove little
+        time.sleep(chosen.uniform(0, each))  # anywhere in the work on the next one
         process.send_signal(signal.SIGKILL)
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, (process.returncode, said)

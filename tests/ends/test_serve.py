@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -17,10 +18,11 @@ from tests.support.models import classifier, encoder
 TEXT = "the movie was not really funny , but moving ."
 
 
-class Slow(pl.ToyModel):
-    """A toy whose every pass takes a while."""
+class Held(pl.ToyModel):
+    """A toy whose every pass waits until it may go on."""
 
     name = "slow"
+    go = threading.Event()
 
     def case(self, text, text_b=None, *, request):
         from dataclasses import replace
@@ -28,7 +30,7 @@ class Slow(pl.ToyModel):
         case = super().case(text, text_b, request=request)
 
         def score(points, cases):
-            time.sleep(0.02)
+            assert self.go.wait(60)
             return case.score(points, cases)
 
         return replace(case, score=score, pack=score)
@@ -36,7 +38,7 @@ class Slow(pl.ToyModel):
 
 @pytest.fixture(scope="module")
 def models():
-    return {"toy": pl.ToyModel(), "tiny": load(classifier("bert")), "encoder": load(encoder("bert")), "slow": Slow()}
+    return {"toy": pl.ToyModel(), "tiny": load(classifier("bert")), "encoder": load(encoder("bert")), "slow": Held()}
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,7 @@ def test_work_is_watched_called_off_and_bounded(client):
     assert client.get(f"/api/jobs/{waiting[2].json()['id']}").json()["ahead"] == 2
     for each in (first, *(w.json()["id"] for w in waiting[:3])):
         client.delete(f"/api/jobs/{each}")
+    Held.go.set()
     assert _until_over(client, first)["state"] == "cancelled"
     assert client.get(f"/api/jobs/{first}/result").status_code == 409
     assert client.get("/api/jobs/nobody").status_code == 404
@@ -187,8 +190,6 @@ def test_threads_of_the_caller_are_left_alone():
 
 def test_the_page_is_there_before_the_models():
     """Models load while the page answers: a question waits for its model, can be called off, and bad news is told."""
-    import threading
-
     from starlette.testclient import TestClient
 
     from pathlens.errors import ModelError

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from pathlens.doctor.record import FAILS, LEFT_OUT, Check, Diagnosis
 from pathlens.errors import InputError, PathlensError
-from pathlens.text.adapter import TextModel
+from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.language import LanguageModel
 from pathlens.text.load import load
 
@@ -35,7 +37,34 @@ class Patient:
         """Does it compare two texts?"""
         return self.model.two_texts_are_a_pair()
 
-    def explain(self, text: Any = None, model: Any = None, **choices: Any) -> Any:
+    @cached_property
+    def predicted(self) -> Case:
+        """The patient's text as the model itself reads it: its class, token or span is what every run explains."""
+        with self.model.quiet():
+            return self.model.case(self.text, self.text_b, request=Request())
+
+    def fixed(self, model: TextModel) -> TextModel:
+        """The model with the target fixed: a close call that other rounding decides otherwise is no drift of scores."""
+        chosen = self.predicted
+        if isinstance(chosen.target, torch.Tensor):  # the other text's vector: computed, not chosen
+            return model
+
+        def case(text: Any, text_b: Any = None, *, request: Request) -> Case:
+            made = model.case(text, text_b, request=request)
+            if request.vector or made.texts != chosen.texts:
+                return made
+            return replace(made, target=chosen.target, target_name=chosen.target_name)
+
+        same = copy.copy(model)
+        same.case = case  # type: ignore[method-assign]
+        return same
+
+    @cached_property
+    def subject(self) -> TextModel:
+        """The model as every law sees it: with its target fixed."""
+        return self.fixed(self.model)
+
+    def explain(self, text: Any = None, model: TextModel | None = None, **choices: Any) -> Any:
         """A result for the patient's text (or another); warnings are the checks' business, not the user's."""
         from pathlens.engine.explainer import Explainer
 
@@ -43,7 +72,7 @@ class Patient:
         choices.setdefault("tolerance", self.tolerance)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run = Explainer(model or self.model, **choices)
+            run = Explainer(self.subject if model is None else self.fixed(model), **choices)
             if isinstance(text, list):
                 return run(text, [self.text_b] * len(text) if self.text_b is not None else None)
             return run(self.text if text is None else text, self.text_b)

@@ -28,7 +28,7 @@ def case_of(patient: Patient, **choices: Any) -> Any:
     """The patient's text as a case."""
     from pathlens.text.adapter import Request
 
-    return patient.model.case(patient.text, patient.text_b, request=Request(**choices))
+    return patient.subject.case(patient.text, patient.text_b, request=Request(**choices))
 
 
 def rules(patient: Patient) -> Found:
