@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pathlens.corpus import folder as place
 from pathlens.corpus import manifest
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.speech import tag, tagger
 from pathlens.errors import InputError, StoreError
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 LEAST = 5  # texts a word must be in
 MOST = 10  # words shown in each direction
@@ -36,10 +36,9 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Summary(Seen):
+class Summary(Viewable):
     """Tables by name; `show`, `to_html`, `to_png`, `to_csv`, `save` (JSON)."""
 
-    drawer: ClassVar[str] = "corpus"
     title: str
     tables: Mapping[str, Table]
     notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathlens.explanation import reduce
+from pathlens.explanation.view import Viewable
 from pathlens.types import Certificate, Span
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result:
+class Result(Viewable):
     """What every result has: how it was made, what it explains, and whether it adds up.
 
     `meta` holds what a reader of a saved result wants to know: model, text, baseline, layer, unit, score,
@@ -53,29 +54,6 @@ class Result:
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per token, pair of tokens or phrase."""
         raise TypeError(f"{type(self).__name__} has no rows")
-
-    def show(self, **options: Any) -> None:
-        """Draw in the terminal."""
-        from pathlens.draw import terminal
-
-        terminal.show(self, **options)
-
-    def to_html(self, path: str | Path | None = None, **options: Any) -> str:
-        """A self-contained page (also written to `path`, when given)."""
-        from pathlens.draw import html
-
-        return html.page(self, path, **options)
-
-    def to_png(self, path: str | Path, **options: Any) -> Path:
-        """A picture; a path ending in .svg gives SVG."""
-        from pathlens.draw import figure
-
-        return figure.save(self, path, **options)
-
-    def _repr_html_(self) -> str:
-        from pathlens.draw import html
-
-        return html.fragment(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

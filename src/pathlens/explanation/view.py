@@ -1,19 +1,17 @@
-"""What a study of several runs shares with a result: saved as JSON, drawn in the terminal, as a page, as a picture."""
+"""What every result and every study can do: be saved, and be seen in the terminal, as a page, as a picture."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pathlens.files import write_json
 
 
-class Seen:
-    """`drawer` names the module of the drawing room that knows how (with `show`, `article`, `page` and `save`)."""
-
-    drawer: ClassVar[str]
+class Viewable:
+    """Base of results and studies. The drawing room is imported when something is drawn, and knows how by type."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -25,20 +23,23 @@ class Seen:
 
     def show(self, **options: Any) -> None:
         """Draw in the terminal."""
-        self._draw().show(self, **options)
+        _drawing_room().show(self, **options)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page."""
-        return self._draw().page(self, path)
+    def to_html(self, path: str | Path | None = None, **options: Any) -> str:
+        """A self-contained page (also written to `path`, when given)."""
+        page: str = _drawing_room().to_html(self, path, **options)
+        return page
+
+    def to_png(self, path: str | Path, **options: Any) -> Path:
+        """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
+        written: Path = _drawing_room().to_png(self, path, **options)
+        return written
 
     def _repr_html_(self) -> str:
-        from pathlens.draw.sheet import fragment
+        fragment: str = _drawing_room().fragment(self)
+        return fragment
 
-        return fragment(self._draw(), self)
 
-    def to_png(self, path: str | Path) -> Path:
-        """A picture."""
-        return self._draw().save(self, path)
-
-    def _draw(self) -> Any:
-        return import_module(f"pathlens.draw.{self.drawer}")
+def _drawing_room() -> Any:
+    """By name: the rooms know only those before them, and drawing comes after all that can be drawn."""
+    return import_module("pathlens.draw")

@@ -7,12 +7,12 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError, StoreError
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 from pathlens.metrics.bootstrap import DRAWS, Estimate, estimate
 
 SIG_NOTE = (
@@ -51,10 +51,8 @@ class Randomised:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Seen):
+class Evaluation(Viewable):
     """Rows (`ways`) × metrics (`columns`) over the same texts; draws of the bootstrap are shared, so pairs compare."""
-
-    drawer: ClassVar[str] = "faithfulness"
 
     ways: tuple[str, ...]
     columns: tuple[Column, ...]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pathlens import draw
 from pathlens.draw.markup import Markup
-from pathlens.draw.sheet import article_of
 from pathlens.errors import InputError
-from pathlens.explanation.record import Result
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 
 def article(result: Any) -> Markup:
     """The part of the page that shows a result."""
-    if isinstance(result, Result):
-        return article_of(result)
-    if isinstance(result, Seen):
-        return import_module(f"pathlens.draw.{result.drawer}").article(result)
+    if isinstance(result, Viewable):
+        return draw.article(result)
     raise InputError(f"a {type(result).__name__} has no view")
 
 

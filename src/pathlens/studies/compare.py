@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError
 from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 from pathlens.metrics.agreement import kendall, spearman
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
@@ -24,10 +24,8 @@ SAID = 6  # disagreements put into words
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Seen):
+class Comparison(Viewable):
     """Columns of values over the same units; `spearman` and `kendall` are (columns, columns)."""
-
-    drawer: ClassVar[str] = "side_by_side"
 
     labels: tuple[str, ...]
     results: tuple[Result, ...]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 
 @dataclass(frozen=True, eq=False)
-class Layers(Seen):
+class Layers(Viewable):
     """One result per layer, of the same text and with the same tokens."""
-
-    drawer: ClassVar[str] = "layers"
 
     results: tuple[Result, ...]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 COUNTS = (4, 8, 16, 32, 64)
 RULES = ("gauss", "midpoint", "trapezoid", "left")
@@ -22,10 +22,8 @@ MOST = 512  # nodes of a single rule; the ceiling of the library
 
 
 @dataclass(frozen=True, eq=False)
-class NodeStudy(Seen):
+class NodeStudy(Viewable):
     """`errors[rule][k]`: the largest |score − reference| over tokens with counts[k] nodes."""
-
-    drawer: ClassVar[str] = "nodes"
 
     explanation: Explanation  # as asked: nodes chosen to meet the tolerance
     counts: tuple[int, ...]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from pathlens.errors import InputError
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 PATHS = ("ig", "dig", "udig")
 MOST_POINTS = 129
@@ -47,10 +47,8 @@ def _fields(track: Track) -> list[tuple[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class PathView(Seen):
+class PathView(Viewable):
     """Several paths between the same ends."""
-
-    drawer: ClassVar[str] = "paths"
 
     tokens: tuple[str, ...]
     held: tuple[bool, ...]

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 
 KINDS = ("mask", "delete", "replace")
 
@@ -40,10 +40,8 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
-class WhatIf(Seen):
+class WhatIf(Viewable):
     """Edits, one at a time, each against the same text."""
-
-    drawer: ClassVar[str] = "edits"
 
     explanation: Explanation
     f_before: float

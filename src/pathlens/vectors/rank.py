@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pathlens.engine.assemble_pair import Measure, Side, one_sided, pair_of
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.explanation.view import Seen
+from pathlens.explanation.view import Viewable
 from pathlens.types import Certificate
 from pathlens.vectors.documents import Passage, passages, prompt_of
 from pathlens.vectors.encode import (
@@ -42,10 +42,8 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Seen):
+class Ranking(Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
-
-    drawer: ClassVar[str] = "ranking"
 
     query: str
     hits: tuple[Hit, ...]
