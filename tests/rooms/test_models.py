@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 from transformers import pipeline
 
 import pathlens as pl
+from pathlens.text.adapter import Request, Wrapped
 from pathlens.text.load import load
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
@@ -245,3 +248,48 @@ def test_gemma_scales_embeddings_and_ours_are_scaled_too():
         model.network.module, "normalizer"
     )
     assert torch.equal(model.vocabulary.table[5], looked_up[0])
+
+
+KINDS = {
+    "classifier": (lambda: models.classifier("bert"), (TEXTS[0],), {}),
+    "one logit": (lambda: models.classifier("bert", labels=1), (TEXTS[0],), {"score": "prob"}),
+    "decoder": (lambda: models.classifier("gpt2"), (TEXTS[0],), {"target": "label_1", "baseline": TEXTS[1]}),
+    "tagger": (models.tagger, (TEXTS[0],), {}),
+    "answerer": (models.answerer, (TEXTS[1], TEXTS[0]), {"baseline": (TEXTS[0], TEXTS[1])}),
+    "generator": (models.generator, (TEXTS[0],), {"score": "logit"}),
+    "translator": (lambda: models.translator("t5"), (TEXTS[0],), {"target": TEXTS[1]}),
+    "table": (lambda: nn.Linear(3, 2), (torch.ones(3),), {}),
+    "toy": (pl.ToyModel, (TEXTS[0],), {"baseline": TEXTS[1]}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_case_says_how_to_ask_for_it_again(kind):
+    make, texts, choices = KINDS[kind]
+    model = load(make())
+    case = model.case(*texts, request=Request(**choices))
+    chosen = case.chosen
+    again = model.case(
+        *texts, request=Request(target=chosen.target, score=chosen.score or None, baseline=chosen.baseline)
+    )
+    assert (again.target_name, again.baseline, again.chosen) == (case.target_name, case.baseline, chosen)
+    assert torch.equal(again.ends.start, case.ends.start)
+    assert torch.equal(again.score(case.ends.end[None], [again]), case.score(case.ends.end[None], [case]))
+
+
+def test_a_wrapper_is_its_inner_model_but_for_what_it_changes():
+    class Renamed(Wrapped):
+        def case(self, text, text_b=None, *, request):
+            return replace(super().case(text, text_b, request=request), target_name="renamed")
+
+    inner = load(models.encoder())
+    model = Renamed(inner)
+    assert (model.kind, model.default_method, model.tokenizer) == (inner.kind, "ij", inner.tokenizer)
+    assert model.two_texts_are_a_pair() and model.sides() == (model, model)
+    dual = Renamed(pl.DualEncoder(inner, load(models.encoder())))
+    pair = pl.explain(dual, TEXTS[0], TEXTS[1], n_steps=2, tolerance=1)
+    assert [type(side) for side in dual.sides()] == [Renamed, Renamed] and pair.target == "cosine similarity"
+    named = pl.explain(Renamed(load(models.classifier("bert"))), TEXTS[0], n_steps=2, tolerance=1)
+    assert named.target == "renamed"
+    with pytest.raises(AttributeError, match="no_such"):
+        model.no_such  # noqa: B018

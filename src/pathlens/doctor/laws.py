@@ -12,6 +12,7 @@ import torch
 
 from pathlens.doctor.examine import OTHER, Patient, language, left_out
 from pathlens.doctor.record import FAILS, HOLDS
+from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 
 Found = tuple[str, str, str]
 ROUNDING = 2e-4  # relative to the largest score: float32 sums in another order
@@ -24,10 +25,8 @@ def judged(size: float, limit: float, words: str, advice: str) -> Found:
     return (HOLDS, said, "") if size <= limit else (FAILS, said, advice)
 
 
-def case_of(patient: Patient, **choices: Any) -> Any:
+def case_of(patient: Patient, **choices: Any) -> Case:
     """The patient's text as a case."""
-    from pathlens.text.adapter import Request
-
     return patient.subject.case(patient.text, patient.text_b, request=Request(**choices))
 
 
@@ -116,7 +115,7 @@ def linear(patient: Patient) -> Found:
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
     worst = 0.0
     for rule in ("gauss", "midpoint", "trapezoid", "left", "split"):
-        given = _Given(flat, patient.model.name)
+        given = _Given(patient.subject, flat)
         scores = Explainer(given, method="ig", rule=rule, n_steps=2)(patient.text).scores
         worst = max(worst, float(np.abs(scores - wanted).max()))
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
@@ -235,16 +234,15 @@ def round_trip(patient: Patient) -> Found:
     )
 
 
-class _Given:
-    """Looks like a model whose every text is one prepared case."""
+class _Given(Wrapped):
+    """The model with one prepared case for every text."""
 
-    def __new__(cls, case: Any, name: str) -> Any:
-        from pathlens.text.adapter import TextModel
+    def __init__(self, model: TextModel, case: Case) -> None:
+        super().__init__(model)
+        self.prepared = case
 
-        kind = type("Given", (TextModel,), {"case": lambda self, text, text_b=None, *, request: case})
-        model = kind()
-        model.name = name
-        return model
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        return self.prepared
 
 
 def _tensor(output: Any) -> torch.Tensor:

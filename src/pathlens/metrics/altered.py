@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 
 Change = Callable[[Case, tuple[Any, Any]], Case]
 
 
-class Altered(TextModel):
+class Altered(Wrapped):
     """The same model; every case goes through `change(case, (text, text_b))`. The target is chosen before that."""
 
     def __init__(self, model: TextModel, change: Change) -> None:
-        self.inner, self.change = model, change
-        self.kind, self.name, self.options = model.kind, model.name, model.options
-        self.similarity = model.similarity
+        super().__init__(model)
+        self.change = change
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.change(self.inner.case(text, text_b, request=request), (text, text_b))
-
-    @property
-    def dtype_name(self) -> str:
-        return self.inner.dtype_name
-
-    def quiet(self) -> AbstractContextManager[None]:
-        return self.inner.quiet()
+        return self.change(super().case(text, text_b, request=request), (text, text_b))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.serve.limits import Limits, Meter
-from pathlens.text.adapter import Case, TextModel
+from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,16 @@ class _Score:
         return self.score(points, cases)
 
 
-class Watched(TextModel):
-    """A model with a meter on its every pass and a bound on its texts; everything else is the model's own."""
+class Watched(Wrapped):
+    """A model with a meter on its every pass and a bound on its texts."""
 
     def __init__(self, model: TextModel, meter: Meter, limits: Limits) -> None:
-        self._model, self._meter, self._limits = model, meter, limits
-        for name in ("kind", "name", "default_method", "default_layer", "options", "similarity"):
-            setattr(self, name, getattr(model, name))  # the class has these, so they would not be asked of the model
+        super().__init__(model)
+        self._meter, self._limits = meter, limits
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_model"], name)
-
-    def case(self, text: Any, text_b: Any = None, *, request: Any) -> Case:
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         self._meter.count(0)
-        case = self._model.case(text, text_b, request=request)
+        case = super().case(text, text_b, request=request)
         if len(case) > self._limits.units:
             raise InputError(f"the text has {len(case)} tokens; this server takes up to {self._limits.units}")
         return replace(case, score=_Score(case.score, self._meter), pack=(case.pack, id(self._meter)))
-
-    @property
-    def dtype_name(self) -> str:
-        return self._model.dtype_name
-
-    def quiet(self) -> Any:
-        return self._model.quiet()
-
-    def two_texts_are_a_pair(self) -> bool:
-        return self._model.two_texts_are_a_pair()
-
-    def sides(self) -> tuple[TextModel, TextModel]:
-        one, two = self._model.sides()
-        return Watched(one, self._meter, self._limits), Watched(two, self._meter, self._limits)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,18 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)  # what only one model kind understands
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What was explained, in plain values that ask for the very same again (`pl.zoom` does); they can be stored.
+
+    None, or no word at all, where a choice has no such form: a function, a tensor, the similarity with another text.
+    """
+
+    target: int | str | tuple[Any, ...] | None = None
+    score: str = ""  # "logit", "logprob" or "prob"
+    baseline: str | tuple[str, ...] | None = None  # a name of `text.baseline.NAMES`, or texts
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
     """One text, ready to be explained.
@@ -51,12 +64,13 @@ class Case:
     tokens: tuple[str, ...]
     offsets: tuple[Span, ...]
     segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
-    target_name: str = ""
+    target_name: str = ""  # for people
     target: Any = None  # what `score` needs to know of this text
     context: Mapping[str, Tensor] = field(default_factory=dict)  # (S, …) masks and the like
     outputs: tuple[str, ...] = ()  # names of the output positions of a vector score
     sources: tuple[str, ...] = ()  # which input of a block each row belongs to
-    baseline: str = ""
+    baseline: str = ""  # its name, for people
+    chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
 
@@ -97,6 +111,47 @@ class TextModel(ABC):
     def sides(self) -> tuple[TextModel, TextModel]:
         """What encodes the first and the second of two texts: itself, unless the encoder is a dual one."""
         return self, self
+
+
+class Wrapped(TextModel):
+    """A model around another one. Everything is the inner model's, also what only its kind has, but for what a subclass
+    overrides; so a wrapper is as long as the difference it makes."""
+
+    def __init__(self, inner: TextModel) -> None:
+        self.inner = inner
+        for fact in TextModel.__annotations__:  # the class has these, so `__getattr__` would not be asked
+            setattr(self, fact, getattr(inner, fact))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner" or name.startswith("__"):  # a copy in the making has no inner model yet
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        return self.inner.case(text, text_b, request=request)
+
+    @property
+    def dtype_name(self) -> str:
+        return self.inner.dtype_name
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return self.inner.quiet()
+
+    def two_texts_are_a_pair(self) -> bool:
+        return self.inner.two_texts_are_a_pair()
+
+    def sides(self) -> tuple[TextModel, TextModel]:
+        """The inner model's sides, each wrapped as this one is."""
+        one, two = self.inner.sides()
+        if one is self.inner and two is self.inner:
+            return self, self
+        return self.around(one), self.around(two)
+
+    def around(self, inner: TextModel) -> TextModel:
+        """The same wrapper around another model."""
+        twin = copy(self)
+        Wrapped.__init__(twin, inner)
+        return twin
 
 
 def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:

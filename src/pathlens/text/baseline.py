@@ -22,6 +22,7 @@ class Baseline:
     rows: Tensor
     ids: tuple[int, ...] | None  # when every row is a vocabulary row
     name: str
+    given: str | tuple[str, ...] | None  # what to ask for to have it again, where that is a name or a text
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +53,7 @@ def word_rows(choice: Any, tokens: Tokens, held: Tensor, network: Network, token
         return _constant(choice, end, held, network)
     if choice in NAMES or choice in getattr(tokenizer, "all_special_tokens", ()):
         start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
-        return Baseline(network.embed(start), tuple(start.tolist()), choice)
+        return Baseline(network.embed(start), tuple(start.tolist()), choice, choice)
     return _text((choice,), tokens, held, network, tokenizer, default)
 
 
@@ -75,7 +76,7 @@ def _constant(name: str, end: Tensor, held: Tensor, network: Network) -> Baselin
         with torch.no_grad():
             every = network.embedding(torch.arange(network.embedding.weight.shape[0], device=end.device))
             row = every.float().mean(0).to(end.dtype)
-    return Baseline(torch.where(held[:, None], end, row), None, name)
+    return Baseline(torch.where(held[:, None], end, row), None, name, name)
 
 
 def _given(tensor: Tensor, end: Tensor, held: Tensor) -> Baseline:
@@ -87,7 +88,7 @@ def _given(tensor: Tensor, end: Tensor, held: Tensor) -> Baseline:
     if not torch.isfinite(tensor).all():
         raise InputError("the baseline tensor holds NaN or infinity")
     rows = tensor.to(end).expand_as(end)
-    return Baseline(torch.where(held[:, None], end, rows), None, "tensor")
+    return Baseline(torch.where(held[:, None], end, rows), None, "tensor", None)
 
 
 def _text(
@@ -137,4 +138,6 @@ def _text(
         for place, token in zip(places, new, strict=False):
             start[place] = token
     name = "text: " + " | ".join(texts)
-    return Baseline(network.embed(torch.tensor(start)), tuple(start), name, tuple(notes))
+    return Baseline(
+        network.embed(torch.tensor(start)), tuple(start), name, texts[0] if len(texts) == 1 else texts, tuple(notes)
+    )

@@ -87,8 +87,9 @@ class Classifier(LanguageModel):
             return Target("all logits", ReadAll(), outputs=("logits",))
         index = choose_label(request.target, labels, int(output[0].argmax()))
         score = request.score or "logit"
-        name = labels[index] if len(labels) > 1 or request.target is not None else "score"
-        return Target(f"{name} ({score})", ReadClass(score), index)
+        named = len(labels) > 1 or request.target is not None
+        name = f"{labels[index] if named else 'score'} ({score})"
+        return Target(name, ReadClass(score), index, again=index if named else None, score=score)
 
 
 def _reads_last_token(module: nn.Module) -> bool:

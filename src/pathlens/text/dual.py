@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Chosen, Request, TextModel
 from pathlens.text.network import Network, evaluation_mode
 from pathlens.text.sentence import ReadEmbedding, ReadSimilarity, SentenceEncoder
 from pathlens.types import Ends
@@ -209,6 +209,7 @@ class ClipImage(TextModel):
             target=target,
             outputs=("embedding",),
             baseline=name,
+            chosen=Chosen(baseline=name if name == "zero" else None),
             meta={"grid": side},
         )
 

@@ -111,7 +111,10 @@ class Generator(LanguageModel):
             asked = as_one_text(asked, follows=self.one_text)
         score = self._score(request, single=len(asked.reading.ids) == 1)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
-        return replace(asked, name=chosen.name(score), meta=meta, notes=(*asked.notes, *self._said(request, score)))
+        notes = (*asked.notes, *self._said(request, score))
+        given = request.target if isinstance(request.target, str) else chosen.first.ids[0]
+        again = None if request.options.get("generate") is not None else given
+        return replace(asked, name=chosen.name(score), again=again, meta=meta, notes=notes)
 
     def _said(self, request: Request, score: str) -> tuple[str, ...]:
         """A default of this model's own is not chosen silently."""
@@ -194,8 +197,8 @@ class Generator(LanguageModel):
             return Target(name, ReadNext(_Own(request.target)), reading)
         if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0:
             read = ReadEach(score, len(reading.ids))
-            return Target(tokens.name, read, reading, outputs=reading.outputs)
-        return Target(tokens.name, ReadSum(score), reading)
+            return Target(tokens.name, read, reading, reading.outputs, tokens.again, score)
+        return Target(tokens.name, ReadSum(score), reading, (), tokens.again, score)
 
     def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
         return self._target(tokens, output, request)  # a caller's function reads logits, so all go one way

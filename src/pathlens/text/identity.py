@@ -26,7 +26,7 @@ def _add(digest: Any, model: Any) -> None:
         getattr(model, "normalised", ""),
     )
     digest.update(repr((type(model).__name__, settings)).encode())
-    whole = getattr(getattr(model, "encoder", model), "whole", None)
+    whole = getattr(model, "whole", None)
     module = whole() if callable(whole) else getattr(model, "module", None)
     if module is None:
         return

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text import baseline as baselines
-from pathlens.text.adapter import Case, Request, TextModel, collate
+from pathlens.text.adapter import Case, Chosen, Request, TextModel, collate
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.network import Network, check_weights
@@ -35,6 +35,8 @@ class Target:
     read: Callable[[Any, Sequence[Case]], Tensor]  # equal readers may share a batch
     value: Any = None
     outputs: tuple[str, ...] = ()
+    again: int | str | tuple[Any, ...] | None = None  # the target to ask for, to have this one
+    score: str = ""  # "logit", "logprob" or "prob", where it is one of these
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class LanguageModel(TextModel):
             segments=tokens.segments,
             context={name: value[0] for name, value in context.items()},
             baseline="tensor" if at_layer else start.name,
+            chosen=Chosen(baseline=None if at_layer else start.given),
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
@@ -164,6 +167,7 @@ class LanguageModel(TextModel):
             target=target.value,
             target_name=target.name,
             outputs=target.outputs,
+            chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
         given = request.baseline if at_layer else None
         return with_drift(replace(draft, ends=self._ends_at(layer, draft, self.inputs(context), given)))

@@ -56,6 +56,7 @@ class Asked(Tokens):
 
     reading: Reading = Reading((), (), ())
     name: str = ""
+    again: int | str | None = None  # the target that asks for it
     branch: tuple[int, ...] = field(default=())
 
 

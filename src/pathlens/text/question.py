@@ -77,7 +77,7 @@ class Answerer(LanguageModel):
         first, last = tokens.offsets[start][0], tokens.offsets[end][1]
         score = request.score or "logit"
         name = f"{which} of the answer {tokens.texts[1][first:last]!r} ({score})"
-        return Target(name, ReadSpan(which, score), (start, end))
+        return Target(name, ReadSpan(which, score), (start, end), again=which, score=score)
 
 
 def best_span(start: Tensor, end: Tensor, segments: Sequence[int]) -> tuple[int, int]:

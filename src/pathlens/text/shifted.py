@@ -12,7 +12,6 @@ Limits: the wrapper changes what the model predicts. Around an untuned encoder t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Request, Wrapped
 from pathlens.text.language import Score
 from pathlens.text.sentence import ReadEmbedding, ReadSimilarity, SentenceEncoder
 
@@ -39,16 +38,14 @@ class ReadShifted:
         return self.read((output - shift) / self.scale, inner)
 
 
-class Shifted(TextModel):
+class Shifted(Wrapped):
     """`Shifted(encoder)`: the same encoder with e'(reference) subtracted from every embedding.
 
     reference: a baseline by name or text; "pad" is the paper's: [CLS] [PAD] … [SEP] of the text's length, attended.
     scale: a fixed number every embedding is divided by (for dot products).
     """
 
-    kind = "sentence encoder"
-    options = ("similarity", "prompt", "prompt_name")
-    default_method = "ij"
+    inner: SentenceEncoder
     normalised = False
 
     def __init__(self, encoder: SentenceEncoder, *, reference: str = "pad", scale: float = 1.0) -> None:
@@ -58,31 +55,21 @@ class Shifted(TextModel):
             )
         if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
             raise InputError(f"scale must be a positive number, got {scale!r}")
-        self.encoder, self.reference, self.scale = encoder, reference, float(scale)
+        super().__init__(encoder)
+        self.reference, self.scale = reference, float(scale)
         self.name = f"{encoder.name} shifted"
-        self.network, self.module, self.tokenizer, self.limit = (
-            encoder.network,
-            encoder.module,
-            encoder.tokenizer,
-            encoder.limit,
-        )
-
-    def quiet(self) -> AbstractContextManager[None]:
-        return self.encoder.quiet()
-
-    def two_texts_are_a_pair(self) -> bool:
-        return True
+        self.similarity = None  # the encoder's own word on it is of other vectors
 
     def shift(self, text: str, request: Request) -> Tensor:
         """e'(r) (k,): it depends on the text's length, its special tokens and prompt alone."""
         plain = replace(request, target=None, vector=True, layer=None, baseline=self.reference, block=None)
-        case = self.encoder.case(text, request=plain)
+        case = self.inner.case(text, request=plain)
         with torch.no_grad():
-            return self.encoder.forward(case.ends.start[None], [case], 0)[0]
+            return self.inner.forward(case.ends.start[None], [case], 0)[0]
 
     def embed(self, text: str, request: Request) -> Tensor:
         """e(text) (k,)."""
-        return (self.encoder.embed(text, request) - self.shift(text, request)) / self.scale
+        return (self.inner.embed(text, request) - self.shift(text, request)) / self.scale
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         baseline = self.reference if request.baseline is None else request.baseline
@@ -94,13 +81,13 @@ class Shifted(TextModel):
                     "starts; use method='ij' (its norm is taken outside), or similarity='dot'"
                 )
             request = replace(request, target=("similarity", self.embed(text_b, request)))
-        case = self.encoder.case(text, request=request)
+        case = self.inner.case(text, request=request)
         if request.block is not None:
             return case
         if not isinstance(case.score, Score) or not isinstance(case.score.read, ReadEmbedding | ReadSimilarity):
             raise InputError(
                 "a shifted encoder explains similarities (text_b) or its embedding; for a function of your own wrap the model"
             )
-        score = Score(self.encoder, case.score.layer, ReadShifted(case.score.read, self.scale))
+        score = Score(self.inner, case.score.layer, ReadShifted(case.score.read, self.scale))
         pack = (score, case.pack[1:] if isinstance(case.pack, tuple) else case.pack)
         return replace(case, score=score, pack=pack, target=(self.shift(text, request), case.target))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
-from pathlens.text.adapter import Case, Request, TextModel, index_of
+from pathlens.text.adapter import Case, Chosen, Request, TextModel, index_of
 from pathlens.text.language import SCORES, OwnFunction, form, whole_number
 from pathlens.text.network import check_weights, evaluation_mode
 from pathlens.types import Ends
@@ -87,6 +87,9 @@ class Tabular(TextModel):
             target_name=label if not request.vector else "all outputs",
             outputs=("outputs",) if request.vector else (),
             baseline=name,
+            chosen=Chosen(
+                None if own or request.vector else target, request.score or "logit", name if name == "zero" else None
+            ),
             meta={"features": end[:, 0].tolist()},
         )
 

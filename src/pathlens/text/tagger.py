@@ -53,7 +53,7 @@ class Tagger(LanguageModel):
         label = choose_label(wanted, labels, int(chance[place].argmax()), "the target's label")
         score = request.score or "logit"
         name = f"{labels[label]} at token {place} {tokens.tokens[place]!r} ({score})"
-        return Target(name, ReadTag(score), (place, label))
+        return Target(name, ReadTag(score), (place, label), again=(place, label), score=score)
 
     def _place(self, tokens: Tokens, chance: Tensor, labels: dict[int, str], wanted: Any) -> tuple[int, Any]:
         if wanted is None:

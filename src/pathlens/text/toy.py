@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Chosen, Request, TextModel
 from pathlens.types import Ends
 
 
@@ -73,6 +73,7 @@ class ToyModel(TextModel):
         words = tuple(text[start:end] for start, end in spans)
         end = torch.stack([self.row(word) for word in words])
         start, name = self._baseline(request.baseline, end)
+        given = request.baseline if isinstance(request.baseline, str) else None
         score = ToyScore(self, request.vector)
         return Case(
             ends=Ends(start, end, torch.zeros(len(words), dtype=torch.bool)),
@@ -85,6 +86,7 @@ class ToyModel(TextModel):
             target_name="F",
             outputs=("parts",) if request.vector else (),
             baseline=name,
+            chosen=Chosen(baseline="zero" if request.baseline is None else given),
         )
 
     def _baseline(self, choice: Any, end: Tensor) -> tuple[Tensor, str]:

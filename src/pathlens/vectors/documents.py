@@ -119,7 +119,7 @@ def _cut(model: Any, whole: Passage, name: str, limit: int, prompt: str) -> list
 
 def prompt_of(model: Any, request: Any) -> str:
     """What a sentence encoder puts before every text."""
-    told = getattr(getattr(model, "encoder", model), "prompt", None)
+    told = getattr(model, "prompt", None)
     return told(request) if callable(told) else ""
 
 

@@ -294,7 +294,7 @@ def _check_numbers(items: Sequence[Mapping[str, Any]]) -> None:
 
 def model_stamp(model: TextModel) -> str:
     """The weights' stamp, and what else makes the embedding: how states are pooled, what follows, where it is cut."""
-    extra = [said for side in dict.fromkeys(model.sides()) for said in _pooling(getattr(side, "encoder", side))]
+    extra = [said for side in dict.fromkeys(model.sides()) for said in _pooling(getattr(side, "inner", side))]
     weights = stamp(model)
     return sha256(repr((weights, extra)).encode()).hexdigest()[:16] if extra else weights
 
