@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import pathlens as pl
+from pathlens.data.reading import read_rows
 from pathlens.errors import InputError, StoreError
-from pathlens.metrics.evaluate import evaluate, read_rows
+from pathlens.metrics.evaluate import evaluate
 from pathlens.metrics.record import SIG_NOTE, Evaluation, joined
 from tests.ends.test_cli import folder, pathlens  # noqa: F401  (a fixture)
 from tests.support import models

@@ -70,8 +70,8 @@ def evaluate(
     ] = None,
 ) -> None:
     """Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."""
+    from pathlens.data.reading import read_rows
     from pathlens.metrics.evaluate import evaluate as verb
-    from pathlens.metrics.evaluate import read_rows
 
     with warnings_in_a_line():
         texts, others, labels = read_rows(

@@ -87,53 +87,6 @@ def evaluate(
     return replace(found, notes=tuple(notes), meta=meta)
 
 
-def read_rows(
-    data: str,
-    text: str = "text",
-    text_b: str | None = None,
-    label: str | None = None,
-    *,
-    limit: int | None = None,
-    seed: int = 0,
-    **reading: Any,
-) -> tuple[list[str], list[str] | None, list[str | None] | None]:
-    """Texts, second texts and labels of a data file; rows that are no text are left out, with a warning that counts them.
-
-    limit: a seeded sample. reading: encoding, separator, quoting, header, split, config, as in `corpus.Source`.
-    """
-    import warnings
-    from random import Random
-
-    from pathlens.corpus.record import Source
-    from pathlens.data.reading import rows
-
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1, got {limit}")
-    source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
-    try:
-        found = list(rows(source))
-    except InputError as error:  # there the label's column is one that is kept
-        raise InputError(str(error).replace("(--keep)", "(--label)")) from error
-    good = [row for row in found if row.error is None]
-    if not good:
-        why = f"; the first: {found[0].error}" if found else ""
-        raise InputError(f"{data!r} has no row that can be explained{why}")
-    if len(good) < len(found):
-        first = next(row for row in found if row.error is not None)
-        warnings.warn(
-            f"{len(found) - len(good)} of {len(found)} rows of {data!r} cannot be explained and are left out; "
-            f"the first is row {first.number}: {first.error}",
-            stacklevel=2,
-        )
-    if limit is not None and limit < len(good):
-        good = [good[i] for i in sorted(Random(seed).sample(range(len(good)), limit))]
-    return (
-        [row.text or "" for row in good],
-        [row.text_b or "" for row in good] if text_b else None,
-        [row.kept[0] for row in good] if label else None,
-    )
-
-
 def judge(
     rows: Sequence[Way],
     judged: Sequence[Judged],
