@@ -31,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments import faithfulness_tables as tables
 from experiments.train_qa import read, split
-from pathlens.metrics.contenders import GRADIENT, THROUGH_WORDS, Pair, Way, ways
-from pathlens.metrics.evaluate import add_extras, evaluate, judge, score_texts
-from pathlens.metrics.protocol import PROTOCOLS
+from pathlens.metrics.contenders import GRADIENT, THROUGH_WORDS, Contender, Pair, contenders, score_texts
+from pathlens.metrics.deletion import PROTOCOLS
+from pathlens.metrics.evaluate import evaluate, judge
+from pathlens.metrics.extras import add_extras
 from pathlens.metrics.record import Evaluation
 from pathlens.path.words.store import PathCache
 from pathlens.text.load import load
@@ -140,26 +141,26 @@ def _rounds(choice: argparse.Namespace) -> None:
             print(f"{which.name} {number}: {len(texts)} texts, {body['seconds']:.0f} s", flush=True)
 
 
-def affordable() -> tuple[Way, ...]:
+def affordable() -> tuple[Contender, ...]:
     """The rows with the nodes above; a word met in an earlier round is not searched again."""
     shared = {name: {**NODES[name], "cache": PathCache()} for name in THROUGH_WORDS}
     return tuple(
-        replace(way, options={**way.options, "n_steps": FROM_PAD})
-        if way.method in THROUGH_WORDS and way.baseline == "pad"
-        else way
-        for way in ways(METHODS, BASELINES, NODES | shared)
+        replace(row, options={**row.options, "n_steps": FROM_PAD})
+        if row.method in THROUGH_WORDS and row.baseline == "pad"
+        else row
+        for row in contenders(METHODS, BASELINES, NODES | shared)
     )
 
 
 def one_round(model: Any, rows: Any, texts: list[tuple[str, str | None, str | None]]) -> dict[str, Any]:
     """Scores once, both protocols from them."""
     pairs: list[Pair] = [(text, other) for text, other, _ in texts]
-    judged, failed = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
-    found = {name: judge(rows, judged, PROTOCOLS[name], shares=SHARES) for name in PROTOCOLS}
-    found["default"] = add_extras(found["default"], model, rows, judged, ("infidelity",), {}, SEED)
-    right = [int(str(j.case.target) == texts[j.number][2]) for j in judged if texts[j.number][2] is not None]
+    scored, failed = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
+    found = {name: judge(rows, scored, PROTOCOLS[name], shares=SHARES) for name in PROTOCOLS}
+    found["default"] = add_extras(found["default"], model, rows, scored, ("infidelity",), {}, SEED)
+    right = [int(str(t.case.target) == texts[t.number][2]) for t in scored if texts[t.number][2] is not None]
     return {
-        "tokens": [len(j.case) for j in judged],
+        "tokens": [len(t.case) for t in scored],
         "left_out": {str(n): str(error) for n, error in failed.items()},
         "right": right,
         **{name: each.to_dict() for name, each in found.items()},
@@ -179,9 +180,9 @@ def check(choice: argparse.Namespace) -> None:
     texts = [text for text, _, _ in sample(choice.data, SETS[0])[: choice.texts]]
     model, pairs = load("sentiment"), [(text, None) for text in texts]
     both: dict[str, Evaluation] = {}
-    for name, rows in (("fewer", affordable()), ("1e-3", ways(METHODS, BASELINES))):
-        judged, _ = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
-        both[name] = judge(rows, judged, PROTOCOLS["default"], shares=SHARES)
+    for name, rows in (("fewer", affordable()), ("1e-3", contenders(METHODS, BASELINES))):
+        scored, _ = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
+        both[name] = judge(rows, scored, PROTOCOLS["default"], shares=SHARES)
         _write(choice.out / "check" / f"{name}.json", both[name].to_dict())
     lines = [f"{choice.texts} SST-2 texts, default protocol: nodes of `run` − tolerance 1e-3 (paired)"]
     fewer, exact = both["fewer"], both["1e-3"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathlens.metrics.bootstrap import Estimate
-from pathlens.metrics.evaluate import baseline_sensitivity
-from pathlens.metrics.record import Evaluation, joined
+from pathlens.errors import InputError
+from pathlens.metrics.record import Evaluation
+from pathlens.metrics.statistics import Estimate
 
 SHOWN = ("log-odds (mask)", "log-odds (pad)", "comprehensiveness", "sufficiency")
 QUESTIONS = (
@@ -120,6 +122,49 @@ def steadiness(found: Evaluation, out: Path) -> None:
     text = "\n".join(lines)
     (out / "steadiness.md").write_text(text + "\n", encoding="utf-8")
     print(text)
+
+
+def joined(parts: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of different texts in the same ways → one; notes that count texts are left to the caller."""
+    first = parts[0]
+    if any(
+        (p.ways, p.protocol, p.references, [c.name for c in p.columns])
+        != (first.ways, first.protocol, first.references, [c.name for c in first.columns])
+        for p in parts
+    ):
+        raise InputError("only evaluations with the same rows, metrics, protocol and references can be joined")
+    weight = np.array([part.texts for part in parts], dtype=float)
+    known = np.stack([part.agreement for part in parts])
+    shares = weight[:, None, None] * np.isfinite(known)
+    total = shares.sum(0)
+    agreement = np.where(total > 0, (np.nan_to_num(known) * shares).sum(0) / np.maximum(total, 1e-9), np.nan)
+    return replace(
+        first,
+        columns=tuple(
+            replace(column, values=np.concatenate([part.columns[k].values for part in parts], axis=1))
+            for k, column in enumerate(first.columns)
+        ),
+        curves=tuple(
+            replace(curve, values=np.concatenate([part.curves[k].values for part in parts], axis=1))
+            for k, curve in enumerate(first.curves)
+        ),
+        agreement=agreement,
+        texts=int(weight.sum()),
+        randomised=None,
+        notes=tuple(note for note in first.notes if all(note in part.notes for part in parts)),
+    )
+
+
+def baseline_sensitivity(found: Evaluation) -> dict[str, float]:
+    """Per method, the mean rank agreement of its rows with different baselines: 1 means the baseline does not matter."""
+    groups: dict[str, list[int]] = {}
+    for number, label in enumerate(found.ways):
+        groups.setdefault(label.split(", ")[0], []).append(number)
+    return {
+        method: float(np.nanmean([found.agreement[a, b] for a in own for b in own if a < b]))
+        for method, own in groups.items()
+        if len(own) > 1
+    }
 
 
 def _named(values: dict[str, float]) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
+from experiments.faithfulness_tables import baseline_sensitivity
 from pathlens.errors import InputError
-from pathlens.metrics import fidelity, steadiness, variants
-from pathlens.metrics.agreement import spearman
-from pathlens.metrics.bootstrap import estimate
-from pathlens.metrics.contenders import Way, leave_one_out, ways
-from pathlens.metrics.deletion import curves
-from pathlens.metrics.evaluate import baseline_sensitivity, evaluate, judge, score_texts
-from pathlens.metrics.protocol import PROTOCOLS, SHARES, ordered
-from pathlens.metrics.variants import Question, Variant, outputs, repacked
+from pathlens.metrics import extras
+from pathlens.metrics.contenders import Contender, contenders, leave_one_out, score_texts
+from pathlens.metrics.deletion import PROTOCOLS, SHARES, Question, Variant, curves, ordered, outputs, places, repacked
+from pathlens.metrics.evaluate import completeness, evaluate, judge
+from pathlens.metrics.statistics import estimate, spearman
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support import models
@@ -28,20 +27,26 @@ REFERENCE = {"bert": "pad", "roberta": "mask", "distilbert": "mask", "gpt2": "un
 
 def scored(name, methods=("sig",), texts=models.TEXTS, **choices):
     model = load(models.classifier(name))
-    rows = ways(methods, (REFERENCE[name],))
-    judged, failed = score_texts(model, rows, [(t, None) for t in texts], reference=REFERENCE[name], choices=choices)
+    rows = contenders(methods, (REFERENCE[name],))
+    pairs = [(t, None) for t in texts]
+    texts_with_scores, failed = score_texts(model, rows, pairs, reference=REFERENCE[name], choices=choices)
     assert not failed
-    return model, rows, judged
+    return model, rows, texts_with_scores
+
+
+def changes_of(texts, shares, protocol):
+    cases, tables = [t.likelihood for t in texts], [t.table for t in texts]
+    return curves(cases, texts[0].references, tables, shares, PROTOCOLS[protocol])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("name", REFERENCE)
 def test_deletion_metrics_are_their_formulas(name, protocol):
-    _, rows, judged = scored(name)
-    found = curves([j.subject for j in judged], [j.table for j in judged], SHARES, PROTOCOLS[protocol])
+    _, rows, texts = scored(name)
+    found = changes_of(texts, SHARES, protocol)
     module, tokenizer = models.classifier(name)
     token = getattr(tokenizer, f"{REFERENCE[name]}_token_id")
-    for text, one, got in zip(models.TEXTS, judged, found, strict=True):
+    for text, one, got in zip(models.TEXTS, texts, found, strict=True):
         reader = twin.Reader(module, tokenizer, text)
         for w in range(len(rows)):
             for s, share in enumerate(SHARES):
@@ -51,10 +56,10 @@ def test_deletion_metrics_are_their_formulas(name, protocol):
 
 
 def test_packing_changes_nothing():
-    _, _, judged = scored("bert")
+    _, _, texts = scored("bert")
     plan = [
-        Question(j.subject.case, Variant(tuple(i for i in range(len(j.case)) if i % step)))
-        for j in judged
+        Question(t.likelihood, Variant(tuple(i for i in range(len(t.case)) if i % step)))
+        for t in texts
         for step in (2, 3)
     ]
     together = outputs(plan)
@@ -63,12 +68,11 @@ def test_packing_changes_nothing():
     assert np.allclose(outputs(plan[::-1])[::-1], together, atol=2e-6)
 
 
-def test_equal_questions_are_asked_once(monkeypatch):
-    _, _, judged = scored("bert")
-    case = judged[0].subject.case
-    asked = []
-    original = variants._scores
-    monkeypatch.setattr(variants, "_scores", lambda batch: asked.append(len(batch)) or original(batch))
+def test_equal_questions_are_asked_once():
+    _, _, texts = scored("bert")
+    case, asked = texts[0].likelihood, []
+    original = case.score
+    case = replace(case, score=lambda points, cases: asked.append(len(points)) or original(points, cases))
     same = [Question(case, Variant((0, 2, 3))) for _ in range(5)]
     values = outputs([*same, Question(case, Variant((0, 1, 3)))])
     assert sum(asked) == 2 and len(set(values[:5])) == 1 and values[5] != values[0]
@@ -96,8 +100,8 @@ def test_how_many_tokens_twenty_percent_are(count):
 
 
 def test_the_papers_protocol_with_too_short_a_text_changes_nothing():
-    _, _, judged = scored("bert", texts=["great !"])  # 4 tokens: ⌊0.8⌋ = 0
-    (found,) = curves([judged[0].subject], [judged[0].table], [0.2], PROTOCOLS["paper"])
+    _, _, texts = scored("bert", texts=["great !"])  # 4 tokens: ⌊0.8⌋ = 0
+    (found,) = changes_of(texts, [0.2], "paper")
     assert found.k.tolist() == [0]
     for values in (found.comprehensiveness, found.sufficiency, *found.log_odds.values()):
         assert np.allclose(values, 0)
@@ -117,10 +121,8 @@ def test_order_is_by_signed_score_and_ties_by_place():
 def test_a_text_of_which_nothing_is_left_has_one_reference_token():
     """A decoder without a beginning token: at 100 % there would be nothing to run."""
     module, tokenizer = models.classifier("llama")
-    _, _, judged = scored("llama", texts=["great !"])
-    subject = judged[0].subject
-    able = PROTOCOLS["paper"]
-    (found,) = curves([subject], [judged[0].table], [1.0], able)
+    _, _, texts = scored("llama", texts=["great !"])
+    (found,) = changes_of(texts, [1.0], "paper")
     reader = twin.Reader(module, tokenizer, "great !")
     p, only = reader.log_p(reader.ids, None), reader.log_p([tokenizer.unk_token_id], None)
     assert np.allclose(found.comprehensiveness, np.exp(p) - np.exp(only), atol=1e-6)
@@ -128,23 +130,23 @@ def test_a_text_of_which_nothing_is_left_has_one_reference_token():
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_controls_and_sig_are_their_formulas(name):
-    model, rows, judged = scored(name)
+    model, rows, texts = scored(name)
     module, tokenizer = models.classifier(name)
     token = getattr(tokenizer, f"{REFERENCE[name]}_token_id")
-    for text, one in zip(models.TEXTS, judged, strict=True):
+    for text, one in zip(models.TEXTS, texts, strict=True):
         reader = twin.Reader(module, tokenizer, text)
         assert np.allclose(one.scores[1].values, twin.leave_one_out(reader), atol=1e-5)
         assert np.allclose(one.scores[2].values, twin.replace_one(reader, token), atol=1e-5)
     again, _ = score_texts(model, rows, [(t, None) for t in models.TEXTS], reference=REFERENCE[name])
-    for one, other in zip(judged, again, strict=True):
+    for one, other in zip(texts, again, strict=True):
         assert (one.scores[0].values == other.scores[0].values).all()
         assert one.scores[0].values[list(one.case.special)].tolist() == [0.0] * sum(one.case.special)
 
 
 def test_gradient_times_input_is_just_that():
-    _, _, judged = scored("bert", methods=("gradient-x-input",))
+    _, _, texts = scored("bert", methods=("gradient-x-input",))
     module, tokenizer = models.classifier("bert")
-    for text, one in zip(models.TEXTS, judged, strict=True):
+    for text, one in zip(models.TEXTS, texts, strict=True):
         given = tokenizer(text, return_tensors="pt")
         rows = module.get_input_embeddings()(given.pop("input_ids")).detach().requires_grad_()
         logits = module(inputs_embeds=rows, **given).logits[0]
@@ -155,53 +157,53 @@ def test_gradient_times_input_is_just_that():
 
 
 def test_infidelity_is_its_formula_and_zero_for_perfect_scores():
-    _, _, judged = scored("bert", methods=("ig", "sig"))
+    _, _, texts = scored("bert", methods=("ig", "sig"))
     module, tokenizer = models.classifier("bert")
-    cases, row = [j.case for j in judged], judged[0].subject.rows["pad"]
-    plain, scaled = fidelity.infidelity(cases, row, "pad", [j.table for j in judged], seed=3)
+    cases, row = [t.case for t in texts], texts[0].references["pad"]
+    plain, scaled = extras.infidelity(cases, row, "pad", [t.table for t in texts], seed=3)
     for n, text in enumerate(models.TEXTS):
         reader = twin.Reader(module, tokenizer, text)
-        sets = fidelity.subsets(cases[n], 3, n)
+        sets = extras.subsets(cases[n], 3, n)
         for w in range(plain.shape[0]):
-            wanted = twin.infidelity(reader, judged[n].table[w], sets, tokenizer.pad_token_id)
+            wanted = twin.infidelity(reader, texts[n].table[w], sets, tokenizer.pad_token_id)
             assert np.isclose(plain[w, n], wanted, rtol=1e-3, atol=1e-7)
     assert ((scaled >= -1e-9) & (scaled <= 1 + 1e-9)).all()
-    doubled, same = fidelity.infidelity(cases, row, "pad", [2 * j.table for j in judged], seed=3)
+    doubled, same = extras.infidelity(cases, row, "pad", [2 * t.table for t in texts], seed=3)
     assert np.allclose(same, scaled, atol=1e-6) and not np.allclose(doubled, plain)
 
 
 def test_completeness_is_the_gap_of_the_sum():
-    _, _, judged = scored("bert", methods=("ig", "sig"), n_steps=2, rule=None)
-    for one in judged:
+    _, _, texts = scored("bert", methods=("ig", "sig"), n_steps=2, rule=None)
+    for one in texts:
         ig, sig = one.scores[2], one.scores[3]
         proof = ig.certificate
-        gap, percent = fidelity.completeness(proof)
+        gap, percent = completeness(proof)
         change = proof.f_input - proof.f_baseline
         assert np.isclose(gap, abs(ig.values.sum() - change), atol=1e-9)
         assert np.isclose(percent, 100 * gap / abs(change))
-        assert np.isnan(fidelity.completeness(sig.certificate)).all()  # its sum is of single tokens
-    assert np.isnan(fidelity.completeness(None)).all()
+        assert np.isnan(completeness(sig.certificate)).all()  # its sum is of single tokens
+    assert np.isnan(completeness(None)).all()
 
 
-@pytest.mark.parametrize("way", [Way("ig", "pad"), Way("udig", "pad", {"steps": 3, "neighbours": 6})])
-def test_word_approximation_error_is_its_formula(way):
+@pytest.mark.parametrize("contender", [Contender("ig", "pad"), Contender("udig", "pad", {"steps": 3, "neighbours": 6})])
+def test_word_approximation_error_is_its_formula(contender):
     from pathlens.engine.methods import find_method
     from pathlens.path.words.store import PathCache
 
     model = load(models.classifier("bert"))
     with model.quiet():
         case = model.case(models.TEXTS[1], request=Request(baseline="pad"))
-    found = fidelity.word_approximation_error(way, case, PathCache())
+    found = extras.word_approximation_error(contender, case, PathCache())
     table = model.network.embedding.weight.detach().double().numpy()
-    route = find_method(way.method).path(case.ends, torch.eye(len(case), dtype=torch.bool), way.options)
+    route = find_method(contender.method).path(case.ends, torch.eye(len(case), dtype=torch.bool), contender.options)
     corners = [route.corner(i).double().numpy() for i in range(route.corners)]
-    parts = 2**fidelity.LINE_FACTOR if way.method == "ig" else 2
+    parts = 2**extras.LINE_FACTOR if contender.method == "ig" else 2
     points = [a + t / parts * (b - a) for a, b in pairwise(corners) for t in range(parts)]
     points.append(corners[-1])
     moving = [i for i in range(len(case)) if not case.ends.held[i]]
     wanted = np.mean([twin.word_error(table, [point[i] for point in points]) for i in moving])
     assert np.isclose(found, wanted, rtol=1e-5)
-    assert np.isnan(fidelity.word_approximation_error(Way("sig", "pad"), case, PathCache()))
+    assert np.isnan(extras.word_approximation_error(Contender("sig", "pad"), case, PathCache()))
 
 
 def test_intervals_are_seeded_and_hold_the_mean():
@@ -225,15 +227,15 @@ def test_intervals_are_seeded_and_hold_the_mean():
 
 def test_max_sensitivity_is_its_formula():
     """SIG by hand at nudged rows: differences of outputs."""
-    model, rows, judged = scored("bert")
-    pairs, before = [j.pair for j in judged], [j.scores[2].values for j in judged]
-    found = steadiness.max_sensitivity(rows[2], model, pairs, before, {}, seed=4, nudges=3)
-    for n, one in enumerate(judged):
+    model, rows, texts = scored("bert")
+    before = [t.scores[2].values for t in texts]
+    found = extras.max_sensitivity(rows[2], model, texts, 2, {}, seed=4, nudges=3)
+    for n, one in enumerate(texts):
         with model.quiet():
             case = model.case(*one.pair, request=Request(baseline="pad"))
         worst = 0.0
         for draw in range(3):
-            end = steadiness.nudged(case, 4, draw, steadiness.RADIUS)
+            end = extras.nudged(case, 4, draw, extras.RADIUS)
             assert torch.equal(end[case.ends.held], case.ends.end[case.ends.held])
             scores = np.zeros(len(case))
             with torch.no_grad():
@@ -244,18 +246,18 @@ def test_max_sensitivity_is_its_formula():
                     scores[i] = 0.0 if case.special[i] else whole - float(case.score(point[None], [case])[0])
             worst = max(worst, np.linalg.norm(scores - before[n]) / np.linalg.norm(before[n]))
         assert found[n] == pytest.approx(worst, rel=1e-3)
-    still = steadiness.max_sensitivity(rows[2], model, pairs, before, {}, radius=0.0)
+    still = extras.max_sensitivity(rows[2], model, texts, 2, {}, radius=0.0)
     assert np.allclose(still, 0, atol=1e-4)
-    words = steadiness.max_sensitivity(Way("udig", "pad"), model, pairs, before, {})
+    words = extras.max_sensitivity(Contender("udig", "pad"), model, texts, 2, {})
     assert np.isnan(words).all()  # a nudged row is no word
 
 
 def test_stability_is_its_formula():
-    model, rows, judged = scored("bert")
+    model, rows, texts = scored("bert")
     module, tokenizer = models.classifier("bert")
-    pairs, before = [j.pair for j in judged], [j.scores[2].values for j in judged]
-    left_out = [j.scores[1].values for j in judged]
-    found = steadiness.stability(rows[2], model, pairs, before, left_out, {}, edits=1)
+    before = [t.scores[2].values for t in texts]
+    left_out = [t.scores[1].values for t in texts]
+    found = extras.stability(rows[2], model, texts, 2, {}, edits=1)
     for n, text in enumerate(models.TEXTS):
         reader = twin.Reader(module, tokenizer, text)
         real = [i for i, flag in enumerate(reader.special) if not flag]
@@ -272,14 +274,13 @@ def test_stability_is_its_formula():
 
 
 def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
-    model, rows, judged = scored("bert", methods=("ig", "sig"))
+    model, rows, texts = scored("bert", methods=("ig", "sig"))
     module = models.classifier("bert")[0]
     state = {name: value.clone() for name, value in module.state_dict().items()}
     training = [part.training for part in module.modules()]
-    before = [[j.scores[w].values for j in judged] for w in range(len(rows))]
-    targets = [j.case.target for j in judged]
-    names, rho = steadiness.randomisation(rows, model, [j.pair for j in judged], targets, before, {}, seed=1)
-    assert names == ("head", "block 2", "block 1", "block 0")
+    randomised = extras.randomisation(rows, model, texts, {}, seed=1)
+    rho = randomised.values
+    assert randomised.stages == ("head", "block 2", "block 1", "block 0")
     assert np.isnan(rho[:2]).all()  # controls
     assert np.isfinite(rho[2:]).all() and (rho[2:].mean(axis=2) < 0.95).all()
     after = module.state_dict()
@@ -289,11 +290,11 @@ def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
 
 def test_the_model_is_restored_after_an_error_in_the_middle():
     model = load(models.classifier("bert"))
-    plan = [parameter for _, own in steadiness.stages(model) for parameter in own]
+    plan = [parameter for _, own in extras.stages(model) for parameter in own]
     before = [parameter.detach().clone() for parameter in plan]
     table = model.network.embedding.weight.detach().clone()
-    with pytest.raises(KeyboardInterrupt), steadiness.restored(plan):
-        steadiness.redraw(plan, torch.Generator().manual_seed(0))
+    with pytest.raises(KeyboardInterrupt), extras.restored(plan):
+        extras.redraw(plan, torch.Generator().manual_seed(0))
         assert not torch.equal(plan[0], before[0])
         assert torch.equal(model.network.embedding.weight, table)
         raise KeyboardInterrupt
@@ -301,10 +302,10 @@ def test_the_model_is_restored_after_an_error_in_the_middle():
 
 
 def test_rank_agreement_is_the_mean_over_texts():
-    _, rows, judged = scored("bert", methods=("ig", "sig"))
-    found = judge(rows, judged, PROTOCOLS["default"])
+    _, rows, texts = scored("bert", methods=("ig", "sig"))
+    found = judge(rows, texts, PROTOCOLS["default"])
     each = []
-    for one in judged:
+    for one in texts:
         real = ~np.array(one.case.special)
         each.append(spearman(one.scores[2].values[real], one.scores[3].values[real]))
     assert found.agreement[2, 3] == found.agreement[3, 2] == pytest.approx(np.mean(each))
@@ -317,11 +318,11 @@ def test_an_answers_ends_are_never_deleted():
     module, tokenizer = models.answerer()
     question, passage = "what was funny ?", "the film was not moving but it was really very funny ."
     model = load((module, tokenizer))
-    judged, _ = score_texts(model, ways(("sig",), ("mask",)), [(question, passage)], reference="mask", choices={})
-    case = judged[0].subject.case
+    texts, _ = score_texts(model, contenders(("sig",), ("mask",)), [(question, passage)], reference="mask", choices={})
+    case = texts[0].likelihood
     start, end = case.target
     for protocol in PROTOCOLS.values():
-        assert not {start, end} & set(protocol.candidates(case.special, variants.places(case)).tolist())
+        assert not {start, end} & set(protocol.candidates(case.special, places(case)).tolist())
     with pytest.raises(InputError, match="cannot be deleted"):
         repacked(case, [i for i in range(len(case)) if i != start])
     gone = {i for i in range(len(case)) if not case.special[i] and i not in (start, end)}

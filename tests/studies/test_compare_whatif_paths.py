@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pathlens as pl
 from pathlens.doctor import examine
 from pathlens.errors import InputError, StoreError
-from pathlens.metrics.agreement import kendall, ranks, spearman
+from pathlens.metrics.statistics import kendall, ranks, spearman
 from pathlens.report import Report
 from pathlens.studies.compare import compare, side_by_side
 from pathlens.studies.pathview import pathview

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import pathlens as pl
+from experiments.faithfulness_tables import joined
 from pathlens.data.reading import read_rows
 from pathlens.errors import InputError, StoreError
 from pathlens.metrics.evaluate import evaluate
-from pathlens.metrics.record import SIG_NOTE, Evaluation, joined
+from pathlens.metrics.record import SIG_NOTE, Evaluation
 from tests.ends.test_cli import folder, pathlens  # noqa: F401  (a fixture)
 from tests.support import models
 

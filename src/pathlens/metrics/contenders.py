@@ -1,4 +1,4 @@
-"""The rows of a table: a method with a baseline, gradient × input, and two controls."""
+"""The rows of a table, and every text's scores under each: methods with baselines, gradient × input, two controls."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from pathlens.errors import InputError
+from pathlens.engine.explainer import Explainer
+from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.record import Explanation
-from pathlens.metrics.variants import Question, Variant, outputs, places
-from pathlens.text.adapter import Case, TextModel
+from pathlens.metrics.deletion import Question, Variant, outputs, places
+from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.types import Certificate
 
+KINDS = ("sequence classification", "question answering", "token classification")
+OF_THE_TEXT = ("target", "truncation")  # choices that decide what a text is, besides how it is explained
 RANDOM, LEAVE_ONE_OUT, GRADIENT = "random", "leave-one-out", "gradient-x-input"
 CONTROLS = (RANDOM, LEAVE_ONE_OUT)
 SCORED = ("ig", "sig", "dig", "udig")  # methods that give one score per token
 THROUGH_WORDS = ("dig", "udig")
 TOGETHER = 16  # texts explained in one go; between them the progress moves
 Pair = tuple[Any, Any]
+Tick = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Way:
+class Contender:
     """One list of scores for every text. `options` are for this method alone."""
 
     method: str
@@ -38,33 +43,29 @@ class Way:
     def control(self) -> bool:
         return self.method in CONTROLS
 
-    def explainer(self, model: TextModel, choices: Mapping[str, Any]) -> Any:
-        """An `Explainer` for this row. Gradient × input is IG from zero with one node at the text: ∇F(x)·x."""
-        from pathlens.engine.explainer import Explainer
-
+    def explainer(self, model: TextModel, choices: Mapping[str, Any]) -> Explainer:
+        """Gradient × input is IG from zero with one node at the text: ∇F(x)·x."""
         if self.method == GRADIENT:
             kept = {name: value for name, value in choices.items() if name not in ("tolerance", "n_steps", "rule")}
             return Explainer(model, method="ig", baseline="zero", rule="right", n_steps=1, **kept)
         return Explainer(model, method=self.method, baseline=self.baseline, **{**choices, **self.options})
 
 
-def ways(
+def contenders(
     methods: Sequence[str], baselines: Sequence[str | None], options: Mapping[str, Mapping[str, Any]] | None = None
-) -> tuple[Way, ...]:
+) -> tuple[Contender, ...]:
     """The controls first, then every method with every baseline (gradient × input has none)."""
-    known = (*CONTROLS, GRADIENT, *SCORED)
-    unknown = [name for name in methods if name not in known]
+    unknown = [name for name in methods if name not in (*CONTROLS, GRADIENT, *SCORED)]
     if unknown:
         raise InputError(
             f"{', '.join(map(str, unknown))}: not to be evaluated; methods with a score per token are "
             f"{', '.join((GRADIENT, *SCORED))}, and the controls {', '.join(CONTROLS)} are always there"
         )
-    found = [Way(name) for name in CONTROLS]
+    rows = [Contender(name) for name in CONTROLS]
     for method in dict.fromkeys(name for name in methods if name not in CONTROLS):
-        own = dict((options or {}).get(method, {}))
-        each = (None,) if method == GRADIENT else tuple(dict.fromkeys(baselines)) or (None,)
-        found += [Way(method, baseline, own) for baseline in each]
-    return tuple(found)
+        starts = (None,) if method == GRADIENT else tuple(dict.fromkeys(baselines)) or (None,)
+        rows += [Contender(method, baseline, dict((options or {}).get(method, {}))) for baseline in starts]
+    return tuple(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,29 +76,108 @@ class Scores:
     certificate: Certificate | None = None
 
 
-def explained(
-    way: Way,
+@dataclass(frozen=True, eq=False)
+class ScoredText:
+    """One text with its scores under every contender."""
+
+    pair: Pair
+    number: int  # in the texts as given
+    case: Case  # whose score is the number that is explained
+    likelihood: Case  # whose score is the log-probability of the same target
+    references: Mapping[str, Tensor]  # name → embedding row of a token that stands for nothing
+    scores: tuple[Scores, ...]
+
+    @property
+    def table(self) -> np.ndarray:
+        """(contenders, S)"""
+        return np.stack([each.values for each in self.scores])
+
+    @property
+    def real(self) -> np.ndarray:
+        """(S,) tokens that are not special."""
+        return ~np.array(self.case.special)
+
+
+def score_texts(
     model: TextModel,
+    rows: Sequence[Contender],
     pairs: Sequence[Pair],
-    choices: Mapping[str, Any],
-    tick: Callable[[Any], None] | None = None,
+    *,
+    reference: str | Sequence[str] | None = None,
+    seed: int = 0,
+    choices: Mapping[str, Any] | None = None,
+    tick: Tick | None = None,
+) -> tuple[list[ScoredText], dict[int, Exception]]:
+    """Every text's scores under every contender. A text that fails under one is left out of all: rows stay paired."""
+    choices = dict(choices or {})
+    if model.kind not in KINDS:
+        raise InputError(
+            f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is a {model.kind} model"
+        )
+    of_the_text = {name: choices[name] for name in OF_THE_TEXT if name in choices}
+    cases: dict[int, tuple[Case, Case]] = {}
+    failures: dict[int, Exception] = {}
+    columns: list[dict[int, Scores]] = []
+    with model.quiet():
+        for n, pair in enumerate(pairs):
+            try:
+                likelihood = model.case(*pair, request=Request(score="logprob", **of_the_text))
+                cases[n] = model.case(*pair, request=Request(score=choices.get("score"), **of_the_text)), likelihood
+            except PathlensError as error:
+                failures[n] = error
+        references = _reference_rows(model, pairs[min(cases)], reference, of_the_text) if cases else {}
+        for contender in rows:
+            numbers = [n for n in cases if n not in failures]
+            if contender.control:
+                results = _controls(contender, {n: cases[n][0] for n in numbers}, seed, tick)
+            else:
+                results = explained(contender, model, [pairs[n] for n in numbers], choices, tick)
+            failures |= {n: e for n, e in zip(numbers, results, strict=True) if isinstance(e, Exception)}
+            columns.append({n: s for n, s in zip(numbers, results, strict=True) if isinstance(s, Scores)})
+    texts = [
+        ScoredText(pairs[n], n, *both, references, tuple(column[n] for column in columns))
+        for n, both in cases.items()
+        if n not in failures
+    ]
+    if not texts:
+        raise InputError(f"no text could be explained; the first error: {next(iter(failures.values()))}")
+    return texts, failures
+
+
+def explained(
+    contender: Contender, model: TextModel, pairs: Sequence[Pair], choices: Mapping[str, Any], tick: Tick | None = None
 ) -> list[Scores | Exception]:
     """A method's scores of every text; what cannot be explained is its error. `tick` hears of every text done."""
-    explainer = way.explainer(model, choices)
-    found: list[Scores | Exception] = []
+    explainer = contender.explainer(model, choices)
+    scores: list[Scores | Exception] = []
     for start in range(0, len(pairs), TOGETHER):
-        results = explainer.run(pairs[start : start + TOGETHER])
-        found += [each if isinstance(each, Exception) else _checked(each, way) for each in results]
-        for each in results if tick is not None else ():
-            tick(each)
-    return found
+        for result in explainer.run(pairs[start : start + TOGETHER]):
+            scores.append(result if isinstance(result, Exception) else _scores_of(result, contender))
+            if tick is not None:
+                tick(result)
+    return scores
 
 
-def _checked(result: Any, way: Way) -> Scores | Exception:
+def _scores_of(result: Any, contender: Contender) -> Scores | Exception:
     if not isinstance(result, Explanation):
         return InputError(f"{result.method} gives no score per token here")
-    sums = None if way.method == GRADIENT else result.certificate  # one node at the text claims no sum
+    sums = None if contender.method == GRADIENT else result.certificate  # one node at the text claims no sum
     return Scores(np.asarray(result.scores, dtype=float), sums)
+
+
+def _controls(
+    contender: Contender, cases: Mapping[int, Case], seed: int, tick: Tick | None
+) -> list[Scores | Exception]:
+    numbers, scores = list(cases), []
+    for start in range(0, len(numbers), TOGETHER):
+        some = numbers[start : start + TOGETHER]
+        if contender.method == RANDOM:
+            scores += [random_scores(cases[n], seed, n) for n in some]
+        else:
+            scores += leave_one_out([cases[n] for n in some])
+        for n in some if tick is not None else ():
+            tick(n)
+    return list(scores)
 
 
 def random_scores(case: Case, seed: int, number: int) -> Scores:
@@ -109,23 +189,19 @@ def random_scores(case: Case, seed: int, number: int) -> Scores:
 
 def leave_one_out(cases: Sequence[Case]) -> list[Scores]:
     """F(x) − F(x without token i, re-packed), for every token that may go; 0 for the others."""
-    questions, owners = [], []
-    for number, case in enumerate(cases):
+    questions = []
+    for case in cases:
         every = tuple(range(len(case)))
         questions.append(Question(case, Variant(every)))
-        owners.append((number, -1))
+        questions += [Question(case, Variant(every[:i] + every[i + 1 :])) for i in deletable(case)]
+    values = iter(outputs(questions))
+    scores = []
+    for case in cases:
+        one, whole = np.zeros(len(case)), next(values)
         for i in deletable(case):
-            questions.append(Question(case, Variant(every[:i] + every[i + 1 :])))
-            owners.append((number, i))
-    values = outputs(questions)
-    found = [np.zeros(len(case)) for case in cases]
-    whole = 0.0
-    for (number, i), value in zip(owners, values, strict=True):
-        if i < 0:
-            whole = value
-        else:
-            found[number][i] = whole - value
-    return [Scores(each) for each in found]
+            one[i] = whole - next(values)
+        scores.append(Scores(one))
+    return scores
 
 
 def deletable(case: Case) -> list[int]:
@@ -133,3 +209,14 @@ def deletable(case: Case) -> list[int]:
     if len(case) == 1:
         return []
     return [i for i, flag in enumerate(case.special) if not flag and i not in places(case)]
+
+
+def _reference_rows(
+    model: TextModel, pair: Pair, reference: str | Sequence[str] | None, of_the_text: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """Name → embedding row of the tokens that stand for nothing in log-odds."""
+    rows = {}
+    for name in [reference] if reference is None or isinstance(reference, str) else reference:
+        case = model.case(*pair, request=Request(baseline=name, **of_the_text))
+        rows[case.baseline] = case.ends.start[int((~case.ends.held).nonzero()[0])]
+    return rows

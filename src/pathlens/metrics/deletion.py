@@ -5,6 +5,9 @@ c is fixed, p its probability, T the k highest signed scores:
     comprehensiveness  p(x) − p(x with T deleted, the rest re-packed)                  higher is better
     sufficiency        p(x) − p(only T kept, re-packed)                                lower is better
 
+A deleted token is gone: the tokens after it move up, so their position ids shift (re-packed). A replaced token
+keeps its place and takes another row of the embedding table.
+
 Paper: DeYoung et al., "ERASER" (ACL 2020); log-odds: Shrikumar et al. (2017), as used by DIG, SIG and UDIG.
 
 Limits: an edited text is none the model was trained on; and a token's score by leave-one-out (SIG) is nearly what
@@ -13,27 +16,67 @@ is measured here, so it leads by construction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from pathlens.metrics.protocol import Protocol, ordered
-from pathlens.metrics.variants import Question, Variant, outputs, places
+from pathlens.errors import InputError
+from pathlens.integrate.memory import BUSY_TOKENS, WASTE
 from pathlens.text.adapter import Case
+from pathlens.text.question import ReadSpan
+from pathlens.text.tagger import ReadTag
+from pathlens.types import Ends
+
+SHARE = 0.2  # what the papers report
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # the curve; AOPC is its mean
 
 
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """One text: `case.score` is the log-probability of its class; `rows` the reference tokens' embeddings."""
+@dataclass(frozen=True)
+class Protocol:
+    """Which tokens may be deleted, and how many are meant by "20 %".
 
-    case: Case
-    rows: Mapping[str, Tensor]
+    `counted_specials`: special tokens count as tokens and may be deleted, as the papers' code has it.
+    """
 
-    @property
-    def special(self) -> tuple[bool, ...]:
-        return self.case.special
+    name: str
+    counted_specials: bool
+    least: int  # tokens, however short the text
+    words: str
+
+    def candidates(self, special: Sequence[bool], fixed: Sequence[int] = ()) -> np.ndarray:
+        """Indices of tokens that may be deleted; `fixed` are places the output itself lives at."""
+        able = (i for i, flag in enumerate(special) if (self.counted_specials or not flag) and i not in fixed)
+        return np.fromiter(able, dtype=int)
+
+    def count(self, share: float, candidates: int) -> int:
+        """k for a share; the paper's ⌊share·S⌋ may be 0, and then nothing is deleted and every change is 0."""
+        return min(candidates, max(self.least, math.floor(share * candidates + 1e-9)))
+
+
+PROTOCOLS = {
+    "default": Protocol(
+        "default", False, 1, "special tokens are never deleted or counted; k = ⌊share · real tokens⌋, at least 1"
+    ),
+    "paper": Protocol(
+        "paper", True, 0, "as published: special tokens are counted and may be deleted; k = ⌊share · S⌋, which may be 0"
+    ),
+}
+
+
+def find_protocol(name: str) -> Protocol:
+    if name not in PROTOCOLS:
+        raise InputError(f"protocol={name!r} is not known; protocols: {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]
+
+
+def ordered(scores: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Candidates from the highest signed score to the lowest; equal scores in the order of the text."""
+    return candidates[np.argsort(-np.asarray(scores, dtype=float)[candidates], kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +90,20 @@ class Curves:
 
 
 def curves(
-    subjects: Sequence[Subject], scores: Sequence[np.ndarray], shares: Sequence[float], protocol: Protocol
+    cases: Sequence[Case],
+    references: Mapping[str, Tensor],
+    scores: Sequence[np.ndarray],
+    shares: Sequence[float],
+    protocol: Protocol,
 ) -> list[Curves]:
-    """For each text with scores (lists, S): all its changes. The edited texts of all of them are packed together."""
-    plans = [_Plan.of(subject, own, shares, protocol) for subject, own in zip(subjects, scores, strict=True)]
-    found = outputs([question for plan in plans for question in plan.questions])
-    parts = np.split(found, np.cumsum([len(plan.questions) for plan in plans])[:-1]) if plans else []
-    return [plan.read(values) for plan, values in zip(plans, parts, strict=True)]
+    """For each text with scores (lists, S): all its changes. The edited texts of all of them are packed together.
+
+    A case's score is the log-probability of its class; references: name → embedding row (d,).
+    """
+    plans = [_Plan.of(case, references, lists, shares, protocol) for case, lists in zip(cases, scores, strict=True)]
+    log_p = outputs([question for plan in plans for question in plan.questions])
+    parts = np.split(log_p, np.cumsum([len(plan.questions) for plan in plans])[:-1]) if plans else []
+    return [plan.read(part) for plan, part in zip(plans, parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,22 +116,21 @@ class _Plan:
     references: tuple[str, ...]
 
     @staticmethod
-    def of(subject: Subject, scores: np.ndarray, shares: Sequence[float], protocol: Protocol) -> _Plan:
-        case, every = subject.case, tuple(range(len(subject.case)))
-        able = protocol.candidates(subject.special, places(case))
+    def of(
+        case: Case, references: Mapping[str, Tensor], scores: np.ndarray, shares: Sequence[float], protocol: Protocol
+    ) -> _Plan:
+        every = tuple(range(len(case)))
+        able = protocol.candidates(case.special, places(case))
         k = np.array([protocol.count(share, len(able)) for share in shares])
-        references = tuple(subject.rows)
-        stand_in = next(iter(subject.rows), None)
-        found = [Question(case, Variant(every))]
-        for own in scores:
-            order = ordered(own, able)
+        questions = [Question(case, Variant(every))]
+        for one in scores:
+            order = ordered(one, able).tolist()
             for count in k:
-                top, rest = set(order[:count].tolist()), set(order[count:].tolist())
-                for gone in (top, rest if count else set()):  # no k, no edit: the change is 0
-                    found.append(_deleted(subject, every, gone, stand_in))
-                for name in references:
-                    found.append(Question(case, Variant(every, frozenset(top), name), subject.rows[name]))
-        return _Plan(found, k, len(scores), references)
+                top, rest = frozenset(order[:count]), frozenset(order[count:])
+                for gone in (top, rest if count else frozenset()):  # no k, no edit: the change is 0
+                    questions.append(_without(case, gone, references))
+                questions += [Question(case, Variant(every, top, name), row) for name, row in references.items()]
+        return _Plan(questions, k, len(scores), tuple(references))
 
     def read(self, log_p: np.ndarray) -> Curves:
         whole, table = log_p[0], log_p[1:].reshape(self.lists, len(self.k), 2 + len(self.references))
@@ -94,10 +143,135 @@ class _Plan:
         )
 
 
-def _deleted(subject: Subject, every: tuple[int, ...], gone: set[int], stand_in: str | None) -> Question:
+def _without(case: Case, gone: frozenset[int], references: Mapping[str, Tensor]) -> Question:
     """The text without these tokens; where nothing at all is left, one reference token stands in."""
-    left = tuple(i for i in every if i not in gone)
+    left = tuple(i for i in range(len(case)) if i not in gone)
     if left:
-        return Question(subject.case, Variant(left))
-    row = subject.rows[stand_in] if stand_in is not None else None
-    return Question(subject.case, Variant(every[:1], frozenset(every[:1]), stand_in or ""), row)
+        return Question(case, Variant(left))
+    name, row = next(iter(references.items()), ("", None))
+    return Question(case, Variant((0,), frozenset((0,)), name), row)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One text after an edit: which tokens are left, in order, and which of those hold the reference row."""
+
+    kept: tuple[int, ...]
+    replaced: frozenset[int] = frozenset()
+    reference: str = ""  # names the row that replaced tokens hold
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """An edited text whose output is wanted; `row` (d,) stands for the reference."""
+
+    case: Case
+    variant: Variant
+    row: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.variant.kept)
+
+    def edited(self) -> Case:
+        case, variant = self.case, self.variant
+        if variant.replaced and self.row is not None:
+            rows = case.ends.end.clone()
+            rows[sorted(variant.replaced)] = self.row
+            case = replace(case, ends=replace(case.ends, end=rows, ids=None))
+        return case if len(variant.kept) == len(case) else repacked(case, variant.kept)
+
+
+def outputs(questions: Sequence[Question], *, tokens: int = BUSY_TOKENS) -> np.ndarray:
+    """(Q,) the score of every question: sorted by length, packed into batches of about `tokens` tokens.
+
+    Equal questions about the same text are asked once.
+    """
+    numbers: dict[tuple[int, Variant], int] = {}
+    distinct: list[Question] = []
+    place = np.empty(len(questions), dtype=int)
+    for i, question in enumerate(questions):
+        key = (id(question.case), question.variant)
+        if key not in numbers:
+            numbers[key] = len(distinct)
+            distinct.append(question)
+        place[i] = numbers[key]
+    packs: dict[Any, int] = {}
+    group = [packs.setdefault(question.case.pack, len(packs)) for question in distinct]
+    values = np.empty(len(distinct))
+    batch: list[int] = []
+    for index in sorted(range(len(distinct)), key=lambda i: (group[i], len(distinct[i]))):
+        if batch and not _fits(distinct, batch, index, tokens):
+            values[batch] = _scores([distinct[i] for i in batch])
+            batch = []
+        batch.append(index)
+    if batch:
+        values[batch] = _scores([distinct[i] for i in batch])
+    return values[place]
+
+
+def _fits(questions: Sequence[Question], batch: list[int], index: int, tokens: int) -> bool:
+    shortest, longest = len(questions[batch[0]]), len(questions[index])
+    return (
+        questions[batch[0]].case.pack == questions[index].case.pack
+        and (len(batch) + 1) * longest <= tokens
+        and longest <= WASTE * shortest + 1
+    )
+
+
+def _scores(questions: Sequence[Question]) -> np.ndarray:
+    cases = [question.edited() for question in questions]
+    length = max(len(case) for case in cases)
+    points = cases[0].ends.end.new_zeros((len(cases), length, cases[0].ends.end.shape[-1]))
+    for number, case in enumerate(cases):
+        points[number, : len(case)] = case.ends.end
+    with torch.no_grad():
+        return cases[0].score(points, cases).double().cpu().numpy()
+
+
+def places(case: Case) -> tuple[int, ...]:
+    """Tokens the target speaks of (an answer's first and last, a tagged token): without them there is no output."""
+    reader = getattr(case.score, "read", None)
+    if isinstance(reader, ReadSpan):
+        return tuple(dict.fromkeys(case.target))
+    return (case.target[0],) if isinstance(reader, ReadTag) else ()
+
+
+def repacked(case: Case, rows: Sequence[int]) -> Case:
+    """The text with only these tokens left, in order, as if it had been written so."""
+    numbers = list(rows)
+    index = torch.as_tensor(numbers, dtype=torch.long, device=case.ends.end.device)
+    ends = case.ends
+    shorter = Ends(
+        ends.start[index],
+        ends.end[index],
+        ends.held[index],
+        None if ends.ids is None else tuple(ends.ids[i] for i in numbers),
+        None if ends.start_ids is None else tuple(ends.start_ids[i] for i in numbers),
+        ends.vocabulary,
+    )
+    meta = dict(case.meta)
+    if "read_at" in meta:  # a decoder's last token that is not padding; if it is gone, the last one left before it
+        meta["read_at"] = max(sum(1 for i in numbers if i <= meta["read_at"]) - 1, 0)
+    return replace(
+        case,
+        ends=shorter,
+        tokens=tuple(case.tokens[i] for i in numbers),
+        offsets=tuple(case.offsets[i] for i in numbers),
+        segments=tuple(case.segments[i] for i in numbers),
+        context={name: value[index.to(value.device)] for name, value in case.context.items()},
+        target=_moved(case, numbers),
+        meta=meta,
+    )
+
+
+def _moved(case: Case, rows: list[int]) -> Any:
+    """The target's own places, where they are now."""
+    fixed = places(case)
+    if not fixed:
+        return case.target
+    now = {old: new for new, old in enumerate(rows)}
+    if any(place not in now for place in fixed):
+        raise InputError("a token that the target speaks of cannot be deleted")
+    if isinstance(getattr(case.score, "read", None), ReadTag):  # (token, label)
+        return (now[case.target[0]], case.target[1])
+    return tuple(now[place] for place in case.target)

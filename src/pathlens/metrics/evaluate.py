@@ -14,20 +14,22 @@ import numpy as np
 
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
-from pathlens.metrics import fidelity, steadiness
-from pathlens.metrics.agreement import spearman
-from pathlens.metrics.bootstrap import DRAWS
-from pathlens.metrics.contenders import GRADIENT, Way, ways
-from pathlens.metrics.deletion import curves
-from pathlens.metrics.protocol import SHARE, SHARES, Protocol, find_protocol
-from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Evaluation, Randomised
-from pathlens.metrics.scoring import OF_THE_TEXT, Judged, score_texts
-from pathlens.text.adapter import Request, TextModel
+from pathlens.metrics.contenders import GRADIENT, Contender, ScoredText, contenders, score_texts
+from pathlens.metrics.deletion import SHARE, SHARES, Protocol, curves, find_protocol
+from pathlens.metrics.extras import EXTRAS, add_extras
+from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Evaluation
+from pathlens.metrics.statistics import DRAWS, spearman
+from pathlens.text.adapter import TextModel
 from pathlens.text.load import load
+from pathlens.types import Certificate
 
 METHODS = (GRADIENT, "ig", "sig")
-EXTRAS = ("infidelity", "wae", "max-sensitivity", "stability", "randomisation")
 FORWARD_TEXTS = 32  # texts whose edited versions are packed together
+INSTEAD = {  # choices of `pl.explain` that an evaluation makes itself
+    "unit": "metrics delete tokens, so the unit is the token",
+    "method": "use methods=[…]",
+    "baseline": "use baselines=[…]",
+}
 
 
 def evaluate(
@@ -64,8 +66,12 @@ def evaluate(
     asked = find_protocol(protocol)
     if seed < 0:
         raise InputError(f"seed must be a whole number from 0 upwards, got {seed}")
-    _check(extra, EXTRAS, "extra")
-    _check_choices(choices)
+    unknown = [name for name in extra if name not in EXTRAS]
+    if unknown:
+        raise InputError(f"extra: {', '.join(map(str, unknown))} is not known; there is {', '.join(EXTRAS)}")
+    for name in INSTEAD:
+        if name in choices:
+            raise InputError(f"{name}: {INSTEAD[name]}")
     if isinstance(texts, str) or isinstance(texts_b, str):
         raise InputError("texts and texts_b are lists of texts, one each per example; put a single text into [ ]")
     if not texts:
@@ -76,20 +82,20 @@ def evaluate(
     if reference is not None and not reference:
         raise InputError("reference: name at least one token that replaces others (mask, pad, …), or leave it out")
     loaded = load(model)
-    rows = ways(methods, baselines, method_options)
+    rows = contenders(methods, baselines, method_options)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
     with Progress(len(pairs) * len(rows), show_progress) as tick:
-        judged, failed = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
-    found = judge(rows, judged, asked, shares=shares, seed=seed, draws=draws)
-    found = add_extras(found, loaded, rows, judged, extra, choices, seed)
-    notes = [*found.notes, *_told(failed, judged, rows), *_accuracy(loaded, judged, labels)]
-    meta = {"model": loaded.name, "kind": loaded.kind, **_known(choices)}
-    return replace(found, notes=tuple(notes), meta=meta)
+        scored, failures = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
+    evaluation = judge(rows, scored, asked, shares=shares, seed=seed, draws=draws)
+    evaluation = add_extras(evaluation, loaded, rows, scored, extra, choices, seed)
+    notes = (*evaluation.notes, *_troubles(failures, scored, rows), *_accuracy(loaded, scored, labels))
+    plain = {name: value for name, value in choices.items() if isinstance(value, str | int | float | bool)}
+    return replace(evaluation, notes=notes, meta={"model": loaded.name, "kind": loaded.kind, **plain})
 
 
 def judge(
-    rows: Sequence[Way],
-    judged: Sequence[Judged],
+    rows: Sequence[Contender],
+    texts: Sequence[ScoredText],
     protocol: Protocol,
     *,
     shares: Sequence[float] = SHARES,
@@ -97,198 +103,111 @@ def judge(
     draws: int = DRAWS,
 ) -> Evaluation:
     """Scores → the deletion metrics, completeness and rank agreement. Forward passes alone."""
-    grid = tuple(sorted({*_checked_shares(shares), SHARE}))
-    at = grid.index(SHARE)
-    chosen = [grid.index(float(share)) for share in shares]
-    found = []
-    for start in range(0, len(judged), FORWARD_TEXTS):
-        some = judged[start : start + FORWARD_TEXTS]
-        found += curves([j.subject for j in some], [j.table for j in some], grid, protocol)
-    references = tuple(judged[0].subject.rows)
-    drawn = [
-        *((f"log-odds ({name})", LOWER, [c.log_odds[name] for c in found]) for name in references),
-        ("comprehensiveness", HIGHER, [c.comprehensiveness for c in found]),
-        ("sufficiency", LOWER, [c.sufficiency for c in found]),
+    if not shares or any(not 0 < float(share) <= 1 for share in shares):
+        raise InputError(f"shares of the tokens lie above 0 and at most at 1, got {list(shares)!r}")
+    grid = tuple(sorted({*map(float, shares), SHARE}))
+    at, chosen = grid.index(SHARE), [grid.index(float(share)) for share in shares]
+    references = texts[0].references
+    changes = []
+    for start in range(0, len(texts), FORWARD_TEXTS):
+        some = texts[start : start + FORWARD_TEXTS]
+        tables = [text.table for text in some]
+        changes += curves([text.likelihood for text in some], references, tables, grid, protocol)
+    by_text = [
+        *((f"log-odds ({name})", LOWER, [change.log_odds[name] for change in changes]) for name in references),
+        ("comprehensiveness", HIGHER, [change.comprehensiveness for change in changes]),
+        ("sufficiency", LOWER, [change.sufficiency for change in changes]),
     ]
-    lines = [(name, better, np.stack(values, axis=1)) for name, better, values in drawn]
-    gaps = np.array([[fidelity.completeness(j.scores[w].certificate) for j in judged] for w in range(len(rows))])
+    lines = [(name, better, np.stack(values, axis=1)) for name, better, values in by_text]
+    gaps = np.array([[completeness(text.scores[w].certificate) for text in texts] for w in range(len(rows))])
     columns = [
         *(Column(name, better, values[..., at]) for name, better, values in lines),
         *(Column(f"AOPC {name}", better, values[..., chosen].mean(-1)) for name, better, values in lines),
         Column("gap Δ", LOWER, gaps[..., 0]),
         Column("gap Δ %, median", LOWER, gaps[..., 1], median=True),
     ]
-    notes = [
+    notes = (
         f"log-odds replace tokens by the reference {' and '.join(references)}; published ones use pad in two papers and mask in the third, so they do not compare",
         SIG_NOTE,
         f"protocol {protocol.name}: {protocol.words}",
-    ]
+    )
     return Evaluation(
-        ways=tuple(way.label for way in rows),
+        ways=tuple(contender.label for contender in rows),
         columns=tuple(columns),
         curves=tuple(
             Curve(name, better, tuple(grid[i] for i in chosen), values[..., chosen]) for name, better, values in lines
         ),
-        agreement=_agreement(judged),
+        agreement=_agreement(texts),
         protocol=protocol.name,
-        references=references,
+        references=tuple(references),
         share=SHARE,
-        texts=len(judged),
+        texts=len(texts),
         seed=seed,
         draws=draws,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
-def add_extras(
-    found: Evaluation,
-    model: TextModel,
-    rows: Sequence[Way],
-    judged: Sequence[Judged],
-    extra: Sequence[str],
-    choices: Mapping[str, Any],
-    seed: int = 0,
-) -> Evaluation:
-    """The metrics that were asked for by name."""
-    pairs, tables = [j.pair for j in judged], [j.table for j in judged]
-    columns = list(found.columns)
-    with model.quiet():
-        if "infidelity" in extra:
-            name = found.references[0]
-            row = judged[0].subject.rows[name]
-            plain, scaled = fidelity.infidelity([j.case for j in judged], row, name, tables, seed)
-            columns += [Column(f"infidelity ({name})", LOWER, plain), Column("infidelity, scaled", LOWER, scaled)]
-        if "wae" in extra:
-            columns.append(Column("WAE", LOWER, _wae(model, rows, judged, choices)))
-        for name, better in (("max-sensitivity", LOWER), ("stability", HIGHER)):
-            if name in extra:
-                values = [_steady(name, way, w, model, judged, choices, seed) for w, way in enumerate(rows)]
-                columns.append(Column(name, better, np.stack(values)))
-        randomised = None
-        if "randomisation" in extra:
-            before = [[table[w] for table in tables] for w in range(len(rows))]
-            targets = [j.case.target for j in judged]
-            stages, values = steadiness.randomisation(rows, model, pairs, targets, before, choices, seed=seed)
-            randomised = Randomised(stages, values)
-    return replace(found, columns=tuple(columns), randomised=randomised)
+def completeness(certificate: Certificate | None) -> tuple[float, float]:
+    """|Δ| and |Δ %| of Σ scores = F(x) − F(b); NaN where no such sum is claimed (SIG adds up token by token)."""
+    if certificate is None or certificate.kind != "total":
+        return float("nan"), float("nan")
+    change = certificate.f_input - certificate.f_baseline
+    gap = abs(certificate.total - change)
+    return gap, 100 * gap / abs(change) if change else float("nan")
 
 
-def _steady(
-    name: str, way: Way, w: int, model: TextModel, judged: Sequence[Judged], choices: Mapping[str, Any], seed: int
-) -> np.ndarray:
-    pairs, before = [j.pair for j in judged], [j.scores[w].values for j in judged]
-    if name == "max-sensitivity":
-        return steadiness.max_sensitivity(way, model, pairs, before, choices, seed=seed)
-    left_out = [j.scores[1].values for j in judged]  # the second control
-    return steadiness.stability(way, model, pairs, before, left_out, choices)
-
-
-def _wae(model: TextModel, rows: Sequence[Way], judged: Sequence[Judged], choices: Mapping[str, Any]) -> np.ndarray:
-    from pathlens.path.words.options import path_cache
-
-    cache = path_cache(None)
-    asked = {name: choices[name] for name in OF_THE_TEXT if name in choices}
-    found = np.full((len(rows), len(judged)), np.nan)
-    for w, way in enumerate(rows):
-        for n, one in enumerate(judged):
-            if way.method in ("ig", "dig", "udig"):
-                case = model.case(*one.pair, request=Request(baseline=way.baseline, **asked))
-                found[w, n] = fidelity.word_approximation_error(way, case, cache)
-    return found
-
-
-def _agreement(judged: Sequence[Judged]) -> np.ndarray:
+def _agreement(texts: Sequence[ScoredText]) -> np.ndarray:
     """Mean Spearman over texts, on real tokens; the diagonal is 1."""
-    count = len(judged[0].scores)
-    found = np.eye(count)
+    count = len(texts[0].scores)
+    agreement = np.eye(count)
     for a in range(count):
         for b in range(a):
-            each = []
-            for one in judged:
-                real = ~np.array(one.case.special)
-                each.append(spearman(one.scores[a].values[real], one.scores[b].values[real]))
-            each = [value for value in each if np.isfinite(value)]
-            found[a, b] = found[b, a] = float(np.mean(each)) if each else np.nan
-    return found
+            rho = [spearman(t.scores[a].values[t.real], t.scores[b].values[t.real]) for t in texts]
+            known = [value for value in rho if np.isfinite(value)]
+            agreement[a, b] = agreement[b, a] = float(np.mean(known)) if known else np.nan
+    return agreement
 
 
-def baseline_sensitivity(found: Evaluation) -> dict[str, float]:
-    """Per method, the mean rank agreement of its rows with different baselines: 1 means the baseline does not matter."""
-    groups: dict[str, list[int]] = {}
-    for number, label in enumerate(found.ways):
-        groups.setdefault(label.split(", ")[0], []).append(number)
-    return {
-        method: float(np.nanmean([found.agreement[a, b] for a in own for b in own if a < b]))
-        for method, own in groups.items()
-        if len(own) > 1
-    }
-
-
-def _told(failed: Mapping[int, Exception], judged: Sequence[Judged], rows: Sequence[Way]) -> list[str]:
+def _troubles(failures: Mapping[int, Exception], texts: Sequence[ScoredText], rows: Sequence[Contender]) -> list[str]:
     notes = []
-    if failed:
-        first = min(failed)
-        notes.append(f"{len(failed)} texts are left out of every row; the first is text {first}: {failed[first]}")
-    for w, way in enumerate(rows):
-        own = [j.scores[w].certificate for j in judged]
-        loose = sum(1 for c in own if c is not None and not c.converged)
+    if failures:
+        first = min(failures)
+        notes.append(f"{len(failures)} texts are left out of every row; the first is text {first}: {failures[first]}")
+    for w, contender in enumerate(rows):
+        proofs = [text.scores[w].certificate for text in texts]
+        loose = sum(1 for proof in proofs if proof is not None and not proof.converged)
         if loose:
-            notes.append(f"{way.label}: {loose} of {len(own)} texts not settled within the tolerance")
+            notes.append(f"{contender.label}: {loose} of {len(proofs)} texts not settled within the tolerance")
     return notes
 
 
-def _accuracy(model: TextModel, judged: Sequence[Judged], labels: Sequence[Any] | None) -> list[str]:
+def _accuracy(model: TextModel, texts: Sequence[ScoredText], labels: Sequence[Any] | None) -> list[str]:
     """A note, or why there is none: stars from 1 to 5 are no labels of a model that knows two."""
     if labels is None:
         return []
-    given = [j for j in judged if labels[j.number] is not None and str(labels[j.number]).strip()]
+    given = {text.number: str(labels[text.number]).strip().lower() for text in texts if labels[text.number] is not None}
+    given = {number: label for number, label in given.items() if label}
+    if not given:
+        return ["accuracy is not told: no label is given"]
     names = _label_names(model)
-    strange = [labels[j.number] for j in given if not _is_label(labels[j.number], names)] if names else []
-    if not given or strange:
-        why = f"{len(strange)} of {len(given)} given labels are none of the model's ({', '.join(names)}), the first is {strange[0]!r}" if given else "no label is given"  # fmt: skip
-        return [f"accuracy is not told: {why}"]
-    right = [_same(labels[j.number], j.case.target, j.case.target_name) for j in given]
-    without = f"; {len(judged) - len(given)} texts have no label" if len(given) < len(judged) else ""
+    known = {*(name.lower() for name in names), *map(str, range(len(names)))}
+    strange = [labels[number] for number, label in given.items() if names and label not in known]
+    if strange:
+        why = f"{len(strange)} of {len(given)} given labels are none of the model's ({', '.join(names)})"
+        return [f"accuracy is not told: {why}, the first is {strange[0]!r}"]
+    targets = {text.number: text.case.target for text in texts}
+    right = [
+        label in (str(targets[number]), names[targets[number]].lower() if names else None)
+        for number, label in given.items()
+    ]
+    without = f"; {len(texts) - len(given)} texts have no label" if len(given) < len(texts) else ""
     return [f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f}){without}"]
 
 
 def _label_names(model: TextModel) -> list[str]:
     """The classes of a classifier in their order; none for other models."""
-    config = getattr(getattr(model, "module", None), "config", None)
-    if model.kind != "sequence classification" or not getattr(config, "id2label", None):
+    labels = getattr(getattr(getattr(model, "module", None), "config", None), "id2label", None)
+    if model.kind != "sequence classification" or not labels:
         return []
-    return [str(config.id2label[i]) for i in sorted(config.id2label)]
-
-
-def _is_label(label: Any, names: Sequence[str]) -> bool:
-    said = str(label).strip().lower()
-    return said in [name.lower() for name in names] or said in map(str, range(len(names)))
-
-
-def _same(label: Any, target: Any, name: str) -> bool:
-    said = str(label).strip().lower()
-    return said in (str(target), name.split(" (")[0].lower())
-
-
-def _known(choices: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in choices.items() if isinstance(v, str | int | float | bool)}
-
-
-def _check(given: Sequence[str], known: Sequence[str], what: str) -> None:
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise InputError(f"{what}: {', '.join(map(str, unknown))} is not known; there is {', '.join(known)}")
-
-
-def _check_choices(choices: Mapping[str, Any]) -> None:
-    for name in ("unit", "method", "baseline"):
-        if name in choices:
-            instead = {"unit": "metrics delete tokens, so the unit is the token", "method": "use methods=[…]",
-                       "baseline": "use baselines=[…]"}[name]  # fmt: skip
-            raise InputError(f"{name}: {instead}")
-
-
-def _checked_shares(shares: Sequence[float]) -> list[float]:
-    if not shares or any(not 0 < float(share) <= 1 for share in shares):
-        raise InputError(f"shares of the tokens lie above 0 and at most at 1, got {list(shares)!r}")
-    return [float(share) for share in shares]
+    return [str(labels[i]) for i in sorted(labels)]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError, StoreError
+from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
-from pathlens.metrics.bootstrap import DRAWS, Estimate, estimate
+from pathlens.metrics.statistics import DRAWS, Estimate, estimate
 
 SIG_NOTE = (
     "SIG's token score IS leave-one-out (the token put to the baseline, F(x) − F(x̄ⁱ)), and these metrics delete or replace "
@@ -76,8 +77,8 @@ class Evaluation(Viewable):
 
     def estimate(self, way: str, column: str) -> Estimate:
         """A cell of the table."""
-        found = self.column(column)
-        return estimate(found.values[self._row(way)], seed=self.seed, draws=self.draws, median=found.median)
+        metric = self.column(column)
+        return estimate(metric.values[self._row(way)], seed=self.seed, draws=self.draws, median=metric.median)
 
     def difference(self, way: str, other: str, column: str) -> Estimate:
         """Mean of way − other over the same texts: its interval is of paired differences."""
@@ -87,11 +88,10 @@ class Evaluation(Viewable):
 
     def curve(self, way: str, name: str) -> list[Estimate]:
         """One estimate per share."""
-        found = next((c for c in self.curves if c.name == name), None)
-        if found is None:
+        curve = next((c for c in self.curves if c.name == name), None)
+        if curve is None:
             raise InputError(f"no curve {name!r} here; there are {', '.join(c.name for c in self.curves)}")
-        own = found.values[self._row(way)]
-        return [estimate(own[:, s], seed=self.seed, draws=self.draws) for s in range(own.shape[1])]
+        return [estimate(share, seed=self.seed, draws=self.draws) for share in curve.values[self._row(way)].T]
 
     def _row(self, way: str) -> int:
         if way not in self.ways:
@@ -116,7 +116,7 @@ class Evaluation(Viewable):
         )
         writer.writeheader()
         for row in self.rows():
-            writer.writerow({k: "" if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()})
+            writer.writerow({k: "" if _unknown(v) else v for k, v in row.items()})
         if path is not None:
             try:
                 Path(path).write_text(stream.getvalue(), encoding="utf-8")
@@ -125,82 +125,29 @@ class Evaluation(Viewable):
         return stream.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: the table, the curves, and every text's own numbers."""
-        body: dict[str, Any] = {
-            "type": "Evaluation", "ways": list(self.ways), "protocol": self.protocol,
-            "references": list(self.references), "share": self.share, "texts": self.texts, "seed": self.seed,
-            "draws": self.draws, "notes": list(self.notes), "meta": dict(self.meta),
-            "table": [{k: _plain(v) for k, v in row.items()} for row in self.rows()],
-            "columns": [
-                {"name": c.name, "better": c.better, "median": c.median, "values": _plain(c.values)} for c in self.columns
-            ],
-            "curves": [
-                {"name": c.name, "better": c.better, "shares": list(c.shares), "values": _plain(c.values)}
-                for c in self.curves
-            ],
-            "agreement": _plain(self.agreement),
-        }  # fmt: skip
-        if self.randomised is not None:
-            body["randomised"] = {
-                "stages": list(self.randomised.stages), "values": _plain(self.randomised.values),
-            }  # fmt: skip
-        return body
+        """Plain values: the table, the curves, and every text's own numbers; NaN is nothing in JSON."""
+        table = [{k: None if _unknown(v) else v for k, v in row.items()} for row in self.rows()]
+        return {"type": "Evaluation", **{f.name: plain(getattr(self, f.name)) for f in fields(self)}, "table": table}
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Evaluation:
         """What `to_dict` gave."""
         randomised = body.get("randomised")
-        return Evaluation(
-            ways=tuple(body["ways"]),
-            columns=tuple(Column(c["name"], c["better"], _array(c["values"]), c["median"]) for c in body["columns"]),
-            curves=tuple(Curve(c["name"], c["better"], tuple(c["shares"]), _array(c["values"])) for c in body["curves"]),
-            agreement=_array(body["agreement"]),
-            protocol=body["protocol"], references=tuple(body["references"]), share=body["share"],
-            texts=body["texts"], seed=body["seed"], draws=body["draws"],
-            randomised=None if randomised is None else Randomised(tuple(randomised["stages"]), _array(randomised["values"])),
-            notes=tuple(body["notes"]), meta=body["meta"],
-        )  # fmt: skip
-
-
-def joined(parts: Sequence[Evaluation]) -> Evaluation:
-    """Evaluations of different texts in the same ways → one; notes that count texts are left to the caller."""
-    first = parts[0]
-    if any(
-        (p.ways, p.protocol, p.references, [c.name for c in p.columns])
-        != (first.ways, first.protocol, first.references, [c.name for c in first.columns])
-        for p in parts
-    ):
-        raise InputError("only evaluations with the same rows, metrics, protocol and references can be joined")
-    weight = np.array([part.texts for part in parts], dtype=float)
-    known = np.stack([part.agreement for part in parts])
-    shares = weight[:, None, None] * np.isfinite(known)
-    total = shares.sum(0)
-    agreement = np.where(total > 0, (np.nan_to_num(known) * shares).sum(0) / np.maximum(total, 1e-9), np.nan)
-    return replace(
-        first,
-        columns=tuple(
-            replace(column, values=np.concatenate([part.columns[k].values for part in parts], axis=1))
-            for k, column in enumerate(first.columns)
-        ),
-        curves=tuple(
-            replace(curve, values=np.concatenate([part.curves[k].values for part in parts], axis=1))
-            for k, curve in enumerate(first.curves)
-        ),
-        agreement=agreement,
-        texts=int(weight.sum()),
-        randomised=None,
-        notes=tuple(note for note in first.notes if all(note in part.notes for part in parts)),
-    )
+        kept: dict[str, Any] = {f.name: body[f.name] for f in fields(Evaluation) if f.name in body}
+        kept |= {name: tuple(body[name]) for name in ("ways", "references", "notes")}
+        kept["columns"] = tuple(Column(**{**c, "values": _array(c["values"])}) for c in body["columns"])
+        kept["curves"] = tuple(
+            Curve(**{**c, "shares": tuple(c["shares"]), "values": _array(c["values"])}) for c in body["curves"]
+        )
+        kept["agreement"] = _array(body["agreement"])
+        if randomised is not None:
+            kept["randomised"] = Randomised(tuple(randomised["stages"]), _array(randomised["values"]))
+        return Evaluation(**kept)
 
 
 def _array(values: Any) -> np.ndarray:
     return np.array(values, dtype=float)
 
 
-def _plain(value: Any) -> Any:
-    """NaN is nothing in JSON."""
-    if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return value
+def _unknown(value: Any) -> bool:
+    return isinstance(value, float) and np.isnan(value)

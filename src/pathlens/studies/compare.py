@@ -17,7 +17,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
 from pathlens.explanation.view import Viewable
-from pathlens.metrics.agreement import kendall, spearman
+from pathlens.metrics.statistics import kendall, spearman
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
 SAID = 6  # disagreements put into words

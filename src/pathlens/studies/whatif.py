@@ -65,7 +65,7 @@ def whatif(
     choices: as in `pl.explain`; method ig, sig, dig or udig. What is explained stays fixed through all edits.
     """
     from pathlens.engine.explainer import Explainer
-    from pathlens.metrics.agreement import spearman
+    from pathlens.metrics.statistics import spearman
 
     if not isinstance(text, str):
         raise InputError(f"what-if edits a text; got {type(text).__name__}")
