@@ -11,7 +11,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 import torch
 
+from tests.support import shapes
+
 torch.set_num_threads(1)
+shapes.install()  # before anything of pathlens is imported
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 Each room sees only the record made for it: `path` never meets a tokenizer, `integrand` gets points and a
 plain score, `draw` works on a saved result from another machine.
 
-Shapes are named in comments: S tokens, d coordinates of a token, U units, L legs, n nodes, k outputs.
+Shapes are named in annotations: S tokens, d coordinates of a token, U units, L legs, n nodes, k outputs. The tests
+check them at every call (tests/support/shapes.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:  # a saved result is drawn, and a page served, without waiting for torch
+    from jaxtyping import Bool, Float, Int
     from torch import Tensor
 
 Span = tuple[int, int]
@@ -24,7 +26,7 @@ Span = tuple[int, int]
 class Vocabulary:
     """A model's word-embedding table, for paths that walk through real words."""
 
-    table: Tensor  # (V, d), the rows a token id is turned into (scaling included)
+    table: Float[Tensor, "V d"]  # the rows a token id is turned into (scaling included)
     words: Callable[[int], str]  # id -> readable word
     fingerprint: str  # identifies the table; the key of every cache of paths
     special: frozenset[int] = frozenset()  # ids of special tokens
@@ -34,15 +36,15 @@ class Vocabulary:
 class Ends:
     """Both ends of every path of one text (text → path)."""
 
-    start: Tensor  # (S, d) the baseline
-    end: Tensor  # (S, d) the text
-    held: Tensor  # (S,) bool: tokens that never move; start == end there
+    start: Float[Tensor, "S d"]  # the baseline
+    end: Float[Tensor, "S d"]  # the text
+    held: Bool[Tensor, "S"]  # tokens that never move; start == end there
     ids: tuple[int, ...] | None = None  # token ids of `end`, when its rows are vocabulary rows
     start_ids: tuple[int, ...] | None = None  # token ids of `start`, when its rows are vocabulary rows
     vocabulary: Vocabulary | None = None  # None away from the word embeddings
 
     @property
-    def delta(self) -> Tensor:
+    def delta(self) -> Float[Tensor, "S d"]:
         return self.end - self.start
 
 
@@ -55,16 +57,16 @@ class Route:
     """
 
     corners: int
-    corner: Callable[[int], Tensor]  # index -> (S, d)
-    legs: Tensor  # (L, 2) long: corner the leg leaves, corner it reaches
-    owner: Tensor  # (L,) long
-    length: Tensor  # (L,) share of the route's length: longer legs get more nodes
+    corner: Callable[[int], Float[Tensor, "S d"]]
+    legs: Int[Tensor, "L 2"]  # corner the leg leaves, corner it reaches
+    owner: Int[Tensor, "L"]
+    length: Float[Tensor, "L"]  # share of the route's length: longer legs get more nodes
     complete: bool = True  # do the legs lead from the baseline to the text?
     detail: Any = None  # what the path has to say about itself (anchor words and so on)
 
     @staticmethod
-    def through(corners: Tensor, detail: Any = None) -> Route:
-        """The polyline through `corners` (C, S, d); every unit may move on every leg."""
+    def through(corners: Float[Tensor, "C S d"], detail: Any = None) -> Route:
+        """The polyline through `corners`; every unit may move on every leg."""
         import torch
 
         count = corners.shape[0]
@@ -79,8 +81,8 @@ class Route:
 class Nodes:
     """Where on a leg to look, 0 ≤ t ≤ 1, and with what weight (rule → loop)."""
 
-    t: np.ndarray  # (n,)
-    weight: np.ndarray  # (n,)
+    t: Float[np.ndarray, "n"]
+    weight: Float[np.ndarray, "n"]
 
     def __len__(self) -> int:
         return len(self.t)
@@ -94,9 +96,9 @@ class Points:
     """
 
     route: Route
-    leg: np.ndarray  # (n,)
-    t: np.ndarray  # (n,)
-    weight: np.ndarray  # (sums, n)
+    leg: Int[np.ndarray, "n"]
+    t: Float[np.ndarray, "n"]
+    weight: Float[np.ndarray, "sums n"]
 
     def __len__(self) -> int:
         return len(self.t)

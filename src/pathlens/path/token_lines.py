@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.types import Ends, Route
 
 
-def token_lines(ends: Ends, units: Tensor) -> Route:
+def token_lines(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     """Unit U alone moves, all others stay at their true value: legs `x̄^U → x`, one per moving unit.
 
     Corner 0 is the text, corner 1 + i is the text with unit i at its baseline; leg (1 + i → 0) belongs to i.
