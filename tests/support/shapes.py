@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
+import jaxtyping
 import torch  # noqa: F401  before TYPE_CHECKING is turned: torch reads it too
-from beartype import BeartypeConf, BeartypeStrategy, beartype
-from jaxtyping import AbstractArray, install_import_hook
+from beartype import beartype
 
 ROOMS = ("types", "text", "units", "path", "quadrature", "integrand", "integrate", "explanation", "engine")
 LIGHT = ("pathlens.types",)  # what draws a saved result without torch: it names Tensor for type checkers alone
+SHAPE = re.compile(r"\[(Tensor|np\.ndarray), *[\"']")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-by_beartype = beartype(conf=BeartypeConf(strategy=BeartypeStrategy.On))
-
-
-def shapes(function: Function) -> Function:
-    """The function with its shapes checked; every other annotation is mypy's business, which sees all calls."""
-    named = {name: hint for name, hint in function.__annotations__.items() if has_shape(hint)}
-    if not named:
-        return function
-    function.__annotations__ = named
-    return by_beartype(function)
-
-
-def has_shape(hint: Any) -> bool:
-    if isinstance(hint, type) and issubclass(hint, AbstractArray):
-        return True
-    return any(has_shape(part) for part in typing.get_args(hint))
+Thing = TypeVar("Thing", bound=Callable[..., Any])
 
 
 def install() -> None:
     """From here on the rooms are imported with their shapes checked."""
-    install_import_hook([f"pathlens.{room}" for room in ROOMS], "tests.support.shapes.shapes")
+    jaxtyping.install_import_hook([f"pathlens.{room}" for room in ROOMS], "tests.support.shapes.shapes")
+    jaxtyping.jaxtyped = only_where_named(jaxtyping.jaxtyped)
     import_module("pathlens")  # the door names every room for type checkers: not those
     typing.TYPE_CHECKING = True
     try:
@@ -43,3 +30,28 @@ def install() -> None:
             import_module(module)
     finally:
         typing.TYPE_CHECKING = False
+
+
+def only_where_named(jaxtyped: Any) -> Any:
+    """jaxtyping's decorator, for functions and records that name a shape; on all of them it would cost 40 % of a run."""
+
+    def decorator(*, typechecker: Any) -> Callable[[Thing], Thing]:
+        return lambda thing: jaxtyped(thing, typechecker=typechecker) if names_a_shape(thing) else thing
+
+    return decorator
+
+
+def names_a_shape(thing: Any) -> bool:
+    return any(SHAPE.search(str(hint)) for hint in getattr(thing, "__annotations__", {}).values())
+
+
+def shapes(function: Thing) -> Thing:
+    """The function with its shapes checked; every other annotation is mypy's business, which sees all calls."""
+    function.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if has_shape(hint)}
+    return beartype(function)
+
+
+def has_shape(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(has_shape(part) for part in typing.get_args(hint))
