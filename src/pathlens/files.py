@@ -1,8 +1,9 @@
-"""One way to write JSON, and one line when it cannot be written."""
+"""One way to write a file, and one line when it cannot be written."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,3 +16,17 @@ def write_json(path: str | Path, value: Any) -> Path:
     except OSError as error:
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     return Path(path)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Either the old file or the new one is there, never half of one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

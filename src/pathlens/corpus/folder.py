@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pathlens.corpus.record import Tally
 from pathlens.corpus.schema import COLUMNS, VERSION, result_of, tally
 from pathlens.errors import InputError, StoreError
-from pathlens.explanation.vector_store import write_whole
+from pathlens.files import write_whole
 
 MANIFEST = "_manifest.json"  # readers of a folder of Parquet files pass over names that begin so
 SHARD = "part-{:05d}.parquet"

@@ -13,7 +13,7 @@ from pathlens.corpus import folder as place
 from pathlens.corpus.record import Census, Recipe, Source
 from pathlens.corpus.schema import VERSION
 from pathlens.errors import InputError, StoreError
-from pathlens.explanation.vector_store import write_whole
+from pathlens.files import write_whole
 
 SAME = {  # entry of the manifest -> what a reader calls it
     "model": "the model differs",

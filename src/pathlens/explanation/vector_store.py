@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import StoreError
+from pathlens.files import write_whole
 
 FORMAT = 1  # raised when a reader of the old files would misread the new ones
 PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes")  # of a text, in the header
@@ -38,20 +38,6 @@ def save(vectors: Any, path: str | Path) -> Path:
     facts = {"pathlens_vectors": str(FORMAT), "body": text, "sha256": _sum(text, arrays)}
     write_whole(path, to_bytes(arrays, metadata=facts))
     return path
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Either the old file or the new one is there, never half of one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

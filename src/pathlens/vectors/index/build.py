@@ -13,7 +13,7 @@ import numpy as np
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, NumberError, StoreError
-from pathlens.explanation.vector_store import write_whole
+from pathlens.files import write_whole
 from pathlens.vectors.documents import Passage, as_list, passages, prompt_of, read_documents
 from pathlens.vectors.encode import SURE, Vectors, baseline_name, header_of, integrate, side_model, vector_maker
 from pathlens.vectors.index import table
