@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from transformers import pipeline
 
 import pathlens as pl
 from pathlens.text.adapter import Request, Wrapped
+from pathlens.text.fingerprint import fingerprint, table_fingerprint
 from pathlens.text.load import load
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
@@ -293,3 +295,47 @@ def test_a_wrapper_is_its_inner_model_but_for_what_it_changes():
     assert named.target == "renamed"
     with pytest.raises(AttributeError, match="no_such"):
         model.no_such  # noqa: B018
+
+
+def test_a_fingerprint_changes_with_every_weight_and_setting_and_with_nothing_else():
+    module, tokenizer = models.encoder()
+    plain = fingerprint(load((module, tokenizer)))
+    assert plain == fingerprint(load((module, tokenizer))) == fingerprint(Wrapped(load((module, tokenizer))))
+    others = [
+        load((module, tokenizer), pooling="cls"),
+        pl.Shifted(load((module, tokenizer))),
+        pl.Shifted(load((module, tokenizer)), scale=2.0),
+        load(models.encoder("roberta")),
+        pl.DualEncoder(load((module, tokenizer)), load((module, tokenizer), pooling="cls")),
+    ]
+    weight = module.get_parameter("encoder.layer.0.output.dense.weight")
+    kept = weight.detach().clone()
+    try:
+        with torch.no_grad():
+            weight[1, 2] = torch.nextafter(weight[1, 2], torch.tensor(1.0))  # the last bit of one number
+        prints = [plain, fingerprint(load((module, tokenizer))), *map(fingerprint, others[1:])]
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+    prints.append(fingerprint(others[0]))
+    assert len(set(prints)) == len(prints) and fingerprint(load((module, tokenizer))) == plain
+
+
+def test_a_fingerprint_counts_what_a_module_keeps_besides_its_parameters():
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    before = fingerprint(load(net))
+    net[1].running_mean += 1
+    assert fingerprint(load(net)) != before
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_a_fingerprint_adds_whole_numbers_so_that_no_order_of_summation_shows(dtype):
+    table = np.random.default_rng(0).normal(size=(4000, 8)).astype(dtype)
+    bits = table.view(f"int{8 * table.itemsize}").flatten()
+    total = (sum(map(int, reversed(bits))) + 2**63) % 2**64 - 2**63  # sums of 64 bits wrap around
+    twin = sha256(f"table(4000, 8)torch.{dtype}{total}".encode() + bits[::32].tobytes())
+    assert table_fingerprint(torch.from_numpy(table)) == twin.hexdigest()[:16]
+
+
+def test_built_in_models_are_the_same_on_every_machine(sentiment):
+    assert fingerprint(sentiment) == "ba82b673987ed1c2"

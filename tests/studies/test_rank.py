@@ -246,7 +246,7 @@ def test_numbers_read_as_others_are_damage_too(vectors, tmp_path):
     for was, now in [
         (b'"vectors":{"dtype":"F32"', b'"vectors":{"dtype":"I32"'),
         (b'"embedding":{"dtype":"F64"', b'"embedding":{"dtype":"I64"'),
-        (b'"pathlens_vectors":"1"', b'"pathlens_vectors":"x"'),
+        (b'"pathlens_vectors":"2"', b'"pathlens_vectors":"x"'),
     ]:
         assert whole.count(was) == 1
         path.write_bytes(whole.replace(was, now))

@@ -22,7 +22,7 @@ from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Ta
 from pathlens.data.reading import batches, census, digest, files, groups, rows, same_digest
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, ModelError, PathlensError
-from pathlens.text.identity import stamp
+from pathlens.text.fingerprint import fingerprint
 
 ROWS_PER_SHARD = 256  # what is done again at most after a kill; a file of some 100 kB
 BATCH = 64  # texts packed together
@@ -150,7 +150,7 @@ def prepare(
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
     job = Job(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
     _check_arguments(job)
-    return job, manifest.describe(recipe, source, counted, stamp(explainer.model), rows_per_shard, limit)
+    return job, manifest.describe(recipe, source, counted, fingerprint(explainer.model), rows_per_shard, limit)
 
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from pathlens.errors import StoreError
 from pathlens.files import write_whole
 
-FORMAT = 1  # raised when a reader of the old files would misread the new ones
+FORMAT = 2  # files of another format are refused; in format 1 the model's stamp hung on the machine
 PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes")  # of a text, in the header
 STACKED = ("reference", "embedding")  # one row per text
 FLAT = ("vectors", "error")  # one row per unit, texts one after another
@@ -57,9 +57,10 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         ) from error
     if "pathlens_vectors" not in facts:
         raise StoreError(f"{str(path)!r} does not hold pathlens vectors (its header does not say so)")
-    if int(facts["pathlens_vectors"]) > FORMAT:
+    if int(facts["pathlens_vectors"]) != FORMAT:
         raise StoreError(
-            f"{str(path)!r} was written by a newer pathlens (format {facts['pathlens_vectors']}, this one reads {FORMAT})"
+            f"{str(path)!r} was written by another version of pathlens (format {facts['pathlens_vectors']}, this one reads "
+            f"{FORMAT}); encode the texts again, or read it with that version"
         )
     if facts.get("sha256") != _sum(facts.get("body", ""), arrays):
         raise StoreError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pathlens.types import Ends, Span
 
@@ -104,6 +104,14 @@ class TextModel(ABC):
     def quiet(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def whole(self) -> nn.Module | None:
+        """Everything that has weights; they make the model's fingerprint."""
+        return None
+
+    def settings(self) -> tuple[str | int | float, ...]:
+        """What makes the output besides the weights; it counts in the model's fingerprint."""
+        return ()
+
     def two_texts_are_a_pair(self) -> bool:
         """Do two texts ask for a token × token result by default (a Siamese encoder)?"""
         return False
@@ -136,6 +144,12 @@ class Wrapped(TextModel):
 
     def quiet(self) -> AbstractContextManager[None]:
         return self.inner.quiet()
+
+    def whole(self) -> nn.Module | None:
+        return self.inner.whole()
+
+    def settings(self) -> tuple[str | int | float, ...]:
+        return self.inner.settings()
 
     def two_texts_are_a_pair(self) -> bool:
         return self.inner.two_texts_are_a_pair()

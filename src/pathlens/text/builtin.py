@@ -98,9 +98,18 @@ def merge(model: torch.nn.Module, adapter: dict[str, torch.Tensor]) -> None:
         for name, tensor in adapter.items():
             if name.endswith(".lora_B"):
                 module = name.removesuffix(".lora_B")
-                parameters[f"{module}.weight"] += tensor @ adapter[f"{module}.lora_A"]
+                weight = parameters[f"{module}.weight"]
+                weight.copy_(weight.double() + _product(tensor, adapter[f"{module}.lora_A"]))
             elif not name.endswith(".lora_A"):
                 parameters[name].copy_(tensor)
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left @ right, term by term in one order: a matrix product's last digits are each processor's own."""
+    total = torch.zeros(len(left), right.shape[1], dtype=torch.float64)
+    for column, row in zip(left.double().T, right.double(), strict=True):
+        total += column[:, None] * row
+    return total
 
 
 class silent:

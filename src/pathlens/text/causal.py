@@ -42,6 +42,9 @@ class CausalLM(Generator):
         self.named = sink is not None
         self.sink = sink or getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "eos_token", None)
 
+    def settings(self) -> tuple[str | int | float, ...]:
+        return str(self.sink), self.default_layer, self.default_score
+
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
         prompt = _without_tail(prompt)
         given = "sink" in request.options

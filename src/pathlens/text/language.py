@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, TextModel, collate
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
+from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, check_weights
 from pathlens.text.rounding import with_drift
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
@@ -115,14 +115,10 @@ class LanguageModel(TextModel):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The table of word embeddings, for paths through words."""
-        count = self.network.embedding.weight.shape[0]
-        table = self.network.embed(torch.arange(count))
-        stamp = hashlib.sha256(f"{tuple(table.shape)}{table.dtype}".encode())
-        stamp.update(table.double().sum(0).cpu().numpy().tobytes())
-        stamp.update(table[:: max(1, count // 997)].float().cpu().numpy().tobytes())
+        table = self.network.embed(torch.arange(self.network.embedding.weight.shape[0]))
         words = self.tokenizer.convert_ids_to_tokens
         special = frozenset(i for i in self.tokenizer.all_special_ids if i is not None)
-        return Vocabulary(table, lambda number: str(words(int(number))), stamp.hexdigest()[:16], special)
+        return Vocabulary(table, lambda number: str(words(int(number))), table_fingerprint(table), special)
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         tokens = self.tokenise(text, text_b, request)

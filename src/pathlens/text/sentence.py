@@ -54,8 +54,11 @@ class SentenceEncoder(LanguageModel):
     normalised = False  # does the model itself end in a Normalize?
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None) -> None:
-        self.head = pooling_head(pooling)
+        self.pooling, self.head = pooling, pooling_head(pooling)
         super().__init__(module, tokenizer, name=name)
+
+    def settings(self) -> tuple[str, ...]:
+        return (self.pooling,)
 
     def two_texts_are_a_pair(self) -> bool:
         return True
@@ -134,6 +137,15 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def whole(self) -> nn.Module:
         return self.sentence_transformer
+
+    def settings(self) -> tuple[str, ...]:
+        """The modules after the transformer as they describe themselves, and where the vector is cut."""
+        described = [
+            (type(part).__name__, sorted(part.get_config_dict().items(), key=str))
+            for part in self.after
+            if hasattr(part, "get_config_dict")
+        ]
+        return repr(described), str(self.normalised), str(self.sentence_transformer.truncate_dim)
 
     def _own_modules(self, states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
         features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}

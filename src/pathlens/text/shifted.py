@@ -60,6 +60,9 @@ class Shifted(Wrapped):
         self.name = f"{encoder.name} shifted"
         self.similarity = None  # the encoder's own word on it is of other vectors
 
+    def settings(self) -> tuple[str | int | float, ...]:
+        return (*super().settings(), str(self.reference), self.scale)
+
     def shift(self, text: str, request: Request) -> Tensor:
         """e'(r) (k,): it depends on the text's length, its special tokens and prompt alone."""
         plain = replace(request, target=None, vector=True, layer=None, baseline=self.reference, block=None)

@@ -47,6 +47,9 @@ class Tabular(TextModel):
         self.features = tuple(features) if features is not None else None
         self.name = name or type(module).__name__
 
+    def whole(self) -> nn.Module:
+        return self.module
+
     def quiet(self) -> AbstractContextManager[None]:
         return evaluation_mode(self.module)
 

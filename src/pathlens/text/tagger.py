@@ -48,18 +48,18 @@ class Tagger(LanguageModel):
         labels = labels_of(self.module, output.shape[-1])
         if request.vector:
             return Target("all tags", ReadTags(), outputs=tokens.tokens)
-        chance = output[0].float().softmax(-1)
-        place, wanted = self._place(tokens, chance, labels, request.target)
-        label = choose_label(wanted, labels, int(chance[place].argmax()), "the target's label")
+        sure = output[0].double().log_softmax(-1)  # probabilities of sure tags round to 1 and would tie
+        place, wanted = self._place(tokens, sure, labels, request.target)
+        label = choose_label(wanted, labels, int(sure[place].argmax()), "the target's label")
         score = request.score or "logit"
         name = f"{labels[label]} at token {place} {tokens.tokens[place]!r} ({score})"
         return Target(name, ReadTag(score), (place, label), again=(place, label), score=score)
 
-    def _place(self, tokens: Tokens, chance: Tensor, labels: dict[int, str], wanted: Any) -> tuple[int, Any]:
+    def _place(self, tokens: Tokens, sure: Tensor, labels: dict[int, str], wanted: Any) -> tuple[int, Any]:
         if wanted is None:
-            tagged = chance.clone()
-            tagged[[i for i, s in enumerate(tokens.segments) if s < 0]] = -1
-            tagged[:, [i for i, name in labels.items() if name == "O"]] = -1
+            tagged = sure.clone()
+            tagged[[i for i, s in enumerate(tokens.segments) if s < 0]] = -torch.inf
+            tagged[:, [i for i, name in labels.items() if name == "O"]] = -torch.inf
             best = int(tagged.argmax())
             return best // len(labels), best % len(labels)
         wanted = tuple(map(whole_number, wanted)) if isinstance(wanted, tuple | list) else whole_number(wanted)

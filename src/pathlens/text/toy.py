@@ -49,10 +49,13 @@ class ToyModel(TextModel):
 
     def __init__(self, d: int = 4, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.d = d
+        self.d, self.seed = d, seed
         self.a = torch.randn(d, generator=generator, dtype=torch.float64)
         m = torch.randn(d, d, generator=generator, dtype=torch.float64)
         self.m = (m + m.T) / 4
+
+    def settings(self) -> tuple[int, ...]:
+        return self.d, self.seed
 
     def coupling(self, length: int) -> Tensor:
         """c(|i − j|) = 1 / (1 + |i − j|), (S, S)."""

@@ -28,7 +28,7 @@ from pathlens.errors import InputError, PathlensError, StoreError
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.integrate.loop import Job, run
 from pathlens.text.adapter import Case, TextModel
-from pathlens.text.identity import stamp
+from pathlens.text.fingerprint import fingerprint
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.softplus import prepared
 from pathlens.vectors.documents import as_list
@@ -292,34 +292,12 @@ def _check_numbers(items: Sequence[Mapping[str, Any]]) -> None:
                 raise ValueError(f"{name} of text {number} is {array.dtype} {array.shape}")
 
 
-def model_stamp(model: TextModel) -> str:
-    """The weights' stamp, and what else makes the embedding: how states are pooled, what follows, where it is cut."""
-    extra = [said for side in dict.fromkeys(model.sides()) for said in _pooling(getattr(side, "inner", side))]
-    weights = stamp(model)
-    return sha256(repr((weights, extra)).encode()).hexdigest()[:16] if extra else weights
-
-
-def _pooling(model: Any) -> list[str]:
-    """Empty for the mean of the states, as it is."""
-    parts = [
-        (type(part).__name__, dict(config()) if callable(config := getattr(part, "get_config_dict", None)) else {})
-        for part in getattr(model, "after", ())
-    ]
-    cut = getattr(getattr(model, "sentence_transformer", None), "truncate_dim", None)
-    head = getattr(getattr(model, "head", None), "__name__", "")
-    plain = [("Pooling", "mean", True)]
-    if [(name, told.get("pooling_mode"), told.get("include_prompt", True)) for name, told in parts] == plain:
-        parts = []
-    said = [repr((name, sorted(told.items(), key=str))) for name, told in parts]
-    return [*said, *([f"cut at {cut}"] if cut else []), *([head] if head in ("cls", "last") else [])]
-
-
 def header_of(explainer: Explainer, name: str = "") -> dict[str, Any]:
     meta = explainer._meta(find_method("ij"), 0.0)
     meta.pop("seconds")
     return {
         **meta,
-        "stamp": model_stamp(explainer.model),
+        "stamp": fingerprint(explainer.model),
         "norm": explainer.options.get("norm", "outside"),
         "similarity": explainer.options.get("similarity", "cosine"),
         "baseline": _told(explainer.baseline),
@@ -358,7 +336,7 @@ def check_same(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
 
 
 def check_model(header: Mapping[str, Any], model: TextModel, source: str) -> None:
-    if header["stamp"] != (found := model_stamp(model)):
+    if header["stamp"] != (found := fingerprint(model)):
         raise InputError(
             f"{source} was made with another model ({header['model']!r}, stamp {header['stamp']}; this one is {model.name!r}, "
             f"stamp {found}); load the model it was made with, or encode the texts again"

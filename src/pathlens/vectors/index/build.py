@@ -19,7 +19,7 @@ from pathlens.vectors.encode import SURE, Vectors, baseline_name, header_of, int
 from pathlens.vectors.index import table
 from pathlens.vectors.index.pack import STORAGES, pack
 
-FORMAT = 2  # an index of another format is refused
+FORMAT = 3  # an index of another format is refused
 MANIFEST = "index.json"
 SHORTEST = 1e-18  # the square of a shorter length is no float32: the store could not compare it
 PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
