@@ -99,10 +99,9 @@ def fixed_rules(profiles: list[Profile]) -> list[str]:
         for n in (9, 17, 25, 33, 50, 65, 100):
             nodes = rule(name)(n)
             rows.append(_row(f"{name} {n}", profiles, nodes.t, nodes.weight))
-    for family in nested.FAMILIES:
-        for level in (3, 4, 5):
-            t = np.concatenate([nested.new_nodes(each, family) for each in range(level + 1)])
-            rows.append(_row(f"{family} {len(t)}", profiles, t, nested.weights(level, family)))
+    for level in (3, 4, 5):
+        t = np.concatenate([nested.new_nodes(each) for each in range(level + 1)])
+        rows.append(_row(f"patterson {len(t)}", profiles, t, nested.weights(level)))
     return rows
 
 
@@ -114,21 +113,18 @@ def _row(label: str, profiles: list[Profile], t: np.ndarray, weight: np.ndarray)
 
 
 def drivers(profiles: list[Profile]) -> list[str]:
-    """The adaptive driver under several first cuts of the line, and both families."""
+    """The adaptive driver under several first cuts of the line."""
     rows = []
-    before = adaptive.FAMILY, adaptive.CELLS
+    before = adaptive.CELLS
     cuts = [(0, 1), (0, 0.5, 1), (0, 0.25, 0.5, 0.75, 1), (0, 0.2, 0.4, 1), (0, 0.15, 0.4, 1), (0, 0.15, 0.3, 0.5, 1)]
     try:
-        for family in nested.FAMILIES:
-            for cells in cuts:
-                adaptive.FAMILY, adaptive.CELLS = family, tuple(map(float, cells))
-                adaptive._weights.cache_clear()
-                found = [drive(profile) for profile in profiles]
-                shown = " ".join(f"{high - low:.2g}" for low, high in pairwise(cells))
-                rows.append(line(f"adaptive {family}, cells {shown}", *map(list, zip(*found, strict=True))))
+        for cells in cuts:
+            adaptive.CELLS = tuple(map(float, cells))
+            results = [drive(profile) for profile in profiles]
+            shown = " ".join(f"{high - low:.2g}" for low, high in pairwise(cells))
+            rows.append(line(f"adaptive, cells {shown}", *map(list, zip(*results, strict=True))))
     finally:
-        adaptive.FAMILY, adaptive.CELLS = before
-        adaptive._weights.cache_clear()
+        adaptive.CELLS = before
     return rows
 
 

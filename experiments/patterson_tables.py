@@ -1,11 +1,11 @@
-"""Prints `pathlens/quadrature/patterson_table.py`: Gauss–Patterson nodes and weights.
+"""Prints the tables of `pathlens/quadrature/nested.py`: Gauss–Patterson nodes and weights.
 
 From n nodes with node polynomial G, the n + 1 nodes to add are the zeros of the polynomial E of degree n + 1
 with ∫ G E t^k = 0 for k = 0 … n (Patterson 1968). G is odd and E even, so E = Σ c_j P_{2j}, and only the odd
 Legendre polynomials have to be asked: (n + 1)/2 linear equations, solved with many digits because doubles
 do not suffice. The new nodes lie one between each two neighbours of the old ones.
 
-    python experiments/patterson_tables.py [levels]        (mpmath; 9 levels, 511 nodes: a minute)
+    python experiments/patterson_tables.py [levels]        (mpmath; 6 levels, 63 nodes)
 """
 
 from __future__ import annotations
@@ -17,16 +17,9 @@ from mpmath import mp, mpf
 
 Number = mpf
 DIGITS = 250  # 90 are too few for the step from 255 to 511 nodes
-MODULE = '''"""Gauss–Patterson nodes and weights, printed by `experiments/patterson_tables.py`.
-
-NODES: the nodes x ≥ 0 on [−1, 1] in the order of their levels, 1, 1, 2, 4, 8, … of them.
-WEIGHTS: level by level, 1, 2, 4, 8, … of them: the weights on [0, 1] of its nodes x ≥ 0, in that order.
-"""
-
-NODES = """
+TABLES = '''NODES = """
 {nodes}
 """
-
 WEIGHTS = """
 {weights}
 """
@@ -117,7 +110,7 @@ def lines(numbers: list[Number]) -> str:
     return "\n".join(" ".join(text[first : first + 4]) for first in range(0, len(text), 4))
 
 
-def main(levels: int = 9) -> None:
+def main(levels: int = 6) -> None:
     mp.dps = DIGITS
     known: list[Number] = []
     added = [mpf(0)]
@@ -128,7 +121,7 @@ def main(levels: int = 9) -> None:
             known += added
         nodes.append(lines(added))
         weights.append(lines([weight / 2 for weight in symmetric_weights(known)]))  # on [0, 1] they sum to 1
-    print(MODULE.format(nodes="\n".join(nodes), weights="\n".join(weights)), end="")
+    print(TABLES.format(nodes="\n".join(nodes), weights="\n".join(weights)), end="")
 
 
 if __name__ == "__main__":

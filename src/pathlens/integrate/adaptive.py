@@ -20,8 +20,7 @@ from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, cov
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
-FAMILY = "patterson"
-LEVELS = 6  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
+LEVELS = len(nested.COUNTS)  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
 CELLS = (
     0.0,
     0.2,
@@ -92,17 +91,17 @@ class Interval:
         return covering(error, missing.flatten().abs() if error.ndim == 2 else missing.norm())
 
     def new_nodes(self, first: int) -> int:
-        return sum(len(nested.new_nodes(level, FAMILY)) for level in range(first, self.level + 1))
+        return sum(len(nested.new_nodes(level)) for level in range(first, self.level + 1))
 
 
 @cache
 def _weights(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes new at levels first … last, and their weight at every level of the family (LEVELS, n)."""
-    t = np.concatenate([nested.new_nodes(level, FAMILY) for level in range(first, last + 1)])
-    skip = sum(len(nested.new_nodes(level, FAMILY)) for level in range(first))
+    t = np.concatenate([nested.new_nodes(level) for level in range(first, last + 1)])
+    skip = sum(len(nested.new_nodes(level)) for level in range(first))
     rows = np.zeros((LEVELS, len(t)))
     for level in range(LEVELS):
-        own = nested.weights(level, FAMILY)[skip : skip + len(t)]
+        own = nested.weights(level)[skip : skip + len(t)]
         rows[level, : len(own)] = own
     return t, rows
 
@@ -209,7 +208,7 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
             keep.append(interval)
             continue
         if interval.going_up_helps():
-            cost = len(nested.new_nodes(interval.level + 1, FAMILY))
+            cost = len(nested.new_nodes(interval.level + 1))
             if cost <= left:
                 interval.level += 1
                 work.append((interval, interval.level))

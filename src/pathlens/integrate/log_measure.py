@@ -16,7 +16,7 @@ from pathlens.integrand import Gradient
 from pathlens.integrate.adaptive import Interval, Measure
 from pathlens.integrate.drive import Ask
 from pathlens.quadrature import nested
-from pathlens.quadrature.interpolatory import legendre_basis, log_moments
+from pathlens.quadrature.orthogonal import legendre_basis, log_moments
 from pathlens.types import Points, Route
 
 

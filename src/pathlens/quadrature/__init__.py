@@ -1,23 +1,6 @@
-"""Room 3: nodes and weights. Where along a leg to look, and with what weight."""
+"""Room 4: nodes and weights. Where along a leg to look, and with what weight."""
 
-from pathlens.quadrature.gauss import gauss
 from pathlens.quadrature.log_weight import log_weight
-from pathlens.quadrature.nested import COUNTS, FAMILIES, new_nodes, weights
-from pathlens.quadrature.riemann import left, midpoint, right, trapezoid
-from pathlens.quadrature.rule import allocate, coarse, rule
+from pathlens.quadrature.rules import allocate, coarse, gauss, left, midpoint, right, rule, trapezoid
 
-__all__ = [
-    "COUNTS",
-    "FAMILIES",
-    "allocate",
-    "coarse",
-    "gauss",
-    "left",
-    "log_weight",
-    "midpoint",
-    "new_nodes",
-    "right",
-    "rule",
-    "trapezoid",
-    "weights",
-]
+__all__ = ["allocate", "coarse", "gauss", "left", "log_weight", "midpoint", "right", "rule", "trapezoid"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from jaxtyping import Float
 
-from pathlens.quadrature.interpolatory import log_moments
-from pathlens.quadrature.orthogonal import gauss_rule, legendre_step
+from pathlens.quadrature.orthogonal import gauss_rule, legendre_step, log_moments
 from pathlens.types import Nodes
 
 
@@ -24,11 +24,11 @@ def log_weight(n: int) -> Nodes:
 
 
 @cache
-def _nodes_and_weights(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _nodes_and_weights(n: int) -> tuple[Float[np.ndarray, "{n}"], Float[np.ndarray, "{n}"]]:
     return gauss_rule(*_recurrence(n), power=1)  # −ln u falls to 0 at u = 1 like 1 − u
 
 
-def _recurrence(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _recurrence(n: int) -> tuple[Float[np.ndarray, "{n}"], Float[np.ndarray, "{n}-1"]]:
     """α_k and √β_k of the polynomials π_k orthonormal under −ln u.
 
     √β_{k+1} π_{k+1} = (u − α_k) π_k − √β_k π_{k−1}.

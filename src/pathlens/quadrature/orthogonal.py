@@ -1,22 +1,29 @@
-"""From a three-term recurrence to a Gauss rule: √β_{k+1} π_{k+1} = (t − α_k) π_k − √β_k π_{k−1} on [0, 1].
+"""Orthogonal polynomials on [0, 1]: Gauss rules from their recurrence, and weights for nodes that are given.
 
-The nodes are the zeros of π_n, found by Newton steps from where those of the Jacobi polynomial of the same
+A recurrence √β_{k+1} π_{k+1} = (t − α_k) π_k − √β_k π_{k−1} makes a Gauss rule. The nodes are the zeros of π_n, found by Newton steps from where those of the Jacobi polynomial of the same
 end behaviour nearly lie. The usual eigenvalue call (Golub–Welsch) gives the same with a digit less, and
 takes seconds instead of milliseconds on cores that other processes keep busy.
+
+Weights for given nodes integrate every polynomial through them exactly. They are worked in the orthonormal
+shifted-Legendre basis p_k(t) = √(2k+1) P_k(2t − 1): on nodes that crowd towards the ends like Chebyshev points its
+matrix is well conditioned at any size, where powers of t fail near 20.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 
-def legendre_step(count: int) -> np.ndarray:
+def legendre_step(count: int) -> Float[np.ndarray, "{count}"]:
     """√β_1 … √β_count of the shifted Legendre polynomials: √β_k = k / (2√(4k² − 1)); their α_k are all ½."""
     k = np.arange(1.0, count + 1)
     return k / (2 * np.sqrt(4 * k**2 - 1))
 
 
-def gauss_rule(alpha: np.ndarray, root_beta: np.ndarray, power: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def gauss_rule(
+    alpha: Float[np.ndarray, "n"], root_beta: Float[np.ndarray, "n-1"], power: int = 0
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """Nodes (ascending) and weights 1/Σ_k π_k(t)², which sum to 1, from α_0 … α_{n−1} and √β_1 … √β_{n−1}.
 
     The weight function goes like (1 − t)^power towards 1 and like a constant, or a logarithm, towards 0.
@@ -34,7 +41,9 @@ def gauss_rule(alpha: np.ndarray, root_beta: np.ndarray, power: int = 0) -> tupl
     return t, weight / weight.sum()
 
 
-def _last_polynomial(t: np.ndarray, alpha: np.ndarray, root_beta: np.ndarray) -> tuple[np.ndarray, ...]:
+def _last_polynomial(
+    t: Float[np.ndarray, "n"], alpha: Float[np.ndarray, "n"], root_beta: Float[np.ndarray, "n-1"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """π_n up to a factor, its slope, and Σ_{k<n} π_k², at t."""
     before, value = np.zeros_like(t), np.ones_like(t)
     slope_before, slope = np.zeros_like(t), np.zeros_like(t)
@@ -46,3 +55,33 @@ def _last_polynomial(t: np.ndarray, alpha: np.ndarray, root_beta: np.ndarray) ->
         slope_before, slope = slope, (value + away * slope - low * slope_before) / high
         before, value = value, (away * value - low * before) / high
     return value, slope, squares
+
+
+def legendre_basis(t: Float[np.ndarray, "n"], count: int) -> Float[np.ndarray, "{count} n"]:
+    """p_0 … p_{count−1} at t, one row each."""
+    x = 2 * np.asarray(t, dtype=np.float64) - 1
+    rows = np.ones((max(count, 2), len(x)))
+    rows[1] = x
+    for k in range(1, count - 1):
+        rows[k + 1] = ((2 * k + 1) * x * rows[k] - k * rows[k - 1]) / (k + 1)
+    return rows[:count] * np.sqrt(2 * np.arange(count) + 1)[:, None]
+
+
+def uniform_moments(count: int) -> Float[np.ndarray, "{count}"]:
+    """∫₀¹ p_k dt: 1, 0, 0, …"""
+    return np.eye(1, count)[0]
+
+
+def log_moments(count: int) -> Float[np.ndarray, "{count}"]:
+    """∫₀¹ (−ln u) p_k du: 1, then (−1)^k √(2k+1) / (k(k+1))."""
+    k = np.arange(1, count)
+    return np.concatenate([[1.0], (-1.0) ** k * np.sqrt(2 * k + 1) / (k * (k + 1))])
+
+
+def interpolatory_weights(t: Float[np.ndarray, "n"], moments: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """Weights with Σ w p_k(t) = moments[k], as many moments as nodes.
+
+    Limits: only for nodes spread like those of a Gauss rule (or every other of them). Others, evenly spaced
+    ones and Gauss–Patterson's among them, have such weights too but lose them to rounding.
+    """
+    return np.linalg.solve(legendre_basis(t, len(moments)), moments)
