@@ -37,7 +37,7 @@ def product_rates() -> tuple[float, float]:
         rows, inner, columns = shape
         left, right, bias = torch.randn(rows, inner), torch.randn(columns, inner), torch.randn(columns)
         plain = max(plain, _rate(shape, lambda l=left, r=right, b=bias: torch.nn.functional.linear(l, r, b)))
-        if products._there():
+        if products.available():
             ready = torch.ops.mkldnn._reorder_linear_weight(right)
             laid = max(laid, _rate(shape, lambda l=left, r=ready, b=bias: products._product(l, r, b)))
     return plain, max(plain, laid)
@@ -54,7 +54,7 @@ def _rate(shape: tuple[int, int, int], product: Callable[[], Any]) -> float:
 
 def executed(work: Callable[[], Any]) -> float:
     """FLOPs of every matrix product of a call, attention's included; products in torch's own form, which it can count."""
-    plain = mock.patch.object(products, "_there", lambda: False)
+    plain = mock.patch.object(products, "available", lambda: False)
     with plain, sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         work()
     return float(counter.get_total_flops())

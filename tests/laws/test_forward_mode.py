@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from pathlens.integrand import Batch, Directional
 from pathlens.integrand.batch import any_derivative
-from pathlens.integrand.push import CannotPush, push
+from pathlens.integrand.forward_mode import CannotFollow, forward_mode
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support import models
@@ -29,7 +29,7 @@ def agree(function, point, count=3):
     torch.manual_seed(1)
     directions = torch.randn(count, *point.shape, dtype=point.dtype)
     with any_derivative():
-        found = push(function, point, directions)
+        found = forward_mode(function, point, directions)
     wanted = by_torch(function, point, directions)
     assert found.shape == wanted.shape
     assert (found - wanted).abs().max() <= 1e-11 * max(1.0, float(wanted.abs().max()))
@@ -126,7 +126,7 @@ def test_encoders_with_padding(name, layer):
         wanted = by_torch(score, position, directions)
         if name in FOLLOWED:
             with any_derivative():
-                found = push(score, position, directions)
+                found = forward_mode(score, position, directions)
             assert (found - wanted).abs().max() < 1e-5 * wanted.abs().max()
         members = torch.eye(len(long)).expand(2, -1, -1)
         batch = Batch(score, position, directions[0], members, torch.zeros(2))
@@ -149,8 +149,8 @@ def test_encoders_with_padding(name, layer):
 )
 def test_what_cannot_be_followed_says_so(function):
     """Never a value that has lost its change."""
-    with pytest.raises(CannotPush):
-        push(function, data(2, 3), data(4, 2, 3))
+    with pytest.raises(CannotFollow):
+        forward_mode(function, data(2, 3), data(4, 2, 3))
 
 
 def test_all_products_together_or_a_few_at_a_time_are_the_same():

@@ -19,10 +19,10 @@ def at_once(monkeypatch):
 
 
 def plain(monkeypatch):
-    monkeypatch.setattr(products, "_there", lambda: False)
+    monkeypatch.setattr(products, "available", lambda: False)
 
 
-@pytest.mark.skipif(not products._there(), reason="no oneDNN: there is nothing to lay out")
+@pytest.mark.skipif(not products.available(), reason="no oneDNN: there is nothing to lay out")
 class TestWhereItIsThere:
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize("shape", [(3, 96), (2, 5, 96), (7, 2, 3, 96)])

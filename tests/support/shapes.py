@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import typing
 from collections.abc import Callable
 from importlib import import_module
@@ -14,6 +15,7 @@ from beartype import beartype
 
 ROOMS = ("types", "text", "units", "path", "quadrature", "integrand", "integrate", "explanation", "engine")
 LIGHT = ("pathlens.types",)  # what draws a saved result without torch: it names Tensor for type checkers alone
+NAME = re.compile(r"[A-Z]\w+")
 SHAPE = re.compile(r"\[(Tensor|np\.ndarray), *[\"']")
 
 Thing = TypeVar("Thing", bound=Callable[..., Any])
@@ -42,7 +44,12 @@ def only_where_named(jaxtyped: Any) -> Any:
 
 
 def names_a_shape(thing: Any) -> bool:
-    return any(SHAPE.search(str(hint)) for hint in getattr(thing, "__annotations__", {}).values())
+    """In an annotation itself, or by the name of a shape that stands at the top of the module."""
+    module = vars(sys.modules[thing.__module__])
+    return any(
+        SHAPE.search(str(hint)) or any(has_shape(module.get(name)) for name in NAME.findall(str(hint)))
+        for hint in getattr(thing, "__annotations__", {}).values()
+    )
 
 
 def shapes(function: Thing) -> Thing:

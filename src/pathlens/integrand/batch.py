@@ -7,31 +7,35 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+Score = Callable[[Float[Tensor, "B S d"]], Float[Tensor, "B ..."]]  # (B,) numbers, or (B, out, k) vectors
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """B points. `direction` is how each point's leg moves; `members` says which tokens a unit has."""
 
-    score: Callable[[Tensor], Tensor]  # (B, S, d) -> (B,) or (B, out, k)
-    position: Tensor  # (B, S, d)
-    direction: Tensor  # (B, S, d)
-    members: Tensor  # (B, U, S) 0/1, zero rows where a text has fewer units
-    t: Tensor  # (B,) how far along the whole route (only meaningful on one leg)
+    score: Score
+    position: Float[Tensor, "B S d"]
+    direction: Float[Tensor, "B S d"]
+    members: Float[Tensor, "B U S"]  # 0/1, zero rows where a text has fewer units
+    t: Float[Tensor, "B"]  # how far along the whole route (only meaningful on one leg)
     room: float = float("inf")  # memory the whole batch may take, in rows of a plain reverse pass
-    lean: Callable[[Tensor], Tensor] | None = None  # the same score keeping less, where a reverse pass keeps too much
+    lean: Score | None = None  # the same score keeping less, where a reverse pass keeps too much
 
     @property
-    def reverse_score(self) -> Callable[[Tensor], Tensor]:
+    def reverse_score(self) -> Score:
         return self.lean or self.score
 
 
 class Integrand(Protocol):
-    """Called on a batch, gives (B, U, …). The other two let the loop plan."""
+    """Called on a batch, gives one value per row and unit. The other two let the loop plan."""
 
-    def __call__(self, batch: Batch) -> Tensor: ...
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U ..."]: ...
 
     def passes(self, units: int) -> int:
         """Model passes one point costs."""
@@ -43,3 +47,11 @@ class Integrand(Protocol):
 def any_derivative() -> AbstractContextManager[None]:
     """Attention kernels that have forward-mode and second derivatives (the fused ones have neither)."""
     return sdpa_kernel(SDPBackend.MATH)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Has memory run out, on whatever device and in whatever words? Then fewer rows at once may help."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+    )

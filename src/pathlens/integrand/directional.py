@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
 from pathlens.integrand.batch import Batch, any_derivative
-from pathlens.integrand.push import CannotPush, push
+from pathlens.integrand.forward_mode import CannotFollow, forward_mode
+from pathlens.integrand.gradient import differentiable
 
 REVERSE_COST = 1.5  # a reverse product keeps and re-reads what a forward product streams through
 TOKENS_AT_ONCE = {"cpu": 2048, "cuda": 1 << 17}  # of all products together: bounds memory whatever the number of units
@@ -21,12 +23,12 @@ TOKENS_AT_ONCE = {"cpu": 2048, "cuda": 1 << 17}  # of all products together: bou
 
 @dataclass(frozen=True)
 class Directional:
-    """Each unit's share of the output's change along the leg, (B, U, out, k)."""
+    """Each unit's share of the output's change along the leg."""
 
     mode: str = "auto"  # "forward", "reverse", or by count
     chunk: int | None = None  # directions at once
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         with torch.no_grad(), any_derivative():
             if self.mode == "forward":
                 return self._forward(batch)
@@ -36,7 +38,7 @@ class Directional:
             reverse = self._reverse_is_cheaper(shape.numel(), batch.members.shape[1])
             return self._reverse(batch) if reverse else self._forward(batch)
 
-    def _forward(self, batch: Batch) -> Tensor:
+    def _forward(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One Jacobian–vector product per unit that moves; the point itself is evaluated once for all of them."""
         members = batch.members.to(batch.direction.dtype).transpose(0, 1)  # (U, B, S)
         moving = (batch.direction != 0).any(-1).to(members.dtype)  # (B, S): not [CLS] and [SEP]
@@ -44,9 +46,9 @@ class Directional:
         if not moved.any():
             moved[:1] = True
 
-        found = torch.cat([_along(batch, some) for some in members[moved].split(self._at_once(batch))])
-        result = found.new_zeros(len(members), *found.shape[1:])
-        result[moved] = found
+        shares = torch.cat([_along(batch, some) for some in members[moved].split(self._at_once(batch))])
+        result = shares.new_zeros(len(members), *shares.shape[1:])
+        result[moved] = shares
         return result.transpose(0, 1)
 
     def _at_once(self, batch: Batch) -> int:
@@ -54,7 +56,7 @@ class Directional:
         room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
         return self.chunk or max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
 
-    def _reverse(self, batch: Batch) -> Tensor:
+    def _reverse(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One vector–Jacobian product per output coordinate, then summed over each unit's tokens."""
         value, pull = vjp(batch.score, batch.position)
         count = value[0].numel()
@@ -74,8 +76,8 @@ class Directional:
     def passes(self, units: int) -> int:
         return units
 
-    def passes_for(self, units: int, values: Tensor) -> int:
-        """Products one point took, from its values (B, U, out, k)."""
+    def passes_for(self, units: int, values: Float[Tensor, "B U out k"]) -> int:
+        """Products one point took, from its values."""
         outputs = values[0, 0].numel()
         return outputs if self._reverse_is_cheaper(outputs, units) else units
 
@@ -83,11 +85,11 @@ class Directional:
         return 1.0 + (units if self.chunk is None else min(units, self.chunk))
 
 
-def _along(batch: Batch, members: Tensor) -> Tensor:
-    """J δ_U for some units (U, B, S), in one pass: by the rules of push.py, or torch's own where one is missing."""
+def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B out k"]:
+    """J δ_U for some units, in one pass: by the rules of forward_mode.py, or torch's own where one is missing."""
     try:
-        return push(batch.score, batch.position, members[..., None] * batch.direction)
-    except CannotPush:
+        return forward_mode(batch.score, batch.position, members[..., None] * batch.direction)
+    except CannotFollow:
         return vmap(lambda member: jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1])(
             members
         )
@@ -95,14 +97,14 @@ def _along(batch: Batch, members: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Jacobian:
-    """Every coordinate's share of every output coordinate, (B, S, d, out, k): the paper's matrix before its sums.
+    """Every coordinate's share of every output coordinate, the paper's matrix before its sums.
 
     One reverse pass per output coordinate (Moeller, Nikolaev, Padó, EMNLP 2023).
     """
 
     by_coordinate = True
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B S d out k"]:
         with torch.no_grad(), any_derivative():
             value, pull = vjp(batch.score, batch.position)
             count = value[0].numel()
@@ -116,8 +118,47 @@ class Jacobian:
     def passes(self, units: int) -> int:
         return units
 
-    def passes_for(self, units: int, values: Tensor) -> int:
+    def passes_for(self, units: int, values: Float[Tensor, "B S d out k"]) -> int:
         return values[0, 0, 0].numel()
 
     def rows_alive(self, units: int) -> float:
         return 64.0  # the Jacobian itself, S·d·k numbers, outweighs what a pass keeps
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Each unit's share of each number's change along the leg, in float64 for the sums that follow.
+
+    A list of T numbers, the output tokens of a continuation, all read from one forward pass. Reverse mode pulls each
+    number back on its own, T pulls over one graph; forward mode takes U directions that every number shares.
+    """
+
+    count: int  # T
+    mode: str = "auto"  # "forward", "reverse", or by count
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U T 1"]:
+        if self._reverse(batch.members.shape[1]):
+            return self._pulls(batch)
+        return Directional("forward")(batch).double()
+
+    def _pulls(self, batch: Batch) -> Float[Tensor, "B U T 1"]:
+        """The fast attention kernels keep their place here: one reverse pass after another, no batching over them."""
+        position, values = differentiable(batch)
+        with torch.enable_grad():
+            numbers = values.sum(0).flatten()
+        members, direction = batch.members.double(), batch.direction.double()
+        shares = []
+        for index, number in enumerate(numbers):
+            (slope,) = torch.autograd.grad(number, position, retain_graph=index + 1 < len(numbers))
+            share = (slope.double() * direction).sum(-1)
+            shares.append(torch.einsum("bus,bs->bu", members, share))
+        return torch.stack(shares, dim=2)[..., None]
+
+    def _reverse(self, units: int) -> bool:
+        return self.mode == "reverse" or (self.mode == "auto" and REVERSE_COST * self.count < units)
+
+    def passes(self, units: int) -> int:
+        return self.count if self._reverse(units) else units
+
+    def rows_alive(self, units: int) -> float:
+        return 1.0 if self._reverse(units) else 0.5 * (1.0 + units)

@@ -1,28 +1,54 @@
-"""Reverse mode: one pass gives every token's share of a number."""
+"""The output itself, and its gradient: one reverse pass gives every token's share of a number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import ModelError
 from pathlens.integrand.batch import Batch
-from pathlens.integrand.products import reverse_products
+from pathlens.integrand.products import kept_products, reverse_products
 
 
-def _slope_times_step(batch: Batch) -> Tensor:
-    """∂F · direction, coordinate by coordinate (B, S, d), in float64 for the sums that follow."""
+@dataclass(frozen=True)
+class Value:
+    """F at the point, (B, 1) for a number, (B, 1, out, k) for a vector. Where an integral telescopes,
+    differences of it are exact and need no gradient; the loop's weights make them.
+    """
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "B 1 ..."]:
+        with torch.no_grad(), kept_products():
+            return batch.score(batch.position)[:, None]
+
+    def passes(self, units: int) -> int:
+        return 1
+
+    def rows_alive(self, units: int) -> float:
+        return 0.5
+
+
+def differentiable(batch: Batch) -> tuple[Float[Tensor, "B S d"], Float[Tensor, "B ..."]]:
+    """The points and the outputs there, ready for a reverse pass; an error where no gradient leads back."""
     position = batch.position.detach().requires_grad_()
     with torch.enable_grad(), reverse_products(batch):
-        value = batch.reverse_score(position).sum()
+        value = batch.reverse_score(position)
     if not value.requires_grad:
         raise ModelError(
             "the model's output does not depend on its embeddings by a gradient (detached, or not differentiable); use "
             "rule='split', which needs forward passes alone"
         )
-    (slope,) = torch.autograd.grad(value, position)
+    return position, value
+
+
+def _slope_times_step(batch: Batch) -> Float[Tensor, "B S d"]:
+    """∂F · direction, coordinate by coordinate, in float64 for the sums that follow."""
+    position, value = differentiable(batch)
+    with torch.enable_grad():
+        total = value.sum()
+    (slope,) = torch.autograd.grad(total, position)
     return slope.double() * batch.direction.double()
 
 
@@ -30,7 +56,7 @@ def _slope_times_step(batch: Batch) -> Tensor:
 class Gradient:
     """Each unit's share of dF along the leg, (B, U): Σ over its tokens and their coordinates of ∂F · direction."""
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U"]:
         share = _slope_times_step(batch).sum(-1)
         return torch.einsum("bus,bs->bu", batch.members.double(), share)
 
@@ -47,7 +73,7 @@ class Coordinates:
 
     by_coordinate = True
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B S d"]:
         return _slope_times_step(batch)
 
     def passes(self, units: int) -> int:

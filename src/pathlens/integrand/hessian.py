@@ -12,21 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jvp, vmap
 
-from pathlens.integrand.batch import Batch, any_derivative
-from pathlens.integrand.second_derivative import check_twice, no_second_derivative, out_of_memory
+from pathlens.integrand.batch import Batch, any_derivative, out_of_memory
+from pathlens.integrand.second_derivative import check_twice, no_second_derivative
 
 BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reverse pass of that attention
 DIRECTION_ROWS = 3.0  # what each direction adds while it is under way (MiniLM, 32, 128 and 512 tokens)
 LONG = 96  # tokens from which reverse twice is as quick (MiniLM) and takes far less memory
 PLANNED = 16  # directions at once that the planner counts with; fewer when the budget is smaller
 
+Directions = Float[Tensor, "R B S"]  # 0/1, the tokens that move together
+Derivatives = tuple[Float[Tensor, "B S"], Float[Tensor, "R B S"]]
+
 
 @dataclass(frozen=True)
 class Hessian:
-    """u·H + diag(g) at each point, (B, R, U): row r belongs to unit `rows[r]`, or all units in order.
+    """u·H + diag(g) at each point: row r belongs to unit `rows[r]`, or all units in order.
 
     Limits: only on the straight line, where `batch.t` is u. Symmetric up to rounding when all rows are taken;
     nothing is symmetrised.
@@ -37,14 +41,14 @@ class Hessian:
     by_pair = True
     attention = staticmethod(any_derivative)  # what a probe of its memory must run under
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B R U"]:
         which = list(range(batch.members.shape[1]) if self.rows is None else self.rows)
         directions = batch.members.to(batch.direction.dtype)[:, which].transpose(0, 1)  # (R, B, S)
         slope, curve = _derivatives(batch, directions, self.mode)
         members = batch.members.double()
         value = torch.einsum("rbs,bus->bru", curve, members) * batch.t[:, None, None].to(curve)
-        own = torch.einsum("bs,bus->bu", slope, members)[:, which]
-        value[:, torch.arange(len(which)), which] += own
+        first_order = torch.einsum("bs,bus->bu", slope, members)[:, which]
+        value[:, torch.arange(len(which)), which] += first_order
         return value
 
     def passes(self, units: int) -> int:
@@ -60,7 +64,7 @@ class Hessian:
 
 @dataclass(frozen=True)
 class RowSums:
-    """Every row of `Hessian` summed, (B, U): u·(∇²F δ)_U + g_U, one product along δ for all rows.
+    """Every row of `Hessian` summed: u·(∇²F δ)_U + g_U, one product along δ for all rows.
 
     It integrates to IG (rows of the matrix sum to it), so it tells how many nodes the matrix will need, at one
     product a point instead of one for each unit.
@@ -69,7 +73,7 @@ class RowSums:
     mode: str = "auto"
     attention = staticmethod(any_derivative)
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U"]:
         whole = batch.members.sum(1).to(batch.direction.dtype)[None]
         slope, curve = _derivatives(batch, whole, self.mode)
         return torch.einsum("bs,bus->bu", slope + batch.t[:, None].to(curve) * curve[0], batch.members.double())
@@ -81,21 +85,21 @@ class RowSums:
         return BASE_ROWS + DIRECTION_ROWS
 
 
-def _derivatives(batch: Batch, directions: Tensor, mode: str) -> tuple[Tensor, Tensor]:
-    """g·δ (B, S) and (∇²F δ_r)·δ (R, B, S), summed over coordinates, in float64.
+def _derivatives(batch: Batch, directions: Directions, mode: str) -> Derivatives:
+    """g·δ and (∇²F δ_r)·δ, summed over coordinates, in float64.
 
     Both ways give the same numbers, and operations exist that have only one of them: the better one first.
     """
-    ways = {"forward": _forward, "reverse": _reverse}
+    modes = {"forward": _forward, "reverse": _reverse}
     if mode != "auto":
-        ways = {mode: ways[mode]}
+        modes = {mode: modes[mode]}
     elif batch.position.shape[1] >= LONG:
-        ways = dict(reversed(ways.items()))
+        modes = dict(reversed(modes.items()))
     errors: dict[str, RuntimeError] = {}
-    for name, way in ways.items():
+    for name, derivatives in modes.items():
         try:
             with any_derivative():
-                return way(batch, directions)
+                return derivatives(batch, directions)
         except RuntimeError as error:  # NotImplementedError is one
             if mode == "forward" or out_of_memory(error):
                 raise
@@ -104,7 +108,7 @@ def _derivatives(batch: Batch, directions: Tensor, mode: str) -> tuple[Tensor, T
 
 
 @torch.no_grad()
-def _forward(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(batch: Batch, directions: Directions) -> Derivatives:
     """Forward over reverse; the point itself is evaluated once for a chunk of directions."""
     slope_of = grad(lambda position: batch.score(position).sum())
     step = batch.direction
@@ -121,7 +125,7 @@ def _forward(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
     return slopes[0], torch.cat(curves)
 
 
-def _reverse(batch: Batch, directions: Tensor) -> tuple[Tensor, Tensor]:
+def _reverse(batch: Batch, directions: Directions) -> Derivatives:
     """Reverse twice, one direction at a time: memory is that of one, whatever their number."""
     position, step = batch.position.detach().requires_grad_(), batch.direction
     with torch.enable_grad():

@@ -27,13 +27,13 @@ SMALLEST = 64  # of a weight's two sides
 ROOM = 512 << 20  # bytes of laid-out weights a run may hold; further ones stay as they are
 
 
-def _there() -> bool:
+def available() -> bool:
     """Measured where torch has both libraries; the two operations are what its own compiler uses."""
-    own = ("_linear_pointwise", "_reorder_linear_weight")
+    operations = ("_linear_pointwise", "_reorder_linear_weight")
     return (
         torch.backends.mkl.is_available()
         and torch.backends.mkldnn.is_available()
-        and all(hasattr(torch.ops.mkldnn, name) for name in own)
+        and all(hasattr(torch.ops.mkldnn, name) for name in operations)
     )
 
 
@@ -67,7 +67,7 @@ CURRENT: ContextVar[Layouts | None] = ContextVar("layouts", default=None)
 @contextmanager
 def kept_layouts() -> Iterator[None]:
     """For one run: what is laid out inside is forgotten at the end."""
-    token = CURRENT.set(Layouts() if _there() else None)
+    token = CURRENT.set(Layouts() if available() else None)
     try:
         yield
     finally:

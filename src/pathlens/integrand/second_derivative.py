@@ -15,11 +15,6 @@ from pathlens.integrand.batch import Batch, any_derivative
 Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
 
-def out_of_memory(error: Exception) -> bool:
-    words = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in words or "can't allocate memory" in words
-
-
 def no_second_derivative(batch: Batch, error: Exception) -> ModelError:
     """The error to raise: the operation as torch names it, and the innermost module that cannot do it alone."""
     named = re.search(r"aten::\w+", str(error))
@@ -45,8 +40,8 @@ def check_twice(value: Tensor) -> None:
         if node is None or node in seen:
             continue
         seen.add(node)
-        own = getattr(getattr(type(node), "_forward_cls", None), "backward", None)
-        if hasattr(own, "__wrapped__") and own.__code__.co_filename == torch.autograd.function.__file__:
+        backward = getattr(getattr(type(node), "_forward_cls", None), "backward", None)
+        if hasattr(backward, "__wrapped__") and backward.__code__.co_filename == torch.autograd.function.__file__:
             raise RuntimeError(f"{type(node)._forward_cls.__name__} is marked once_differentiable")
         todo += [before for before, _ in node.next_functions]
 

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from pathlens.errors import NumberError
 from pathlens.integrand import Batch, Value
+from pathlens.integrand.batch import out_of_memory
 from pathlens.integrand.products import kept_layouts
 from pathlens.integrate.drive import Ask
-from pathlens.integrate.memory import Limits, Planner, out_of_memory
+from pathlens.integrate.memory import Limits, Planner
 from pathlens.text.adapter import Case
 
 

@@ -42,13 +42,6 @@ def free_memory(device: torch.device) -> int:
         return 2 * DEFAULT_BUDGET
 
 
-def out_of_memory(error: Exception) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
-    )
-
-
 class Planner:
     """Cuts a queue of pieces (sorted by length) into batches."""
 
