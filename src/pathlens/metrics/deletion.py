@@ -28,8 +28,7 @@ from torch import Tensor
 from pathlens.errors import InputError
 from pathlens.integrate.memory import BUSY_TOKENS, WASTE
 from pathlens.text.adapter import Case
-from pathlens.text.question import ReadSpan
-from pathlens.text.tagger import ReadTag
+from pathlens.text.token_heads import ReadSpan, ReadTag
 from pathlens.types import Ends
 
 SHARE = 0.2  # what the papers report

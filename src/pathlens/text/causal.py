@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
-from pathlens.text.layout import branches, joined, kept_positions
-from pathlens.text.outputs import Asked, Kept, Output
+from pathlens.text.outputs import Asked, Kept, Output, branches, joined, kept_positions
 from pathlens.text.tokens import Tokens
 
 

@@ -18,8 +18,17 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, whole_number
-from pathlens.text.layout import as_one_text
-from pathlens.text.outputs import Asked, Kept, Output, ReadEach, ReadNext, ReadSum, output_of_ids, output_of_text
+from pathlens.text.outputs import (
+    Asked,
+    Kept,
+    Output,
+    ReadEach,
+    ReadNext,
+    ReadSum,
+    as_one_text,
+    output_of_ids,
+    output_of_text,
+)
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing

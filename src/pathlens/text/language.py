@@ -20,11 +20,11 @@ from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, check_weights
-from pathlens.text.rounding import with_drift
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
 SCORES = ("logit", "logprob", "prob")
+HALF = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class LanguageModel(TextModel):
     def _explain_nan(self) -> None:
         check_weights(self.module)
         dtype = self.network.dtype
-        if dtype in (torch.float16, torch.bfloat16):
+        if dtype in HALF:
             raise NumberError(
                 f"the model's output is NaN or infinite in {str(dtype).removeprefix('torch.')}: half precision overflows "
                 "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
@@ -236,6 +236,26 @@ class _Lazy(Vocabulary):
 
 def _not_yet(points: Tensor, cases: Sequence[Case]) -> Tensor:
     raise RuntimeError("the case is still being prepared")
+
+
+def with_drift(case: Case) -> Case:
+    """In half precision: the case with its drift stated, so that nobody trusts a share below it. Otherwise as it is.
+
+    Drift: the change of the output when every coordinate of the input moves by one unit of rounding, up and down by
+    turns. Scores are summed in float64 whatever the model runs in; this is what summing cannot mend.
+    """
+    end = case.ends.end
+    if end.dtype not in HALF:
+        return case
+    unit = torch.finfo(end.dtype).eps
+    turns = 1 - 2 * (torch.arange(end.numel(), device=end.device) % 2).reshape(end.shape)
+    moved = (end.double() * (1 + unit * turns)).to(end.dtype)
+    with torch.no_grad():
+        change = case.score(moved[None], [case]) - case.score(end[None], [case])
+    drift = float(change.float().norm())
+    name = str(end.dtype).removeprefix("torch.")
+    note = f"the model runs in {name}: rounding its input by one unit moves the output by {drift:.2g}"
+    return replace(case, notes=(*case.notes, note), meta={**case.meta, "drift": drift})
 
 
 def form(logits: Tensor, index: Tensor, score: str) -> Tensor:

@@ -14,11 +14,10 @@ from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.classifier import Classifier
 from pathlens.text.hub import hub_has_an_address
-from pathlens.text.question import Answerer
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
-from pathlens.text.tagger import Tagger
+from pathlens.text.token_heads import Answerer, Tagger
 
 KINDS = {  # suffix of a Hugging Face class -> model kind
     "ForSequenceClassification": Classifier,

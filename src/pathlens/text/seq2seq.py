@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request
 from pathlens.text.generator import Generator
-from pathlens.text.layout import joined
-from pathlens.text.outputs import Asked, Kept, Output
-from pathlens.text.readable import trimmed
-from pathlens.text.tokens import Tokens
+from pathlens.text.outputs import Asked, Kept, Output, joined
+from pathlens.text.tokens import Tokens, trimmed
 
 
 class Seq2Seq(Generator):
