@@ -28,7 +28,8 @@ import torch
 import pathlens as pl
 from benchmarks.apart import measured
 from pathlens.engine.explainer import Explainer
-from pathlens.engine.methods import moving_of
+from pathlens.engine.prepare import units_of
+from pathlens.engine.solve import moving_of
 from pathlens.integrand import Hessian
 from pathlens.integrate.adaptive import Interval, _weights
 from pathlens.integrate.drive import Ask
@@ -61,7 +62,7 @@ class Bench:
         self.text = text
         self.explainer = Explainer(model)
         self.case = self.explainer.model.case(text, request=Request())
-        self.members, self.moving = moving_of(self.case, self.explainer._units(self.case, "token"))
+        self.members, self.moving = moving_of(self.case, units_of(self.case, "token"))
 
     def sums(self, u: np.ndarray, weight: np.ndarray, rows: tuple[int, ...] | None = None) -> tuple[np.ndarray, float]:
         """(rows of weight, U, U) and the seconds it took."""

@@ -11,7 +11,8 @@ import transformers as hf
 
 import pathlens as pl
 from experiments.pair_statistics import agreement, top_share
-from pathlens.engine.assemble_pair import Measure, pair_limits
+from pathlens.engine.prepare import pair_limits
+from pathlens.explanation.pair import Measure
 from pathlens.quadrature import rule
 from pathlens.studies.zoom import zoom
 from pathlens.text.adapter import Request

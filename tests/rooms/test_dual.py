@@ -44,7 +44,7 @@ def test_patches_and_words_sum_to_clips_own_similarity(clip, dual, choices):
 def test_the_path_is_the_straight_line_between_pixels(clip, dual):
     """Patch embeddings are linear in pixels: the same integral by finite steps in pixel space."""
     result = pl.explain(dual, picture(), TEXT, tolerance=1e-4)
-    words = dual.b.embed(TEXT, pl.Explainer(dual).request).double()
+    words = dual.b.embed(TEXT, pl.Explainer(dual).choices.request()).double()
     pixels, steps, size = picture(), 64, 8
     shares = torch.zeros(16)
     for step in range(steps):

@@ -187,7 +187,8 @@ def test_completeness_is_the_gap_of_the_sum():
 
 @pytest.mark.parametrize("contender", [Contender("ig", "pad"), Contender("udig", "pad", {"steps": 3, "neighbours": 6})])
 def test_word_approximation_error_is_its_formula(contender):
-    from pathlens.engine.methods import find_method
+    from pathlens.engine.methods import route_of
+    from pathlens.engine.options import build
     from pathlens.path.words.store import PathCache
 
     model = load(models.classifier("bert"))
@@ -195,7 +196,7 @@ def test_word_approximation_error_is_its_formula(contender):
         case = model.case(models.TEXTS[1], request=Request(baseline="pad"))
     found = extras.word_approximation_error(contender, case, PathCache())
     table = model.network.embedding.weight.detach().double().numpy()
-    route = find_method(contender.method).path(case.ends, torch.eye(len(case), dtype=torch.bool), contender.options)
+    route = route_of(build(contender.method, contender.options), case.ends)
     corners = [route.corner(i).double().numpy() for i in range(route.corners)]
     parts = 2**extras.LINE_FACTOR if contender.method == "ig" else 2
     points = [a + t / parts * (b - a) for a, b in pairwise(corners) for t in range(parts)]

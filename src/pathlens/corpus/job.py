@@ -21,6 +21,7 @@ from pathlens.corpus.local import Engine, in_process, in_processes
 from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Tally
 from pathlens.data.reading import batches, census, digest, files, groups, rows, same_digest
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.options import Method
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.text.fingerprint import fingerprint
 
@@ -144,9 +145,13 @@ def prepare(
     if any(file.resolve().parent == where for file in files(source) or ()):
         raise InputError(f"the data itself is in {str(out)!r}; --out takes another folder")
     counted = census(source, limit)
+    if isinstance(
+        choices.get("method"), Method
+    ):  # by name from here on: choices go to other processes, and into a file
+        choices |= {**choices["method"].given(), "method": choices["method"].name}
     recipe = Recipe(model, _chosen(choices), counted.kept)
     explainer = recipe.explainer()
-    method = explainer._method(None if source.text_b is None else "")
+    method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
     job = Job(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
     _check_arguments(job)
@@ -162,12 +167,20 @@ def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
 def _check_arguments(job: Job) -> None:
     """A wrong argument is one error now, not one in every row: the first rows and a plain text all fail alike."""
     explainer, two = job.explainer, job.source.text_b is not None
-    plain = explainer._asked("a word", "a word" if two else None, None)
-    if not isinstance(plain, PathlensError):
-        return
-    some = islice((row for row in job.rows() if row.error is None), LOOK)
-    if all(isinstance(explainer._asked(row.text, row.text_b, None), Exception) for row in some):
-        raise plain
+    try:
+        explainer.prepare("a word", "a word" if two else None)
+    except PathlensError as error:
+        some = islice((row for row in job.rows() if row.error is None), LOOK)
+        if all(_unreadable(explainer, row) for row in some):
+            raise error
+
+
+def _unreadable(explainer: Explainer, row: Row) -> bool:
+    try:
+        explainer.prepare(row.text, row.text_b)
+    except Exception:  # what it is will be said of the row
+        return True
+    return False
 
 
 def check_engine(name: str, workers: int, address: str | None, gpus: float) -> None:

@@ -62,18 +62,13 @@ def paths(patient: Patient) -> Found:
 
 def _word_routes(patient: Patient, ends: Any, units: torch.Tensor) -> dict[str, Any]:
     """DIG's and UDIG's routes, short ones, where there is a vocabulary to walk through."""
-    from pathlens.engine.explainer import Explainer
-    from pathlens.engine.methods import METHODS
+    from pathlens.engine.methods import route_of
+    from pathlens.engine.options import DIG, UDIG
 
     if ends.vocabulary is None:
         return {}
-    few = {"steps": 4, "neighbours": min(20, len(ends.vocabulary.table))}
-    made = {}
-    for name in ("dig", "udig"):
-        if name in METHODS:
-            options = Explainer(patient.model, method=name, **few).settings.options
-            made[name] = METHODS[name].path(ends, units, options)
-    return made
+    few = min(20, len(ends.vocabulary.table))
+    return {each.name: route_of(each(steps=4, neighbours=few), ends, units) for each in (DIG, UDIG)}
 
 
 def completeness(patient: Patient) -> Found:

@@ -1,8 +1,8 @@
-"""From a text's integral to its result: every unit named, every sum certified."""
+"""After the integral: every unit named, every sum certified."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,98 +10,72 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.assemble_continuation import continuation
-from pathlens.engine.assemble_interactions import interactions
-from pathlens.engine.assemble_pair import Measure, pair_of, side_of
-from pathlens.engine.assemble_phrases import phrases
-from pathlens.engine.methods import Method, Settings
-from pathlens.engine.solve import Finding
+from pathlens.engine.options import IJ
+from pathlens.engine.prepare import Prepared
+from pathlens.engine.solve import Solution
+from pathlens.errors import InputError
+from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.pair import Side, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
-from pathlens.text.adapter import Case
 from pathlens.types import Certificate, bound
-from pathlens.units.groups import Units
-from pathlens.units.trees import Tree
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One case and what was found for it; a result is made of one or several."""
-
-    case: Case
-    units: Units
-    finding: Finding
-    passes: int
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What every result of one call shares."""
+    """What a result is made for: the text as it was read, and what every result of the call says of itself."""
 
-    method: Method
-    settings: Settings
+    prepared: Prepared
+    tolerance: float
     meta: Mapping[str, Any]
-    tree: Tree | None = None  # the phrases of this text, where the method asks for them
 
 
-def spread(part: Part) -> Tensor:
-    """Values of all units, zeros where nothing moved."""
-    finding = part.finding
-    value = finding.integral.value
-    count = len(part.units) if len(value) == len(finding.moving) else len(value)
-    full = torch.zeros((count, *value.shape[1:]), dtype=torch.float64)
-    full[finding.moving.cpu()] = value
-    return full
+def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
+    """The result of one text; one solution per baseline, or per side of a pair."""
+    from pathlens.engine.assemble_interactions import interactions
+    from pathlens.engine.assemble_phrases import phrases
+
+    makers: dict[str, Callable[[Order, Sequence[Solution]], Result]] = {
+        "tokens": tokens,
+        "vectors": vectors,
+        "pair": pair,
+        "interactions": interactions,
+        "phrases": phrases,
+        "continuation": continuation,
+    }
+    return makers[order.prepared.entry.assemble](order, solutions)
 
 
-def estimates(part: Part) -> tuple[float, ...]:
-    """Error estimate of every unit; by coordinate, those of a unit's tokens are added."""
-    error, moving = part.finding.integral.error, part.finding.moving.cpu()
-    members = torch.as_tensor(part.units.members, dtype=torch.float64)
-    if len(error) == members.shape[1] != len(members):
-        return tuple((members @ error).tolist())
-    full = torch.zeros(len(members), dtype=torch.float64)
-    full[moving] = error
-    return tuple(full.tolist())
-
-
-def list_estimates(part: Part) -> Tensor:
-    """(U, T) error estimates of a list of numbers."""
-    error = part.finding.integral.error
-    full = torch.zeros((len(part.units), error.shape[1]), dtype=torch.float64)
-    full[part.finding.moving.cpu()] = error
-    return full
-
-
-def certificate(part: Part, settings: Settings, scores: Tensor) -> Certificate:
+def certificate(solution: Solution, tolerance: float, scores: Tensor) -> Certificate:
     """For numbers: outputs, their change, what the scores sum to. For vectors: lengths of the same."""
-    finding = part.finding
-    f_end, f_start = finding.f_end, finding.f_start
+    f_end, f_start = solution.f_end, solution.f_start
     vector = f_end.ndim > 0
     change = float((f_end - f_start).norm())
     total = scores.sum(0)
-    per_unit = finding.gaps is not None
+    errors = solution.estimates()
+    per_unit = solution.gaps is not None
+    worst = max(solution.gap, float(errors.max()) if errors.numel() else 0.0)
     return Certificate(
         f_input=float(f_end.norm() if vector else f_end),
         f_baseline=float(f_start.norm() if vector else f_start),
         total=float(total.norm() if vector else total.sum()),
-        gap=finding.gap,
-        relative_gap=finding.gap / change if change > 0 else 0.0,
-        tolerance=settings.tolerance,
-        converged=finding.settled,
-        nodes=finding.integral.nodes,
-        passes=part.passes,
-        error_estimate=estimates(part),
+        gap=solution.gap,
+        relative_gap=solution.gap / change if change > 0 else 0.0,
+        tolerance=tolerance,
+        converged=worst <= solution.bound,
+        nodes=solution.integral.nodes,
+        passes=solution.passes,
+        error_estimate=tuple(errors.tolist()),
         kind="per token" if per_unit else "vector" if vector else "total",
-        rows=tuple(finding.gaps.tolist()) if per_unit else (),
-        bound=finding.bound,
+        rows=tuple(solution.gaps.tolist()) if solution.gaps is not None else (),
+        bound=solution.bound,
     )
 
 
-def meta_of(order: Order, parts: Sequence[Part]) -> dict[str, Any]:
-    case = parts[0].case
-    notes = list(dict.fromkeys(note for part in parts for note in part.case.notes))
-    baseline = case.baseline if len(parts) == 1 else f"{len(parts)} baselines"
-    history = [list(row) for row in parts[0].finding.integral.history]
+def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
+    case = solutions[0].case
+    notes = list(dict.fromkeys(note for each in solutions for note in each.case.notes))
+    baseline = case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines"
+    history = [list(row) for row in solutions[0].integral.history]
     return {
         **order.meta,
         **case.meta,
@@ -112,35 +86,32 @@ def meta_of(order: Order, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def tokens(order: Order, parts: Sequence[Part]) -> Explanation:
-    """One score per unit; several parts are several baselines (expected gradients)."""
-    results = [_tokens_of(order, part) for part in parts]
-    return results[0] if len(results) == 1 else _average(order, parts, results)
+def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:
+    """One score per unit; several solutions are several baselines (expected gradients)."""
+    results = [_tokens_of(order, each) for each in solutions]
+    return results[0] if len(results) == 1 else _average(order, solutions, results)
 
 
-def _tokens_of(order: Order, part: Part) -> Explanation:
-    by_coordinate = bool(order.settings.options.get("coordinates"))
-    value = spread(part)
-    coordinates = value.numpy() if by_coordinate else None
-    members = torch.as_tensor(part.units.members, dtype=torch.float64)
-    scores = members @ value.sum(-1) if by_coordinate else value
-    units = part.units
+def _tokens_of(order: Order, solution: Solution) -> Explanation:
+    value = solution.spread()
+    scores = value.sum(-1) if solution.by_coordinate else value
+    units = solution.units
     return Explanation(
-        method=order.method.name,
-        target=part.case.target_name,
-        certificate=certificate(part, order.settings, scores),
-        meta=meta_of(order, [part]),
+        method=order.prepared.method.name,
+        target=solution.case.target_name,
+        certificate=certificate(solution, order.tolerance, scores),
+        meta=meta_of(order, [solution]),
         tokens=units.names,
         offsets=units.offsets,
         scores=scores.numpy(),
         special=units.special,
         segments=units.segments,
-        coordinates=coordinates,
-        path=part.finding.path,
+        coordinates=value.numpy() if solution.by_coordinate else None,
+        path=solution.path,
     )
 
 
-def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]) -> Explanation:
+def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Explanation]) -> Explanation:
     """Expected gradients: the mean over baselines, with its standard error; errors and gaps are averaged too."""
     scores = np.stack([result.scores for result in results])
     certs = [result.certificate for result in results]
@@ -166,67 +137,124 @@ def _average(order: Order, parts: Sequence[Part], results: Sequence[Explanation]
         bound=limit,
     )
     first = results[0]
-    meta = meta_of(order, parts)
+    meta = meta_of(order, solutions)
     if first.path is not None:
         meta["notes"] = [*meta["notes"], "each baseline has a path of its own; none of them is kept in the mean"]
-    coordinates = None if first.coordinates is None else np.mean([r.coordinates for r in results], axis=0)
-    return Explanation(
-        method=first.method,
-        target=first.target,
+    coordinates = [each.coordinates for each in results if each.coordinates is not None]
+    return replace(
+        first,
         certificate=joined,
         meta=meta,
-        tokens=first.tokens,
-        offsets=first.offsets,
         scores=mean,
-        special=first.special,
-        segments=first.segments,
-        coordinates=coordinates,
+        coordinates=np.mean(coordinates, axis=0) if coordinates else None,
         standard_error=scores.std(0, ddof=1) / np.sqrt(len(scores)),
+        path=None,
     )
 
 
-def vectors(order: Order, parts: Sequence[Part]) -> VectorExplanation:
+def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:
     """One vector per (output position, unit)."""
-    part = parts[0]
-    value = spread(part)
+    (solution,) = solutions
+    value = solution.spread()
     return VectorExplanation(
-        method=order.method.name,
-        target=part.case.target_name,
-        certificate=certificate(part, order.settings, value),
-        meta=meta_of(order, parts),
-        tokens=part.units.names,
-        offsets=part.units.offsets,
+        method=order.prepared.method.name,
+        target=solution.case.target_name,
+        certificate=certificate(solution, order.tolerance, value),
+        meta=meta_of(order, solutions),
+        tokens=solution.units.names,
+        offsets=solution.units.offsets,
         vectors=value.transpose(0, 1).numpy(),
-        outputs=part.case.outputs,
-        sources=part.case.sources,
-        special=part.units.special,
-        segments=part.units.segments,
-        f_input=part.finding.f_end.numpy(),
-        f_baseline=part.finding.f_start.numpy(),
-        path=part.finding.path,
+        outputs=solution.case.outputs,
+        sources=solution.case.sources,
+        special=solution.units.special,
+        segments=solution.units.segments,
+        f_input=solution.f_end.numpy(),
+        f_baseline=solution.f_start.numpy(),
+        path=solution.path,
     )
 
 
-def pair(order: Order, parts: Sequence[Part]) -> PairExplanation:
+def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
-    a, b = (side_of(part, spread(part), estimates(part)) for part in parts)
-    measure = Measure.of(order.settings.options, order.settings.tolerance)
-    result = pair_of(
-        a,
-        b,
-        measure,
-        {**meta_of(order, parts), "baseline": " | ".join(dict.fromkeys(part.case.baseline for part in parts))},
+    method = order.prepared.method
+    assert isinstance(method, IJ)
+    a, b = map(side_of, solutions)
+    baseline = " | ".join(dict.fromkeys(each.case.baseline for each in solutions))
+    result = pair_of(a, b, method.measure(order.tolerance), {**meta_of(order, solutions), "baseline": baseline})
+    return replace(result, path_a=solutions[0].path, path_b=solutions[1].path)
+
+
+def side_of(solution: Solution) -> Side:
+    """What one text's integral found, for any pair it may be in."""
+    value, units = solution.spread(), solution.units
+    coordinates = value[:, :, 0] if solution.by_coordinate else None  # (U, d, k)
+    return Side(
+        text=solution.case.texts[0] if solution.case.texts else "",
+        tokens=units.names,
+        offsets=units.offsets,
+        special=units.special,
+        vectors=(value[:, 0] if coordinates is None else coordinates.sum(1)).numpy(),
+        reference=solution.f_start[0].numpy(),
+        embedding=solution.f_end[0].numpy(),
+        error=solution.estimates().numpy(),
+        gap=solution.gap,
+        nodes=solution.integral.nodes,
+        passes=solution.passes,
+        notes=solution.case.notes,
+        coordinates=None if coordinates is None else coordinates.numpy(),
     )
-    return replace(result, path_a=parts[0].finding.path, path_b=parts[1].finding.path)
 
 
-def finish(order: Order, parts: Sequence[Part]) -> Result:
-    makers = {
-        "tokens": tokens,
-        "vectors": vectors,
-        "pair": pair,
-        "interactions": interactions,
-        "phrases": phrases,
-        "continuation": continuation,
-    }
-    return makers[order.method.finish](order, parts)
+def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
+    """Sources × output tokens. Every column is judged by the same bound, the total by as many of them together."""
+    if len(solutions) > 1:
+        raise InputError("a continuation of several tokens takes one baseline; a list of baselines is for one token")
+    (solution,) = solutions
+    matrix, errors = solution.spread()[..., 0], solution.estimates()
+    ends = torch.stack([solution.f_end, solution.f_start])[..., 0].double()
+    certificates = tuple(
+        _column(order, solution, matrix[:, t], errors[:, t], ends[:, t], solution.bound) for t in range(matrix.shape[1])
+    )
+    limit = len(certificates) * solution.bound  # settled when every column is: then the total is within this
+    total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit)
+    units = solution.units
+    return Continuation(
+        method=order.prepared.method.name,
+        target=solution.case.target_name,
+        certificate=replace(total, converged=all(column.converged for column in certificates)),
+        meta=meta_of(order, solutions),
+        tokens=units.names,
+        offsets=units.offsets,
+        outputs=solution.case.outputs,
+        output_offsets=solution.case.target.offsets,
+        matrix=matrix.numpy(),
+        certificates=certificates,
+        special=units.special,
+        segments=units.segments,
+        path=solution.path,
+    )
+
+
+def _column(
+    order: Order, solution: Solution, scores: Tensor, errors: Tensor, ends: Tensor, limit: float
+) -> Certificate:
+    f_input, f_baseline = (float(end) for end in ends)
+    change, total = f_input - f_baseline, float(scores.sum())
+    per_unit = solution.gaps is not None  # SIG's full reading: no total to compare with
+    gap = 0.0 if per_unit else abs(total - change)
+    worst = float(errors.max()) if len(errors) else 0.0
+    return Certificate(
+        f_input=f_input,
+        f_baseline=f_baseline,
+        total=total,
+        gap=gap,
+        relative_gap=gap / abs(change) if change else 0.0,
+        tolerance=order.tolerance,
+        converged=max(gap, worst) <= limit,
+        nodes=solution.integral.nodes,
+        passes=solution.passes,
+        error_estimate=tuple(errors.tolist()),
+        kind="per token" if per_unit else "total",
+        rows=tuple(solution.gaps.tolist()) if solution.gaps is not None else (),
+        bound=limit,
+    )

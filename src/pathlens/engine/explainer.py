@@ -3,64 +3,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from pathlens.engine.assemble import Order, Part, finish
-from pathlens.engine.assemble_pair import Measure, check_room, pair_limits
-from pathlens.engine.assemble_phrases import tree_of, tree_source, trees_for
-from pathlens.engine.methods import RULES, Method, Settings, find_method, for_case, moving_of
+from pathlens.checks import whole_number
+from pathlens.engine.assemble import Order, assemble
+from pathlens.engine.methods import entry_for
+from pathlens.engine.options import IDG, Method, build, option_names
+from pathlens.engine.prepare import (
+    Accuracy,
+    Choices,
+    Prepared,
+    check_method,
+    prepare,
+    prepare_side,
+    tree_source,
+    trees_for,
+)
 from pathlens.engine.progress import Progress
-from pathlens.engine.solve import work
+from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.advice import warn_unsettled
 from pathlens.explanation.record import Result
-from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import path_cache
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.path.words.settings import WordOptions
 from pathlens.text.chat import as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
-from pathlens.text.softplus import prepared
-from pathlens.units.groups import Units, units
-from pathlens.units.named import LEVELS, named_units
-from pathlens.units.trees import Tree
 
-EVERYONES_OPTIONS = ("softplus",)  # besides those of the method and of the model kind
-
-
-LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
-MOST_NODES = 100_000  # more only fill the memory: no score changes any more
 LOADING = ("pooling", "dtype", "device_map")  # passed on when the model is loaded
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """One result to be made: its jobs, one per baseline and side."""
-
-    jobs: list[Job]
-    units: list[Units]
-    tree: Tree | None = None
 
 
 class Explainer:
     """A model and choices, used for many texts: `Explainer(model, method="ig")(texts)`.
 
-    See `pl.explain` for what the choices mean. Nothing of a result is kept here, and nothing on the model.
+    See `pl.explain` for what the choices mean. Nothing of a result is kept here, and nothing on the model. In parts,
+    for those who build on it: `prepare` reads a text, `solve` takes the integrals of many, `assemble` makes a result.
     """
 
     def __init__(
         self,
         model: Any,
         *,
-        method: str | None = None,
+        method: str | Method[Any] | None = None,
         target: Any = None,
         baseline: Any = None,
         layer: int | None = None,
@@ -73,47 +64,57 @@ class Explainer:
         internal_batch_size: int | None = None,
         memory_budget: int | None = None,
         max_nodes: int = 512,
+        softplus: float | None = None,
         **options: Any,
     ) -> None:
-        self.model: TextModel = load(model, **{n: options.pop(n) for n in LOADING if n in options})
-        self.method = None if method is None else find_method(method)
-        if not (isinstance(tolerance, int | float) and tolerance > 0):
-            raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
-        _whole_numbers(
-            n_steps=n_steps, internal_batch_size=internal_batch_size, max_nodes=max_nodes, memory_budget=memory_budget
-        )
-        if rule is not None and rule not in (*RULES, "log"):
-            raise InputError(f"rule={rule!r} is not known; rules: {', '.join(RULES)}")
-        if max(n_steps or 0, max_nodes) > MOST_NODES:
-            raise InputError(
-                f"at most {MOST_NODES} nodes fit a text, got {max(n_steps or 0, max_nodes)}; "
-                "leave n_steps out and a tolerance finds the number it needs"
-            )
-        if max_nodes < LEAST_NODES:
-            raise InputError(f"max_nodes must be at least {LEAST_NODES}, got {max_nodes}; for fewer nodes use n_steps")
+        self.model = load(model, **{n: options.pop(n) for n in LOADING if n in options})
+        if internal_batch_size is not None:
+            whole_number("internal_batch_size", internal_batch_size)
+        if memory_budget is not None:
+            whole_number("memory_budget", memory_budget, what=" (bytes)")
         if self.model.similarity is not None:
             options.setdefault("similarity", self.model.similarity)
-        if "tree" in options:
-            options["tree"] = tree_source(options["tree"])
-        self.baseline = baseline
-        self.unit = unit
-        self.layer = layer
-        self.options = options
-        self.limits = Limits(internal_batch_size, memory_budget)
-        paths = path_cache(options.get("cache"))  # words met in several texts are searched once
-        self.settings = Settings(float(tolerance), n_steps, rule, max_nodes, {**options, "cache": paths})
-        self.request = Request(
+        self.choices = Choices(
+            model=self.model,
             target=target,
-            score=score,
+            baseline=baseline,
             layer=layer,
+            unit=unit,
+            score=score,
             truncation=truncation,
-            hold=_names(options.get("hold")),
-            options=options,
+            softplus=softplus,
+            accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
+            limits=Limits(internal_batch_size, memory_budget),
+            options={name: value for name, value in options.items() if name in self.model.options},
         )
+        self._options = options
+        self._built: dict[str, Method[Any]] = {}
+        self.method = None if method is None else self._build(method)
+
+    def _build(self, method: str | Method[Any]) -> Method[Any]:
+        """The record of a method with this call's options; what it does not take must be an option of the model kind."""
+        bare = build(method)
+        if bare.name not in self._built:
+            names, of_model = option_names(bare), self.choices.options
+            given = {name: value for name, value in self._options.items() if name in names or name not in of_model}
+            record = build(bare, given, others=self.model.options)
+            if isinstance(record, WordOptions):  # words met in several texts are searched once
+                record = replace(record, cache=path_cache(record.cache))
+            if isinstance(record, IDG):
+                record = replace(record, tree=tree_source(record.tree))
+            self._built[bare.name] = record
+        return self._built[bare.name]
+
+    def method_for(self, text_b: Any = None) -> Method[Any]:
+        """The method as it is used for one text, or for two: an error where it does not go with the model or the rule."""
+        pair = self.model.two_texts_are_a_pair() and text_b is not None
+        method = self.method or self._build("ij" if pair else "ig")
+        check_method(self.choices, entry_for(method), text_b)
+        return method
 
     def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
         """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
-        _whole_numbers(batch_size=batch_size)
+        whole_number("batch_size", batch_size)
         text = as_chat(text)
         many = isinstance(text, list)
         texts = [as_chat(each) for each in text] if many else [text]
@@ -122,7 +123,7 @@ class Explainer:
             raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
         results = self.run(
             zip(texts, others, strict=True),
-            trees=trees_for(self.options.get("tree"), len(texts)) if many else None,
+            trees=trees_for(self._tree, len(texts)) if many else None,
             total=len(texts),
             show_progress=show_progress,
             batch_size=batch_size,
@@ -132,8 +133,12 @@ class Explainer:
                 if many and isinstance(result, PathlensError):
                     raise type(result)(f"text {number}: {result}") from result
                 raise result
-        warn_unsettled(results)
+        warn_unsettled([result for result in results if isinstance(result, Result)])
         return results if many else results[0]
+
+    @property
+    def _tree(self) -> Any:
+        return self.method.tree if isinstance(self.method, IDG) else None
 
     def run(
         self,
@@ -149,7 +154,7 @@ class Explainer:
         `trees`: for idg, one per text; otherwise the option `tree` serves every text.
         """
         results: list[Result | Exception] = []
-        each_tree = repeat(self.options.get("tree")) if trees is None else iter(trees)
+        each_tree = repeat(self._tree) if trees is None else iter(trees)
         with Progress(total, show_progress) as tick:
             chunk: list[tuple[Any, Any, Any]] = []
             for pair in pairs:
@@ -162,159 +167,92 @@ class Explainer:
 
     def _chunk(self, wanted: Sequence[tuple[Any, Any, Any]], tick: Progress) -> list[Result | Exception]:
         started = time.perf_counter()
-        with (
-            ONE_AT_A_TIME,
-            torch.inference_mode(False),
-            self.model.quiet(),
-        ):  # a caller's inference mode would forbid every gradient
-            asked = [self._asked(*each) for each in wanted]
-            jobs = [job for one in asked if isinstance(one, tuple) for job in one[1].jobs]
-            for job in jobs:
-                job.watch = tick.points
-            last = {id(one[1].jobs[-1]) for one in asked if isinstance(one, tuple)}
-            run(jobs, self.limits, lambda job: tick(job) if id(job) in last else None)
-        seconds = time.perf_counter() - started
-        return [self._result(one, seconds / len(wanted)) for one in asked]
+        with self.at_work():
+            read = [self._prepared_or_error(*each) for each in wanted]
+            good = [each for each in read if isinstance(each, Prepared)]
+            solved = iter(self.solve(good, tick, tick.points))
+        seconds = (time.perf_counter() - started) / max(len(wanted), 1)
+        return [each if isinstance(each, Exception) else self._result(each, next(solved), seconds) for each in read]
 
-    def _asked(self, text: Any, text_b: Any, tree: Any) -> tuple[Method, _Asked] | Exception:
+    def _prepared_or_error(self, text: Any, text_b: Any, tree: Any) -> Prepared | Exception:
         try:
-            method = self._method(text_b)
-            second = method.rule == "log"
-            cases = [prepared(case, self.options, second_order=second) for case in self._cases(method, text, text_b)]
-            method = for_case(method, cases[0])
-            if isinstance(self.unit, tuple) and method.sides == 2 and len(self.unit) != 2:
-                raise InputError(f"a tuple of units has one for each text, two in all; got {len(self.unit)}")
-            wanted = self.unit if isinstance(self.unit, tuple) and method.sides == 2 else (self.unit,) * len(cases)
-            groups = [self._units(case, unit) for case, unit in zip(cases, wanted, strict=True)]
-            read = tree_of(cases[0], tree, self.unit) if method.finish == "phrases" else None
-            limits = self._limits(method, cases)
-            jobs = [
-                Job(case, moving_of(case, own)[0], work(case, own, method, self.settings, limit))
-                for case, own, limit in zip(cases, groups, limits, strict=True)
-            ]
-            return method, _Asked(jobs, groups, read)
+            return prepare(self.choices, self.method_for(text_b), text, text_b, tree)
         except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
             return error
 
-    def _method(self, text_b: Any) -> Method:
-        if self.method is not None:
-            method = self.method
-        elif self.model.two_texts_are_a_pair() and text_b is not None:
-            method = find_method("ij")
-        else:
-            method = find_method("ig")
-        if method.sides == 2 and not self.model.two_texts_are_a_pair():
-            raise InputError(
-                f"method={method.name!r} compares the vectors of two texts, and {self.model.name!r} is a {self.model.kind} "
-                "model; use a sentence encoder, or method='ig' with both texts as one input"
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Held around all work: one at a time, the model in evaluation mode, and gradients where the caller forbids them."""
+        with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet():
+            yield
+
+    def prepare(self, text: Any, text_b: Any = None, *, tree: Any = None) -> Prepared:
+        """Read one text (or pair): its cases, one per baseline or side, with their units; nothing is integrated yet."""
+        with self.at_work():
+            return prepare(
+                self.choices, self.method_for(text_b), as_chat(text), text_b, self._tree if tree is None else tree
             )
-        if self.settings.rule is not None and self.settings.rule not in method.rules:
-            raise InputError(
-                f"rule={self.settings.rule!r} is not for {method.name}; it takes {', '.join(method.rules)}"
-            )
-        if method.sides == 2 and text_b is None:
-            raise InputError(f"method={method.name!r} needs two texts: explain(model, text, text_b)")
-        unknown = [
-            name for name in self.options if name not in (*method.options, *self.model.options, *EVERYONES_OPTIONS)
-        ]
-        if unknown:
-            raise InputError(
-                f"{', '.join(unknown)}: not an option of {method.name}; it takes "
-                f"{', '.join(method.options) or 'no options of its own'} besides everyone's"
-            )
-        return method
 
-    def _cases(self, method: Method, text: Any, text_b: Any) -> list[Case]:
-        request = replace(
-            self.request,
-            vector=method.vector,
-            block=self.options.get("block"),
-            layer=self._layer(method),
-            each_output=method.by_output and not self.options.get("coordinates"),
-        )
-        many = isinstance(self.baseline, list) or _is_sample(self.baseline, self.model, text)
-        choices = list(self.baseline) if many else [self.baseline]
-        if not choices:
-            raise InputError("the list of baselines is empty; give at least one")
-        if method.sides == 2:
-            if many:
-                raise InputError(f"method={method.name!r} takes one baseline, not a list")
-            sides = self.baseline if isinstance(self.baseline, tuple) else (self.baseline, self.baseline)
-            if len(sides) != 2:
-                raise InputError(f"a tuple of baselines has one for each text, two in all; got {len(sides)}")
-            return [
-                model.case(each, request=replace(request, baseline=side))
-                for model, each, side in zip(self.model.sides(), (text, text_b), sides, strict=True)
-            ]
-        if many and method.finish not in ("tokens", "interactions"):
-            raise InputError(f"method={method.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
-        return [self.model.case(text, text_b, request=replace(request, baseline=each)) for each in choices]
+    def prepare_side(self, text: Any, place: int = 0) -> Prepared:
+        """Read one text of a pair on its own: as the first (place 0) or the second (1). For `ij` and its like."""
+        with self.at_work():
+            return prepare_side(self.choices, self.method_for(""), text, place)
 
-    def _layer(self, method: Method) -> int | None:
-        """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
-        held = method.telescopes or method.through_words(self.options) or self.options.get("block") is not None
-        return self.layer if self.layer is not None or held else self.model.default_layer
+    def solve(
+        self,
+        prepared: Sequence[Prepared],
+        done: Callable[[Any], None] | None = None,
+        watch: Callable[[Any], None] | None = None,
+    ) -> list[tuple[Solution, ...] | Exception]:
+        """The integrals of prepared texts, many in a batch: a solution per case, or the text's error in its place.
 
-    def _limits(self, method: Method, cases: Sequence[Case]) -> list[float | None]:
-        """How exact each side must be; for two sides it depends on how similar they are, which is known already."""
-        if method.sides == 1:
-            return [None] * len(cases)
-        measure = Measure.of(self.options, self.settings.tolerance)
-        if self.options.get("coordinates"):
-            check_room(cases, self.limits.bytes(cases[0].ends.end.device))
-        return list(pair_limits(cases, measure))
+        `done` is called at every text's end, `watch` after every batch.
+        """
+        with self.at_work():
+            return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
 
-    def _units(self, case: Case, unit: Any) -> Units:
-        if case.sources:
-            if unit != "token":
-                raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
-            return _own_units(case)
-        if not case.texts:
-            if unit != "token" and self.model.kind == "tabular":
-                raise InputError("a tabular model has features, not words; unit must be 'token'")
-            return _own_units(case)
-        if isinstance(unit, str) and unit in LEVELS:
-            spans = case.meta.get("spans", {})
-            return named_units(unit, spans, case.tokens, case.offsets, case.segments, case.texts)
-        return units(unit, case.tokens, case.offsets, case.segments, case.texts)
+    def assemble(self, prepared: Prepared, solutions: Sequence[Solution], seconds: float = 0.0) -> Result:
+        """The result of one prepared and solved text."""
+        meta = self.describe(prepared.method, seconds)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta), solutions)
 
-    def _result(self, asked: tuple[Method, _Asked] | Exception, seconds: float) -> Result | Exception:
-        if isinstance(asked, Exception):
-            return asked
-        method, one = asked
-        failed = next((job.error for job in one.jobs if job.error is not None), None)
-        if failed is not None:
-            return failed
-        parts = [Part(job.case, own, job.result, job.passes) for job, own in zip(one.jobs, one.units, strict=True)]
+    def _result(
+        self, prepared: Prepared, solutions: tuple[Solution, ...] | Exception, seconds: float
+    ) -> Result | Exception:
+        if isinstance(solutions, Exception):
+            return solutions
         try:
-            return finish(Order(method, self.settings, self._meta(method, seconds), one.tree), parts)
+            return self.assemble(prepared, solutions, seconds)
         except PathlensError as error:
             return error
 
-    def _meta(self, method: Method, seconds: float) -> dict[str, Any]:
+    def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
+        """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
         import transformers
 
         from pathlens import __version__
 
-        exact = method.telescopes and not self.options.get("coordinates")
-        rule = "differences" if exact else self.settings.rule or method.rule
-        known = {
-            name: value
-            for name, value in self.options.items()
-            if isinstance(value, str | int | float | bool) and name not in ("cache", "tree")
-        }
-        context = {"context": self.options.get("context", "full")} if method.name == "sig" else {}
+        method = method or self.method or self._build("ig")
+        choices, entry, options = self.choices, entry_for(method), method.given()
+        n_steps = choices.accuracy.n_steps
+        exact = entry.telescopes and not options.get("coordinates")
+        rule = "differences" if exact else choices.accuracy.rule or entry.rule
+        if n_steps is not None and not exact:
+            rule = f"{'gauss' if rule == 'adaptive' else rule}, {n_steps}"
+        said = {**choices.options, **options, "softplus": choices.softplus}
         return {
             "model": self.model.name,
             "kind": self.model.kind,
             **({"dtype": self.model.dtype_name} if self.model.dtype_name else {}),
-            "layer": self._layer(method) or 0,
-            "unit": self.unit if isinstance(self.unit, str) else "spans",
-            "rule": rule
-            if self.settings.n_steps is None or exact
-            else f"{'gauss' if rule == 'adaptive' else rule}, {self.settings.n_steps}",
-            **known,
-            **context,
+            "layer": choices.layer_of(method) or 0,
+            "unit": choices.unit if isinstance(choices.unit, str) else "spans",
+            "rule": rule,
+            **{
+                name: v
+                for name, v in said.items()
+                if isinstance(v, str | int | float | bool) and name not in ("cache", "tree")
+            },
+            **({"context": getattr(method, "context")} if hasattr(method, "context") else {}),  # noqa: B009
             "seconds": seconds,
             "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
         }
@@ -328,7 +266,8 @@ def explain(
     model: a folder or hub id, (model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, a plain
         nn.Module with tensors, or a built-in name ("minilm", "sentiment", "smollm").
     text, text_b: one text or a pair; lists give a list of results. A chat model also takes `pl.chat(...)` or messages.
-    method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`.
+    method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`; with
+        its options by name, or as a record: `method="udig", steps=30` is `method=pl.UDIG(steps=30)`.
     target: class index or label; "start", "end", "span"; (token index, label); or a function of the output. Of a
         generator: a continuation (" Paris"), a token id, or None for the predicted next token; then also contrast
         (" London": why not that), generate (so many tokens of its own), sink (the token held in front, or None).
@@ -340,28 +279,7 @@ def explain(
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).
-    truncation, internal_batch_size, memory_budget (bytes), max_nodes, and the method's own options by name;
+    truncation, internal_batch_size, memory_budget (bytes), max_nodes, softplus (β: smooth ReLU for the explanation);
         pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id.
     """
     return Explainer(model, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
-
-
-def _whole_numbers(**values: Any) -> None:
-    for name, value in values.items():
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            unit = " (bytes)" if name == "memory_budget" else ""
-            raise InputError(f"{name} must be a whole number{unit} of at least 1, got {value!r}")
-
-
-def _names(hold: Any) -> tuple[str, ...]:
-    return (hold,) if isinstance(hold, str) else tuple(hold or ())
-
-
-def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
-    """A table's background sample, with one dimension more than a row, is a list of baselines."""
-    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == np.ndim(row) + 1
-
-
-def _own_units(case: Case) -> Units:
-    count = len(case)
-    return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(count, dtype=bool))

@@ -1,8 +1,8 @@
-"""Everything one text asks of the model, as a driver for the loop: a line of the table, put to work."""
+"""The integral: what one text asks of the model, as a driver for the loop, and many texts driven to their end."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,136 +10,221 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.assemble_interactions import chosen_rows, moving_rows
-from pathlens.engine.methods import ALONG_WORDS, Method, Settings, moving_of
+from pathlens.engine.methods import ALONG_WORDS, Entry
+from pathlens.engine.options import Method
+from pathlens.engine.prepare import Accuracy, Prepared, moving_rows
 from pathlens.errors import InputError
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, largest, size, splitting
 from pathlens.integrate.interactions import interactions
+from pathlens.integrate.loop import Job, run
+from pathlens.integrate.memory import Limits
 from pathlens.path.line import line
 from pathlens.path.staircase import staircase
+from pathlens.path.token_lines import moving_units
 from pathlens.path.words.options import nodes_per_leg
 from pathlens.text.adapter import Case
-from pathlens.types import Ends, Points, Route, bound
+from pathlens.types import Points, Route, bound
 from pathlens.units.groups import Units
 
 LARGE = 1_000_000  # numbers in a result (units × output); past that, fewer sums are kept at once
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
-    """One text's integral, and the outputs at both ends."""
+class Solution:
+    """One text's integral, what its rows stand for, and the outputs at both ends."""
 
-    f_start: Tensor  # () or (out, k)
+    case: Case
+    units: Units
+    f_start: Tensor  # (), or (T, 1) for a list of T numbers, or (out, k) for vectors
     f_end: Tensor
     integral: Integral
-    moving: Tensor  # (U',) which units the integral's rows belong to
+    moving: Tensor  # (rows,) the units (by coordinate: the tokens) that the integral's rows belong to
     bound: float
-    settled: bool
     gap: float
-    gaps: Tensor | None = None  # per unit, where each has its own sum
+    by_coordinate: bool = False  # rows are (S, d, …): tokens with their coordinates, not units
+    gaps: Tensor | None = None  # (U,) where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
+    passes: int = 0
+
+    def spread(self) -> Tensor:
+        """(U, …) values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
+        value, members = self.integral.value, torch.as_tensor(self.units.members, dtype=torch.float64)
+        if self.by_coordinate:
+            return value if len(members) == members.shape[1] else torch.tensordot(members, value, dims=1)
+        return self._placed(value)
+
+    def estimates(self) -> Tensor:
+        """(U,) error estimate of every unit, or (U, T) for a list; by coordinate, those of a unit's tokens are added."""
+        error = self.integral.error
+        return (
+            torch.as_tensor(self.units.members, dtype=error.dtype) @ error
+            if self.by_coordinate
+            else self._placed(error)
+        )
+
+    def _placed(self, rows: Tensor) -> Tensor:
+        full = torch.zeros((len(self.units), *rows.shape[1:]), dtype=torch.float64)
+        full[self.moving.cpu()] = rows
+        return full
 
 
-def work(
-    case: Case, units: Units, method: Method, settings: Settings, limit: float | None = None
-) -> Generator[Ask, Tensor, Finding]:
-    """Everything one text asks of the model, as a driver for the loop; `limit` replaces the bound of its own change."""
+Driver = Generator[Ask, Tensor, Solution]
+
+
+def solve(
+    prepared: Sequence[Prepared],
+    accuracy: Accuracy,
+    limits: Limits,
+    done: Callable[[Any], None] | None = None,
+    watch: Callable[[Any], None] | None = None,
+) -> list[tuple[Solution, ...] | Exception]:
+    """The integrals of many texts, in shared batches; a text that fails gives its error, the others go on.
+
+    `done` hears of every text at its end, `watch` of every batch on the way.
+    """
+    jobs = [
+        [
+            Job(case, moving_of(case, group)[0], drive(each, number, accuracy), watch=watch)
+            for number, (case, group) in enumerate(zip(each.cases, each.units, strict=True))
+        ]
+        for each in prepared
+    ]
+    last = {id(own[-1]) for own in jobs}
+    run([job for own in jobs for job in own], limits, lambda job: done(job) if done and id(job) in last else None)
+    return [_solutions(own) for own in jobs]
+
+
+def _solutions(jobs: Sequence[Job]) -> tuple[Solution, ...] | Exception:
+    failed = next((job.error for job in jobs if job.error is not None), None)
+    return failed if failed is not None else tuple(replace(job.result, passes=job.passes) for job in jobs)
+
+
+def moving_of(case: Case, units: Units) -> tuple[Tensor, Tensor]:
+    """Members (U', S) of the units that move at all, and their indices: nothing is spent on the others."""
+    members = torch.as_tensor(units.members, device=case.ends.end.device)
+    moving = moving_units(case.ends, members).sort().values
+    return members[moving], moving
+
+
+@dataclass(frozen=True, eq=False)
+class _Text:
+    """One case on its way: everything the drivers below need to know of it."""
+
+    case: Case
+    units: Units
+    method: Method[Any]
+    entry: Entry[Any]
+    accuracy: Accuracy
+    f_start: Tensor
+    f_end: Tensor
+
+    @property
+    def members(self) -> Tensor:
+        return torch.as_tensor(self.units.members, device=self.case.ends.end.device)
+
+    @property
+    def several(self) -> bool:
+        """T numbers, each explained on its own, and not one vector?"""
+        return bool(self.case.outputs) and not self.entry.vector
+
+    @property
+    def by_coordinate(self) -> bool:
+        return bool(self.method.given().get("coordinates"))
+
+    @property
+    def rule(self) -> str:
+        return self.accuracy.rule or self.entry.rule
+
+    @property
+    def change(self) -> Tensor:
+        return self.f_end - self.f_start
+
+    def bound(self) -> float:
+        """The bound for numbers, or with norms for vectors; for a list of numbers, by their root mean square."""
+        share = len(self.f_end) ** 0.5 if self.several else 1.0
+        end, change = float((self.f_end / share).norm()), float((self.change / share).norm())
+        return bound(end, end - change, self.accuracy.tolerance)
+
+    def missing(self, value: Tensor) -> Tensor:
+        """How far the sum is from the output's change: a number, a vector's length, or each number of a list."""
+        change = self.change
+        gap = value.flatten(0, value.ndim - change.ndim - 1).sum(0) - change
+        return gap[:, 0].abs() if self.several else gap.norm()
+
+    def solution(self, integral: Integral, moving: Tensor, bound: float, gap: float, **more: Any) -> Solution:
+        return Solution(self.case, self.units, self.f_start, self.f_end, integral, moving, bound, gap, **more)
+
+
+def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
+    """Everything one case asks of the model, as a driver for the loop."""
+    case, units, limit = prepared.cases[number], prepared.units[number], prepared.limits[number]
     ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
     f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
-    members, moving = moving_of(case, units)
-    all_members = torch.as_tensor(units.members, device=case.ends.end.device)
-    words = method.through_words(settings.options)
+    text = _Text(case, units, prepared.method, prepared.entry, accuracy, f_start, f_end)
+    _, moving = moving_of(case, units)
+    words = text.method.through_words
     if words is not None:
-        _check_words(words, case, settings)
+        _check_words(words, text)
     if len(moving) == 0:
-        rest = _nothing(f_start, f_end, units, settings, case.ends.end.shape)
-        return replace(rest, path=method.path(case.ends, all_members, settings.options).detail) if words else rest
-    route = method.path(case.ends, all_members, settings.options)
+        path = text.entry.path(text.method, case.ends, text.members).detail if words else None
+        return _nothing(text, path)
+    route = text.entry.path(text.method, case.ends, text.members)
     if not route.complete:
-        return (yield from _per_unit(route, members, moving, method, settings, f_start, f_end, len(units)))
-    limit = bound_of(f_start, f_end, settings.tolerance) if limit is None else limit
-    change = f_end - f_start
-    goal = Goal(limit, lambda value: _missing(value, change), settings.ceiling)
-    if method.rule == "log":
-        rows = moving_rows(chosen_rows(settings.options, units.names), moving)
-        integral = yield from interactions(route, goal, rows, settings.n_steps, kinked="kinks" in case.meta)
-        gap = float(integral.extra["gap"])
-    else:
-        integral, moving = yield from _choose(
-            route, all_members, case.ends, moving, method, settings, goal, change.numel()
-        )
-        gap = largest(goal.gap(integral.value))
-    settled = gap <= limit and largest(integral.error) <= limit
-    return Finding(f_start, f_end, integral, moving, limit, settled, gap, path=route.detail)
+        return (yield from _per_unit(text, route, moving))
+    limit = text.bound() if limit is None else limit
+    goal = Goal(limit, text.missing, accuracy.max_nodes)
+    if text.entry.rule == "log":
+        rows = moving_rows(prepared.rows, moving)
+        integral = yield from interactions(route, goal, rows, accuracy.n_steps, kinked="kinks" in case.meta)
+        return text.solution(integral, moving, limit, float(integral.extra["gap"]), path=route.detail)
+    integral, rows_of, by_coordinate = yield from _choose(text, route, moving, goal)
+    gap = largest(goal.gap(integral.value))
+    return text.solution(integral, rows_of, limit, gap, by_coordinate=by_coordinate, path=route.detail)
 
 
-def _check_words(path: str, case: Case, settings: Settings) -> None:
+def _check_words(path: str, text: _Text) -> None:
     """Words are found at the word embeddings, and split-step is a path of its own."""
-    if case.sources:
+    if text.case.sources:
         raise InputError(
             f"path={path!r} starts at the word embeddings, and block=... alone starts at the block's own input, where there "
             "are no words; add layer=0 (from the embeddings to the block's output), or use path='line'"
         )
-    if settings.rule == "split":
+    if text.accuracy.rule == "split":
         raise InputError(
             f"rule='split' has a path of its own (units move one at a time), so it does not go with {path}; use "
             f"{', '.join(ALONG_WORDS)}"
         )
 
 
-def is_list(output: Tensor) -> bool:
-    """T numbers, each explained on its own, and not one vector?"""
-    return output.ndim == 2 and output.shape[1] == 1 and len(output) > 1
-
-
-def bound_of(f_start: Tensor, f_end: Tensor, tolerance: float) -> float:
-    """The bound for numbers, or with norms for vectors; for a list of numbers, by their root mean square."""
-    if is_list(f_end):
-        f_start, f_end = (each / len(f_end) ** 0.5 for each in (f_start, f_end))
-    return bound(float(f_end.norm()), float(f_end.norm() - (f_end - f_start).norm()), tolerance)
-
-
-def _missing(value: Tensor, change: Tensor) -> Tensor:
-    """How far the sum is from the output's change: a number, a vector's length, or each number of a list."""
-    missing = _total(value, change) - change
-    return missing[:, 0].abs() if is_list(change) else missing.norm()
-
-
-def _total(value: Tensor, change: Tensor) -> Tensor:
-    """Σ over units (and, by coordinate, over coordinates)."""
-    return value.flatten(0, value.ndim - change.ndim - 1).sum(0)
-
-
 def _choose(
-    route: Route, units: Tensor, ends: Ends, moving: Tensor, method: Method, settings: Settings, goal: Goal, output: int
-) -> Generator[Ask, Tensor, tuple[Integral, Tensor]]:
-    """The driver for the rule asked for; an integral over all units or over the moving ones, and which."""
-    name = settings.rule or method.rule
-    every = torch.arange(len(units))
-    by_coordinate = bool(settings.options.get("coordinates"))
-    if name == "split":
-        if by_coordinate:
+    text: _Text, route: Route, moving: Tensor, goal: Goal
+) -> Generator[Ask, Tensor, tuple[Integral, Tensor, bool]]:
+    """The driver for the rule asked for; its integral, which units or tokens its rows are, and if by coordinate."""
+    count, every = len(text.units), torch.arange(len(text.units))
+    if text.rule == "split":
+        if text.by_coordinate:
             raise InputError(
                 "rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'"
             )
-        make = lambda cells: staircase(ends, units, cells)  # noqa: E731
-        return (yield from splitting(make, len(units), goal, cells=settings.n_steps)), every
-    if method.telescopes and not by_coordinate:
-        return (yield from differences(route, len(units))), every
-    integrand = method.integrand(settings.options)
-    moving = torch.arange(units.shape[1]) if by_coordinate else moving
-    large = output * len(moving) > LARGE
-    return (yield from _integrate(route, integrand, name, settings, goal, large=large)), moving
+        make = lambda cells: staircase(text.case.ends, text.members, cells)  # noqa: E731
+        return (yield from splitting(make, count, goal, cells=text.accuracy.n_steps)), every, False
+    if text.entry.telescopes and not text.by_coordinate:
+        return (yield from differences(route, count)), every, False
+    integrand = text.entry.integrand(text.method)
+    rows = torch.arange(len(text.case)) if text.by_coordinate else moving
+    large = text.change.numel() * len(rows) > LARGE
+    integral = yield from _integrate(route, integrand, text.rule, text.accuracy.n_steps, goal, large=large)
+    return integral, rows, text.by_coordinate
 
 
 def _integrate(
-    route: Route, integrand: Integrand, name: str, settings: Settings, goal: Goal, *, large: bool = False
+    route: Route, integrand: Integrand, name: str, n_steps: int | None, goal: Goal, *, large: bool = False
 ) -> Drive:
-    if settings.n_steps is not None:
+    if n_steps is not None:
         rule = "gauss" if name == "adaptive" else name
-        return (yield from fixed(route, integrand, goal, name=rule, n=settings.n_steps))
+        return (yield from fixed(route, integrand, goal, name=rule, n=n_steps))
     if name == "adaptive":
         if large:  # the nested family keeps many sums of the size of the result; doubling keeps two
             return (yield from doubling(route, integrand, goal, name="gauss"))
@@ -149,45 +234,33 @@ def _integrate(
     return (yield from doubling(route, integrand, goal, name=name))
 
 
-def _per_unit(
-    route: Route,
-    members: Tensor,
-    moving: Tensor,
-    method: Method,
-    settings: Settings,
-    f_start: Tensor,
-    f_end: Tensor,
-    count: int,
-) -> Generator[Ask, Tensor, Finding]:
+def _per_unit(text: _Text, route: Route, moving: Tensor) -> Driver:
     """SIG's full reading: every unit has its own line and its own sum, F(x) − F(x̄^U)."""
+    count, limit = len(text.units), text.bound()
     exact = yield from differences(route, count)
-    limit = bound_of(f_start, f_end, settings.tolerance)
-    if not settings.options.get("coordinates"):
-        return Finding(f_start, f_end, exact, torch.arange(count), limit, True, 0.0, torch.zeros(count))
-    belongs = members.double().cpu()
+    if not text.by_coordinate:
+        return text.solution(exact, torch.arange(count), limit, 0.0, gaps=torch.zeros(count))
+    belongs = text.members[moving].double().cpu()
     wanted = exact.value[moving.cpu()]
 
     def gaps(value: Tensor) -> Tensor:
         return (belongs @ value.sum(-1) - wanted).abs()
 
-    legs = len(route.legs)
-    goal = Goal(limit, lambda value: gaps(value).max(), settings.ceiling * legs)
-    name = settings.rule or method.rule
-    per_leg = Settings(settings.tolerance, settings.n_steps and settings.n_steps * legs, name, goal.ceiling)
-    integral = yield from _integrate(route, Coordinates(), name, per_leg, goal)
-    found = gaps(integral.value)
-    settled = float(found.max()) <= limit and float(integral.error.max()) <= limit
+    legs, n_steps = len(route.legs), text.accuracy.n_steps
+    goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * legs)
+    integral = yield from _integrate(route, Coordinates(), text.rule, n_steps and n_steps * legs, goal)
     every = torch.zeros(count, dtype=torch.float64)
-    every[moving.cpu()] = found
-    return Finding(f_start, f_end, integral, torch.arange(members.shape[1]), limit, settled, float(found.max()), every)
+    every[moving.cpu()] = gaps(integral.value)
+    tokens = torch.arange(len(text.case))
+    return text.solution(integral, tokens, limit, float(every.max()), by_coordinate=True, gaps=every)
 
 
-def _nothing(f_start: Tensor, f_end: Tensor, units: Units, settings: Settings, shape: tuple[int, ...]) -> Finding:
+def _nothing(text: _Text, path: Any) -> Solution:
     """A text equal to its baseline: nothing moved, nothing changed."""
-    by_coordinate = bool(settings.options.get("coordinates")) and f_end.ndim == 0
-    count = shape[0] if by_coordinate else len(units)
-    value = torch.zeros(shape if by_coordinate else (count, *f_end.shape), dtype=torch.float64)
+    by_coordinate = text.by_coordinate
+    shape = text.case.ends.end.shape if by_coordinate else (len(text.units),)
+    value = torch.zeros((*shape, *text.f_end.shape), dtype=torch.float64)
     integral = Integral(value, torch.zeros_like(size(value)), 0)
-    limit = bound_of(f_start, f_end, settings.tolerance)
-    gap = float((f_end - f_start).norm())
-    return Finding(f_start, f_end, integral, torch.arange(count), limit, gap <= limit, gap)
+    gap = float(text.change.norm())
+    rows = torch.arange(len(value))
+    return text.solution(integral, rows, text.bound(), gap, by_coordinate=by_coordinate, path=path)

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pathlens.engine.methods import find_method
+from pathlens.engine.methods import route_of
+from pathlens.engine.options import build
 from pathlens.errors import ModelError
 from pathlens.metrics.contenders import (
     OF_THE_TEXT,
@@ -139,7 +140,7 @@ def word_approximation_error(contender: Contender, case: Case, cache: PathCache)
     if contender.method not in ("ig", *THROUGH_WORDS) or case.ends.vocabulary is None:
         return float("nan")
     options = {**contender.options, "cache": cache}
-    route = find_method(contender.method).path(case.ends, torch.eye(len(case), dtype=torch.bool), options)
+    route = route_of(build(contender.method, options), case.ends)
     factor = LINE_FACTOR if contender.method == "ig" and not contender.options.get("path") else None
     errors = of_route(route, case.ends, factor=factor, cache=cache)
     moving = errors[np.isfinite(errors)]

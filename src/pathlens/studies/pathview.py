@@ -83,7 +83,7 @@ def pathview(
     choices: as in `pl.explain` (target, baseline, score, steps, neighbours, strategy, …).
     """
     from pathlens.engine.explainer import Explainer
-    from pathlens.engine.methods import METHODS
+    from pathlens.engine.methods import METHODS, route_of
 
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
@@ -93,13 +93,13 @@ def pathview(
             raise InputError(f"a path is drawn for {', '.join(known)}; got {name!r}")
     line_only = {k: v for k, v in choices.items() if k not in ("steps", "neighbours", "factor", "strategy", "cache")}
     explainer = Explainer(model, method="ig", **line_only)
-    with explainer.model.quiet():
-        (case,) = explainer._cases(METHODS["ig"], text, text_b)[:1]
+    with explainer.at_work():
+        case = explainer.prepare(text, text_b).cases[0]
         tracks, notes = [], list(case.notes)
         for name in methods or known:
             own = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
             try:
-                route = METHODS[name].path(case.ends, torch.eye(len(case), dtype=torch.bool), own.settings.options)
+                route = route_of(own.method_for(text_b), case.ends)
             except InputError as error:
                 if methods is not None:
                     raise

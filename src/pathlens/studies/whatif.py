@@ -125,7 +125,7 @@ class _Scene:
     def of(explainer: Any, text: str, text_b: str | None) -> _Scene:
         """The case at layer 0, with the target fixed to what the text itself predicts."""
         model = explainer.model
-        request = replace(explainer.request, layer=None, baseline=_one(explainer.baseline), vector=False, block=None)
+        request = replace(explainer.choices.request(), baseline=_one(explainer.choices.baseline))
         with model.quiet():
             case = model.case(text, text_b, request=request)
             if isinstance(case.target, int) and not isinstance(case.target, bool):

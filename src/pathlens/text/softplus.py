@@ -201,11 +201,11 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
     return replace(case, notes=(*case.notes, note), meta={**case.meta, "kinks": known})
 
 
-def prepared(case: Case, options: Any, *, second_order: bool) -> Case:
+def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:
     """What `explain` does with a case: `softplus=β` where it was asked for, the warning where it was needed."""
     around = surrounding()
-    if options.get("softplus") is not None:
-        case = smoothed(case, options["softplus"])
+    if beta is not None:
+        case = smoothed(case, beta)
     elif around:  # the `with` around the call does it already; the result says what it did
         said = smoothed(case, around[-1].beta)
         case = replace(case, notes=said.notes, meta=said.meta)

@@ -15,22 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from pathlens.engine.assemble import Part, estimates, spread
-from pathlens.engine.assemble_pair import Measure, Side, one_sided, pair_of, side_of
+from pathlens.engine.assemble import side_of
 from pathlens.engine.explainer import Explainer
-from pathlens.engine.methods import find_method, moving_of
+from pathlens.engine.options import IJ
+from pathlens.engine.prepare import Prepared, embedding_of
 from pathlens.engine.progress import Progress
-from pathlens.engine.solve import work
 from pathlens.errors import InputError, PathlensError, StoreError
+from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.integrate.loop import Job, run
-from pathlens.text.adapter import Case, TextModel
+from pathlens.text.adapter import TextModel
 from pathlens.text.fingerprint import fingerprint
-from pathlens.text.network import ONE_AT_A_TIME
-from pathlens.text.softplus import prepared
 from pathlens.vectors.documents import as_list
 
 SURE = 0.5  # estimates are kept under tolerance · SURE · ‖e‖: pairs with a cosine of at least this settle
@@ -66,8 +62,7 @@ class Vectors:
 
     def measure(self, similarity: str | None = None) -> Measure:
         chosen = similarity or self.header.get("similarity", "cosine")
-        options = {"similarity": chosen, "norm": self.header["norm"]}
-        return Measure.of(options, self.header["tolerance"])
+        return Measure(chosen, self.header["norm"], self.header["tolerance"])
 
     def pair(self, a: int, b: int, other: Vectors | None = None, *, similarity: str | None = None) -> PairExplanation:
         """Text a of these against text b of these (or of `other`): one matrix product."""
@@ -134,41 +129,45 @@ def encode(
     if not texts:
         raise InputError("the list of texts is empty; give at least one text")
     explainer = vector_maker(model, **choices)
-    encoder = side_model(explainer.model, side)
+    side_model(explainer.model, side)
     for name in ("baseline", "unit"):
-        if side is None and isinstance(getattr(explainer, name), tuple):
+        if side is None and isinstance(getattr(explainer.choices, name), tuple):
             raise InputError(f"encode takes one {name}, not one for each side; a dual encoder's side: side='a' or 'b'")
     place = int(side == "b")
-    tolerance = explainer.settings.tolerance
+    tolerance = explainer.choices.accuracy.tolerance
 
     def limit(embedding: np.ndarray) -> float:
         return max(tolerance * SURE, 1e-5) * float(np.linalg.norm(embedding))
 
-    items = integrate(explainer, encoder, texts, [limit] * len(texts), place=place, show_progress=show_progress)
-    return Vectors(tuple(items), header_of(explainer, baseline_name(explainer, encoder, texts[0], place)))
+    items = integrate(explainer, texts, [limit] * len(texts), place=place, show_progress=show_progress)
+    return Vectors(tuple(items), header_of(explainer, baseline_name(explainer, texts[0], place)))
 
 
 def vector_maker(model: Any, **choices: Any) -> Explainer:
     """An explainer for vectors per text; a choice it would not read is refused, not ignored."""
     explainer = Explainer(model, method="ij", **choices)
-    if explainer.options.get("coordinates"):
+    if measuring(explainer).coordinates:
         raise InputError("coordinates=True is for one pair: pl.explain(model, a, b, coordinates=True)")
     for name in ("target", "score"):
-        if getattr(explainer.request, name) is not None:
+        if getattr(explainer.choices, name) is not None:
             raise InputError(f"{name}: not for vectors of texts; the similarity is what is explained")
     if explainer.model.two_texts_are_a_pair():
-        explainer._method("")  # knows the method's and the model's options and rules
+        explainer.method_for("")  # knows which rules it takes
     for name in ("baseline", "unit"):
-        given = getattr(explainer, name)
+        given = getattr(explainer.choices, name)
         if isinstance(given, tuple) and len(given) != 2:
             raise InputError(f"a tuple of {name}s has one for each text, two in all; got {len(given)}")
-    Measure.of(explainer.options, explainer.settings.tolerance)
     return explainer
 
 
-def choice_of(given: Any, place: int) -> Any:
-    """One choice for both texts, or a tuple with one for each: that of the first (0) or second (1)."""
-    return given[place] if isinstance(given, tuple) else given
+def measuring(explainer: Explainer) -> IJ:
+    """The method of an explainer that `vector_maker` made."""
+    assert isinstance(explainer.method, IJ)
+    return explainer.method
+
+
+def measure_of(explainer: Explainer) -> Measure:
+    return measuring(explainer).measure(explainer.choices.accuracy.tolerance)
 
 
 def side_model(model: TextModel, side: str | None) -> TextModel:
@@ -193,35 +192,32 @@ def the_query(_: int) -> str:
     return "the query"
 
 
-def cases_of(
-    explainer: Explainer, model: TextModel, texts: Sequence[Any], *, place: int = 0, names: Names = text_number
-) -> list[Case]:
-    """One case per text of the first (place 0) or second side; an error names the text."""
-    request = replace(explainer.request, vector=True, baseline=choice_of(explainer.baseline, place))
-    cases = []
+def read_sides(
+    explainer: Explainer, texts: Sequence[Any], *, place: int = 0, names: Names = text_number
+) -> list[Prepared]:
+    """Every text read as the first (place 0) or second of a pair; an error names the text."""
+    read = []
     for number, text in enumerate(texts):
         try:
-            case = model.case(text, request=request)
-            cases.append(prepared(case, explainer.options, second_order=False))
+            read.append(explainer.prepare_side(text, place))
         except PathlensError as error:
             raise type(error)(f"{names(number)}: {error}") from error
-    return cases
+    return read
 
 
-def baseline_name(explainer: Explainer, model: TextModel, text: Any, place: int, name: str = "text 0") -> str:
+def baseline_name(explainer: Explainer, text: Any, place: int, name: str = "text 0") -> str:
     """What the baseline of this side is called, also where it is the model's own."""
-    with ONE_AT_A_TIME, torch.inference_mode(False), model.quiet():
-        return cases_of(explainer, model, [text], place=place, names=lambda _: name)[0].baseline
+    return read_sides(explainer, [text], place=place, names=lambda _: name)[0].cases[0].baseline
 
 
-def embedding_of(case: Case) -> np.ndarray:
-    with torch.no_grad():
-        return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
+def embeddings_of(explainer: Explainer, prepared: Sequence[Prepared]) -> list[np.ndarray]:
+    """e(text) of every text read."""
+    with explainer.at_work():
+        return [embedding_of(each.cases[0]) for each in prepared]
 
 
 def integrate(
     explainer: Explainer,
-    model: TextModel,
     texts: Sequence[Any],
     limits: Sequence[Limit],
     *,
@@ -241,38 +237,25 @@ def integrate(
         for start in range(0, len(wanted), batch_size):
             some = wanted[start : start + batch_size]
             called = [names(n) for n in some]
-            found = _batch(explainer, model, [texts[n] for n in some], [limits[n] for n in some], place, called, tick)
+            found = _batch(explainer, [texts[n] for n in some], [limits[n] for n in some], place, called, tick)
             done.update({keys[n]: side for n, side in zip(some, found, strict=True)})
     return [done[key] for key in keys]
 
 
 def _batch(
-    explainer: Explainer,
-    model: TextModel,
-    texts: Sequence[Any],
-    limits: Sequence[Limit],
-    place: int,
-    names: Sequence[str],
-    tick: Any,
+    explainer: Explainer, texts: Sequence[Any], limits: Sequence[Limit], place: int, names: Sequence[str], tick: Any
 ) -> list[Side]:
-    method = find_method("ij")
-    with ONE_AT_A_TIME, torch.inference_mode(False), model.quiet():
-        cases = cases_of(explainer, model, texts, place=place, names=names.__getitem__)
-        groups = [explainer._units(case, choice_of(explainer.unit, place)) for case in cases]
-        bounds = [limit(embedding_of(case)) for case, limit in zip(cases, limits, strict=True)]
-        jobs = [
-            Job(case, moving_of(case, own)[0], work(case, own, method, explainer.settings, bound))
-            for case, own, bound in zip(cases, groups, bounds, strict=True)
-        ]
-        run(jobs, explainer.limits, tick)
+    with explainer.at_work():
+        read = read_sides(explainer, texts, place=place, names=names.__getitem__)
+        bounds = [limit(e) for limit, e in zip(limits, embeddings_of(explainer, read), strict=True)]
+        solved = explainer.solve([replace(r, limits=(bound,)) for r, bound in zip(read, bounds, strict=True)], tick)
     sides = []
-    for number, (job, own) in enumerate(zip(jobs, groups, strict=True)):
-        if isinstance(job.error, PathlensError):
-            raise type(job.error)(f"{names[number]}: {job.error}") from job.error
-        if job.error is not None:
-            raise job.error
-        part = Part(job.case, own, job.result, job.passes)
-        sides.append(_compact(side_of(part, spread(part), estimates(part))))
+    for name, solutions in zip(names, solved, strict=True):
+        if isinstance(solutions, PathlensError):
+            raise type(solutions)(f"{name}: {solutions}") from solutions
+        if isinstance(solutions, Exception):
+            raise solutions
+        sides.append(_compact(side_of(solutions[0])))
     return sides
 
 
@@ -293,16 +276,16 @@ def _check_numbers(items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def header_of(explainer: Explainer, name: str = "") -> dict[str, Any]:
-    meta = explainer._meta(find_method("ij"), 0.0)
+    meta, method = explainer.describe(), measuring(explainer)
     meta.pop("seconds")
     return {
         **meta,
         "stamp": fingerprint(explainer.model),
-        "norm": explainer.options.get("norm", "outside"),
-        "similarity": explainer.options.get("similarity", "cosine"),
-        "baseline": _told(explainer.baseline),
+        "norm": method.norm,
+        "similarity": method.similarity or "cosine",
+        "baseline": _told(explainer.choices.baseline),
         "baseline_name": name,
-        "tolerance": explainer.settings.tolerance,
+        "tolerance": explainer.choices.accuracy.tolerance,
     }
 
 

@@ -9,21 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.engine.assemble_pair import Measure, Side, one_sided, pair_of
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Viewable
 from pathlens.types import Certificate
 from pathlens.vectors.documents import Passage, passages, prompt_of
 from pathlens.vectors.encode import (
     Vectors,
-    cases_of,
     check_model,
-    embedding_of,
+    embeddings_of,
     header_of,
     integrate,
+    measure_of,
+    measuring,
     mixed,
+    read_sides,
     side_model,
     the_query,
     vector_maker,
@@ -139,20 +141,18 @@ def rank(
     side_model(explainer.model, "a")
     if isinstance(documents, Vectors):
         return _from_vectors(explainer, query, documents, top, one_sided)
-    first, second = explainer.model.sides()
-    measure = Measure.of(explainer.options, explainer.settings.tolerance)
-    request = explainer.request
+    second = explainer.model.sides()[1]
+    measure = measure_of(explainer)
+    request = explainer.choices.request(explainer.method)
     pieces = passages(second, documents, chunk=chunk, truncation=request.truncation, prompt=prompt_of(second, request))
     texts = [piece.text for piece in pieces]
-    with explainer.model.quiet():
-        asked = cases_of(explainer, first, [query], names=the_query)
-        cases = cases_of(explainer, second, texts, place=1, names=lambda n: f"document {pieces[n].document}")
-        e_query, found = embedding_of(asked[0]), [embedding_of(case) for case in cases]
+    asked = read_sides(explainer, [query], names=the_query)
+    read = read_sides(explainer, texts, place=1, names=lambda n: f"document {pieces[n].document}")
+    e_query, *found = embeddings_of(explainer, [*asked, *read])
     order = _best(pieces, _scores(e_query, found, measure, pieces))
     chosen = order if top is None else order[:top]
     own = integrate(
         explainer,
-        second,
         [texts[number] for number, _ in chosen],
         [against([e_query], measure)] * len(chosen),
         place=1,
@@ -161,8 +161,8 @@ def rank(
     )
     if not one_sided:
         strict = against([found[number] for number, _ in chosen], measure)
-        (side,) = integrate(explainer, first, [query], [strict], names=the_query)
-    named = dict.fromkeys([*([] if one_sided else [asked[0].baseline]), cases[0].baseline])
+        (side,) = integrate(explainer, [query], [strict], names=the_query)
+    named = dict.fromkeys([*([] if one_sided else [asked[0].cases[0].baseline]), read[0].cases[0].baseline])
     meta = header_of(explainer, " | ".join(named))
     explained = [_explain(e_query if one_sided else side, each, measure, meta) for each in own]
     explained += [None] * (len(order) - len(explained))
@@ -245,14 +245,12 @@ def _from_vectors(explainer: Explainer, query: str, documents: Vectors, top: int
     if not len(documents):
         raise InputError("the list of documents is empty; give at least one document")
     check_model(documents.header, explainer.model, "the encoded documents")
-    asked = explainer.options.get("norm", "outside")
+    asked = measuring(explainer).norm
     if documents.header["norm"] != asked:
         raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {asked!r}")
-    measure = Measure.of(explainer.options, explainer.settings.tolerance)
-    first, _ = explainer.model.sides()
-    with explainer.model.quiet():
-        (asked,) = cases_of(explainer, first, [query], names=the_query)
-        e_query = embedding_of(asked)
+    measure = measure_of(explainer)
+    read = read_sides(explainer, [query], names=the_query)
+    (e_query,), baseline = embeddings_of(explainer, read), read[0].cases[0].baseline
     pieces = [Passage(number, text) for number, text in enumerate(documents.texts)]
     order = _best(pieces, _scores(e_query, [item.embedding for item in documents], measure, pieces))
     chosen = order if top is None else order[:top]
@@ -260,11 +258,11 @@ def _from_vectors(explainer: Explainer, query: str, documents: Vectors, top: int
     if single:  # nothing of the query was integrated: what is said is of the documents
         meta = dict(documents.header)
     else:
-        named = dict.fromkeys([asked.baseline, documents.header.get("baseline_name") or asked.baseline])
+        named = dict.fromkeys([baseline, documents.header.get("baseline_name") or baseline])
         meta = header_of(explainer, " | ".join(named))
         meta["notes"] = mixed(meta, documents.header, "the query", "the documents")
         strict = against([documents[number].embedding for number, _ in chosen], measure)
-        (side,) = integrate(explainer, first, [query], [strict], names=the_query)
+        (side,) = integrate(explainer, [query], [strict], names=the_query)
     explained = [_explain(side, documents[number], measure, meta) for number, _ in chosen]
     explained += [None] * (len(order) - len(explained))
     hits = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from pathlens.path.words.monotone import between, gridded, in_cell, monotone
 from pathlens.path.words.neighbours import NeighbourSearch
-from pathlens.path.words.settings import Settings
+from pathlens.path.words.record import Settings
 
 NO_WORD = -1  # the id of a row that is no word of the vocabulary
 NUMBERS_IN_CACHE = 2**17  # numbers of candidate rows scored at once: a megabyte

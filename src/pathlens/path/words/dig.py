@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pathlens.path.words.choose import NO_WORD, Journeys, choose
+from pathlens.path.words.record import Settings
 from pathlens.path.words.search import check_ends, word_route
-from pathlens.path.words.settings import Settings
 from pathlens.path.words.store import PathCache
 from pathlens.types import Ends, Route
 

@@ -16,7 +16,7 @@ from pathlens.errors import InputError
 from pathlens.path.token_lines import moving_tokens
 from pathlens.path.words.choose import NO_WORD, Journeys, walk
 from pathlens.path.words.measure import describe
-from pathlens.path.words.settings import Settings
+from pathlens.path.words.record import Settings
 from pathlens.path.words.store import PathCache, row_key
 from pathlens.types import Ends, Route
 

@@ -57,7 +57,7 @@ def build(
     encoder = side_model(explainer.model, "b")
     names, texts = _read(documents)
     labels = names if not isinstance(documents, str | Path) else [repr(name) for name in names]
-    request = explainer.request
+    request = explainer.choices.request(explainer.method)
     pieces = passages(
         encoder, texts, chunk=chunk, truncation=request.truncation, prompt=prompt_of(encoder, request), names=labels
     )
@@ -65,7 +65,7 @@ def build(
         if not isinstance(text, str):
             raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
     folder = Path(where)
-    named = baseline_name(explainer, encoder, pieces[0].text, 1, labels[0])
+    named = baseline_name(explainer, pieces[0].text, 1, labels[0])
     header = {**header_of(explainer, named), "storage": storage, "keep": keep if storage == "strongest" else None}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def build(
         vectors = _kept(file, header, some)
         if vectors is None:
             called = [labels[piece.document] for piece in some]
-            vectors = _encoded(explainer, encoder, header, some, called, show_progress)
+            vectors = _encoded(explainer, header, some, called, show_progress)
             _check_lengths(vectors, some, names)
             _begin(folder)
             vectors.save(file)
@@ -178,15 +178,10 @@ def _kept(file: Path, header: dict[str, Any], pieces: Sequence[Passage]) -> Vect
 
 
 def _encoded(
-    explainer: Explainer,
-    encoder: Any,
-    header: dict[str, Any],
-    pieces: Sequence[Passage],
-    names: Sequence[str],
-    show_progress: bool,
+    explainer: Explainer, header: dict[str, Any], pieces: Sequence[Passage], names: Sequence[str], show_progress: bool
 ) -> Vectors:
-    tolerance = max(explainer.settings.tolerance * SURE, 1e-5)
+    tolerance = max(explainer.choices.accuracy.tolerance * SURE, 1e-5)
     limits = [lambda embedding: tolerance * float(np.linalg.norm(embedding))] * len(pieces)
     texts = [piece.text for piece in pieces]
-    sides = integrate(explainer, encoder, texts, limits, place=1, names=names.__getitem__, show_progress=show_progress)
+    sides = integrate(explainer, texts, limits, place=1, names=names.__getitem__, show_progress=show_progress)
     return Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pathlens.engine.assemble_pair import Side
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.pair import Side
 
 STORAGES = ("full", "strongest")
 REMAINDER = "(remainder)"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.engine.assemble_pair import Measure, Side
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
-from pathlens.vectors.encode import Vectors, cases_of, check_model, embedding_of, integrate, the_query, vector_maker
+from pathlens.explanation.pair import Measure, Side
+from pathlens.vectors.encode import Vectors, check_model, embeddings_of, integrate, read_sides, the_query, vector_maker
 from pathlens.vectors.index import table
 from pathlens.vectors.index.build import FORMAT, MANIFEST, PER_FILE, checksum, folder_size, manifest_sum
 from pathlens.vectors.index.pack import unpack
@@ -104,12 +104,10 @@ class Index:
         own = {"prompt": prompt, "prompt_name": prompt_name}
         if own := {name: value for name, value in own.items() if value is not None}:
             explainer = vector_maker(explainer.model, **self.choices, **own)
-        chosen = {"similarity": similarity or self.manifest["similarity"], "norm": self.manifest["norm"]}
-        measure = Measure.of(chosen, self.manifest["tolerance"])
-        first, _ = explainer.model.sides()
-        with explainer.model.quiet():
-            (case,) = cases_of(explainer, first, [query], names=the_query)
-            e_query = embedding_of(case)
+        chosen = similarity or self.manifest["similarity"]
+        measure = Measure(chosen, self.manifest["norm"], self.manifest["tolerance"])
+        read = read_sides(explainer, [query], names=the_query)
+        (e_query,), baseline = embeddings_of(explainer, read), read[0].cases[0].baseline
         measure.scale(e_query, e_query)  # a query of length zero has no cosine
         sha256 = None if self._checked or "://" in self._table else self._sha256  # elsewhere: `check`
         rows = table.nearest(self._table, e_query, min(int(k), len(self)), measure.similarity, len(self), sha256)
@@ -124,16 +122,14 @@ class Index:
         intact = [each for _, each in found if each is not None]
         if not one_sided and intact:
             strict = against([each.embedding for each in intact], measure)
-            (side,) = integrate(explainer, first, [query], [strict], names=the_query)
+            (side,) = integrate(explainer, [query], [strict], names=the_query)
         meta = {
             name: value
             for name, value in self.manifest.items()
             if name not in ("files", "rows", "sha256", "embeddings_sha256")
         }
         if not one_sided:
-            meta["baseline_name"] = " | ".join(
-                dict.fromkeys([case.baseline, meta.get("baseline_name") or case.baseline])
-            )
+            meta["baseline_name"] = " | ".join(dict.fromkeys([baseline, meta.get("baseline_name") or baseline]))
         hits = [self._hit(row, each, side, e_query, measure, meta) for row, each in found]
         return Ranking(shown(query), tuple(sorted(hits, key=lambda hit: -hit.score)), meta)
 

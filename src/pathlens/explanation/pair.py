@@ -6,17 +6,15 @@ once and saved (`pl.encode`), a ranking and an index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.text.adapter import Case
 from pathlens.types import Certificate, Span
 
 SIMILARITIES = ("cosine", "dot")
@@ -57,17 +55,12 @@ class Measure:
     norm: str = "outside"
     tolerance: float = 1e-3
 
-    @staticmethod
-    def of(options: Mapping[str, Any], tolerance: float) -> Measure:
-        """Read and checked from a method's options."""
-        similarity, norm = options.get("similarity", "cosine"), options.get("norm", "outside")
-        if similarity not in SIMILARITIES:
-            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {similarity!r}")
-        if norm not in NORMS:
-            raise InputError(f'norm must be "outside" or "inside", got {norm!r}')
-        if similarity == "dot" and norm == "inside":
+    def __post_init__(self) -> None:
+        if self.similarity not in SIMILARITIES:
+            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+        check_choice("norm", self.norm, dict.fromkeys(NORMS, ""))
+        if self.similarity == "dot" and self.norm == "inside":
             raise InputError("norm='inside' runs the path through the normalisation: it is for similarity='cosine'")
-        return Measure(similarity, norm, tolerance)
 
     def scale(self, e_a: np.ndarray, e_b: np.ndarray) -> float:
         """What e(a)·e(b) is divided by."""
@@ -103,44 +96,6 @@ class Measure:
             return max(self.tolerance * float(np.linalg.norm(own)), least)
         value = float(own @ other) / scale
         return max(self.limit(value, self.reach(own, other)) * scale / length, least)
-
-
-def pair_limits(cases: Sequence[Case], measure: Measure) -> list[float]:
-    """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral."""
-    with torch.no_grad():
-        e_a, e_b = (case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy() for case in cases)
-    if e_a.shape != e_b.shape:
-        raise InputError(
-            f"the two sides' embeddings have {len(e_a)} and {len(e_b)} coordinates; they must live in one space to be compared"
-        )
-    measure.scale(e_a, e_b)  # a length of zero is named by its place
-    return [measure.length_limit(e_a, e_b), measure.length_limit(e_b, e_a)]
-
-
-def side_of(part: Any, value: Tensor, error: Sequence[float]) -> Side:
-    """What one text's integral found; `value` (U, 1, k), or (S, d, 1, k) by coordinate."""
-    finding, units = part.finding, part.units
-    coordinates = None
-    if value.ndim == 4:
-        coordinates = value[:, :, 0].numpy()
-        value = torch.einsum("us,sdk->uk", torch.as_tensor(units.members, dtype=value.dtype), value[:, :, 0])
-    else:
-        value = value[:, 0]
-    return Side(
-        text=part.case.texts[0] if part.case.texts else "",
-        tokens=units.names,
-        offsets=units.offsets,
-        special=units.special,
-        vectors=value.numpy(),
-        reference=finding.f_start[0].numpy(),
-        embedding=finding.f_end[0].numpy(),
-        error=np.array(error),
-        gap=finding.gap,
-        nodes=finding.integral.nodes,
-        passes=part.passes,
-        notes=part.case.notes,
-        coordinates=coordinates,
-    )
 
 
 def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
@@ -246,18 +201,6 @@ def _named(meta: Mapping[str, Any]) -> dict[str, Any]:
     """What encoded vectors say of themselves: the baseline by the name it had, also when it was the model's own."""
     kept = {name: value for name, value in meta.items() if name != "baseline_name"}
     return {**kept, "baseline": meta["baseline_name"]} if meta.get("baseline_name") else kept
-
-
-def check_room(cases: Sequence[Case], budget: int) -> None:
-    """Refuse a coordinate-by-coordinate matrix that would not fit, before anything is computed."""
-    sizes = [case.ends.end.numel() for case in cases]
-    needed = 4 * sizes[0] * sizes[1]
-    if needed > budget:
-        shapes = " × ".join(f"{tuple(case.ends.end.shape)}" for case in cases)
-        raise InputError(
-            f"coordinates=True would need {needed / 2**30:.1f} GiB ({shapes} numbers of 4 bytes), more than the budget of "
-            f"{budget / 2**30:.1f} GiB; explain shorter texts, raise memory_budget, or leave coordinates out"
-        )
 
 
 def _by_coordinate(a: Side, b: Side, scale: float) -> np.ndarray | None:

@@ -1,0 +1,93 @@
+"""Checks of what a user typed that several rooms share, and options as fields that say of themselves what they take."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, get_type_hints
+
+from pathlens.errors import InputError
+
+
+def whole_number(name: str, value: Any, *, least: int = 1, what: str = "") -> int:
+    """`value`, if it is a whole number from `least` upwards; `what` says what is counted: " (bytes)"."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number{what} of at least {least}, got {value!r}")
+    return value
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'steps'?" where a known name is close, else nothing."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_choice(name: str, value: Any, choices: Mapping[str, str]) -> None:
+    """`choices`: what may be given → a gloss of it, or nothing."""
+    if isinstance(value, str) and value in choices:
+        return
+    *some, last = [f'"{choice}"' + (f" ({gloss})" if gloss else "") for choice, gloss in choices.items()]
+    listed = f"{', '.join(some)} or {last}" if some else last
+    raise InputError(f"{name} must be {listed}, got {value!r}")
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    choices: Mapping[str, str] | Iterable[str] = (),
+    checked: bool = True,
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """A field of an options record: written once, it serves Python, the command line and the page.
+
+    `choices` are checked with the record (`check_choices`; None passes where it is the default), unless they depend on
+    something else and the record checks them itself. `least` and `most` are for those who show or bound the option.
+    """
+    glossed = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices, "")
+    meta = {"help": help, "choices": glossed, "checked": checked, "least": least, "most": most}
+    return field(default=default, metadata=meta)
+
+
+def check_choices(record: Any) -> None:
+    """Every field with choices holds one of them (or None, where that is its default)."""
+    for each in fields(record):
+        choices, value = each.metadata.get("choices"), getattr(record, each.name)
+        if choices and each.metadata["checked"] and not (value is None and each.default is None):
+            check_choice(each.name, value, choices)
+
+
+def given(record: Any) -> dict[str, Any]:
+    """The fields that are not as they are by default."""
+    values = ((each, getattr(record, each.name)) for each in fields(record))
+    return {each.name: value for each, value in values if value is not each.default and value != each.default}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option, for those who list them: the command line, the page, `pathlens methods`."""
+
+    name: str
+    type: Any  # as annotated: `int | None`
+    default: Any
+    help: str
+    choices: tuple[str, ...]
+    least: float | None
+    most: float | None
+    methods: tuple[str, ...]  # names of the methods that take it
+
+
+def options_of(record: type) -> tuple[Option, ...]:
+    """The options of one record, in the order of its fields."""
+    types = get_type_hints(record)
+    return tuple(_option(each, types[each.name], getattr(record, "name", "")) for each in fields(record))
+
+
+def _option(each: Field[Any], kind: Any, method: str) -> Option:
+    meta = each.metadata
+    default = None if each.default is MISSING else each.default
+    return Option(
+        each.name, kind, default, meta["help"], tuple(meta["choices"]), meta["least"], meta["most"], (method,)
+    )

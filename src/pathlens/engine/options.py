@@ -1,0 +1,212 @@
+"""Methods as records: every field is an option, with its type, default, help and choices.
+
+`pl.explain(model, text, method="udig", steps=30)` builds `UDIG(steps=30)`; giving that record as `method` is the
+same. The command line, the page and "unknown option, did you mean …" read these fields: an option is written once.
+
+To add a method: a record here, a line in the table of methods.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pathlens.checks import Option, check_choices, did_you_mean, given, option, options_of
+from pathlens.errors import InputError
+from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.pair import NORMS, SIMILARITIES, Measure
+from pathlens.explanation.record import Explanation, Interactions, PairExplanation, PhraseTree, VectorExplanation
+from pathlens.path.words.settings import PathOptions, WordOptions
+
+R = TypeVar("R", covariant=True)
+Scores = Explanation | Continuation  # a generator's continuation has a score per output token
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[R]):
+    """A method with its options; `R` is the result it gives."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not as they are by default."""
+        return given(self)
+
+    @property
+    def through_words(self) -> str | None:
+        """`"dig"` or `"udig"` where the path goes through words, else None."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ByCoordinate:
+    coordinates: bool = option(False, "Keep the score of every single coordinate too.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Products:
+    mode: str = option(
+        "auto",
+        "Jacobian products: forward (one per token) or reverse (one per output coordinate).",
+        choices={"auto": "whichever takes fewer products", "forward": "", "reverse": ""},
+    )
+    norm: str = option("outside", "Normalise embeddings after the integral (the paper), or inside it.", choices=NORMS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IG(_ByCoordinate, PathOptions, Method[Scores]):
+    """Integrated Gradients."""
+
+    name: ClassVar[str] = "ig"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_path()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SIG(_ByCoordinate, Method[Scores]):
+    """Sequential Integrated Gradients."""
+
+    name: ClassVar[str] = "sig"
+
+    context: str = option(
+        "full",
+        "What the other tokens are while one moves: the text, or the text so far.",
+        choices={"full": "the paper", "prefix": "left to right"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AlongWords(_ByCoordinate, WordOptions, Method[Scores]):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settings(self.name)
+
+    @property
+    def through_words(self) -> str | None:
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class DIG(_AlongWords):
+    """Discretized Integrated Gradients."""
+
+    name: ClassVar[str] = "dig"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UDIG(_AlongWords):
+    """Uniform Discretized Integrated Gradients."""
+
+    name: ClassVar[str] = "udig"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IDG(_ByCoordinate, Method[PhraseTree]):
+    """Integrated Directional Gradients."""
+
+    name: ClassVar[str] = "idg"
+
+    tree: Any = option(None, "The phrases: a bracketed tree, spans, a file of trees, or a parser.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAIG(_Products, PathOptions, Method[VectorExplanation]):
+    """Vector-output Integrated Gradients."""
+
+    name: ClassVar[str] = "vaig"
+
+    block: str | None = option(None, "The module whose output is explained, by its name in the model.")
+    hold: Any = option(None, "Inputs of the block that stay at the text's value, by name.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_path()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IJ(_ByCoordinate, _Products, PathOptions, Method[PairExplanation]):
+    """Integrated Jacobians."""
+
+    name: ClassVar[str] = "ij"
+
+    similarity: str | None = option(
+        None,
+        "How two texts are compared (default: as the model does, else cosine).",
+        choices=SIMILARITIES,
+        checked=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_path()
+        self.measure()
+
+    def measure(self, tolerance: float = 1e-3) -> Measure:
+        """How two embeddings are compared, and how exactly the matrix must add up to it."""
+        return Measure(self.similarity or SIMILARITIES[0], self.norm, tolerance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IH(Method[Interactions]):
+    """Integrated Hessians."""
+
+    name: ClassVar[str] = "ih"
+
+    interaction_index: Any = option(None, "Only these rows: a unit or several, by index or name.")
+    pairs: Any = option(None, "Only these pairs of units.")
+    path: str | None = option(None, "The straight line; there is no other.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.path not in (None, "line"):
+            raise InputError(
+                f"path={self.path!r}: Integrated Hessians exist on the straight line only (path='line'). On a bent path the "
+                "double integral is not a single one, and summed over legs the interactions vanish as legs are added"
+            )
+        if self.interaction_index is not None and self.pairs is not None:
+            raise InputError("give interaction_index or pairs, not both")
+
+
+RECORDS: Mapping[str, type[Method[Any]]] = {each.name: each for each in (IG, SIG, DIG, UDIG, IDG, VAIG, IJ, IH)}
+
+
+def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterable[str] = ()) -> Method[Any]:
+    """The record of a method: from its name and options, or a record with some of its options given anew.
+
+    `others`: names that are known besides the method's options, so that they are suggested too.
+    """
+    named = dict(options or {})
+    record = type(method) if isinstance(method, Method) else RECORDS.get(method) if isinstance(method, str) else None
+    if record is None:
+        hint = did_you_mean(method, RECORDS) if isinstance(method, str) else ""
+        raise InputError(f"method={method!r} is not known; methods: {', '.join(RECORDS)}{hint}")
+    known = option_names(record)
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        hint = did_you_mean(unknown[0], (*known, *others))
+        raise InputError(
+            f"{', '.join(unknown)}: not an option of {record.name}; it takes "
+            f"{', '.join(known) or 'no options of its own'} besides everyone's{hint}"
+        )
+    return replace(method, **named) if isinstance(method, Method) else record(**named)
+
+
+def option_names(record: type[Method[Any]] | Method[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(record))
+
+
+def options() -> tuple[Option, ...]:
+    """All options of all methods, each once: name, type, default, help, choices, and the methods that take it."""
+    merged: dict[str, Option] = {}
+    for record in RECORDS.values():
+        for each in options_of(record):
+            before = merged.get(each.name, each)
+            methods = before.methods if before is each else (*before.methods, record.name)
+            merged[each.name] = replace(before, methods=methods)
+    return tuple(merged.values())

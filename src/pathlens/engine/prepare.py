@@ -1,0 +1,318 @@
+"""Before the integral: a model, a text and what was chosen → cases, units, trees, and how exact each must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pathlens.checks import whole_number
+from pathlens.engine.methods import RULES, Entry, entry_for
+from pathlens.engine.options import IH, IJ, Method
+from pathlens.errors import InputError
+from pathlens.explanation.pair import Measure
+from pathlens.integrate.memory import Limits
+from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.softplus import prepared
+from pathlens.units.groups import Units, units
+from pathlens.units.named import LEVELS, named_units
+from pathlens.units.treebank import Treebank
+from pathlens.units.trees import Tree, read_tree
+
+LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
+MOST_NODES = 100_000  # more only fill the memory: no score changes any more
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How exactly to integrate; names as in `pl.explain`."""
+
+    tolerance: float = 1e-3
+    n_steps: int | None = None
+    rule: str | None = None
+    max_nodes: int = 512
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
+            raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
+        whole_number("max_nodes", self.max_nodes)
+        most = max(whole_number("n_steps", self.n_steps) if self.n_steps is not None else 0, self.max_nodes)
+        if self.rule is not None and self.rule not in (*RULES, "log"):
+            raise InputError(f"rule={self.rule!r} is not known; rules: {', '.join(RULES)}")
+        if most > MOST_NODES:
+            raise InputError(
+                f"at most {MOST_NODES} nodes fit a text, got {most}; leave n_steps out and a tolerance finds the number it needs"
+            )
+        if self.max_nodes < LEAST_NODES:
+            raise InputError(
+                f"max_nodes must be at least {LEAST_NODES}, got {self.max_nodes}; for fewer nodes use n_steps"
+            )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choices:
+    """What a call chose besides the method; names as in `pl.explain`."""
+
+    model: TextModel
+    target: Any = None
+    baseline: Any = None
+    layer: int | None = None
+    unit: Any = "token"
+    score: str | None = None
+    truncation: bool = False
+    softplus: float | None = None
+    accuracy: Accuracy = field(default_factory=Accuracy)
+    limits: Limits = field(default_factory=Limits)
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the model kind
+
+    def request(self, method: Method[Any] | None = None) -> Request:
+        """What is asked of every text, in the words of the model's room; a case adds its baseline.
+
+        Without a method: what is asked of the model alone, its output at the word embeddings.
+        """
+        plain = Request(target=self.target, score=self.score, truncation=self.truncation, options=self.options)
+        if method is None:
+            return plain
+        entry, given = entry_for(method), method.given()
+        hold = given.get("hold") or ()
+        return replace(
+            plain,
+            layer=self.layer_of(method),
+            vector=entry.vector,
+            each_output=entry.by_output and not given.get("coordinates"),
+            block=given.get("block"),
+            hold=(hold,) if isinstance(hold, str) else tuple(hold),
+            options={**self.options, **given},
+        )
+
+    def layer_of(self, method: Method[Any]) -> int | None:
+        """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
+        fixed = entry_for(method).telescopes or method.through_words or "block" in method.given()
+        return self.layer if self.layer is not None or fixed else self.model.default_layer
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One text read for one method: everything that is known before the integral. A case per baseline or side."""
+
+    method: Method[Any]
+    entry: Entry[Any]
+    cases: tuple[Case, ...]
+    units: tuple[Units, ...]
+    limits: tuple[float | None, ...]  # how exact each must be, where its own change does not say
+    tree: Tree | None = None  # the phrases of this text, where the method asks for them
+    rows: tuple[int, ...] | None = None  # the units whose interactions were asked for, where not all
+
+
+def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None, tree: Any = None) -> Prepared:
+    """Read one text, or a pair."""
+    entry = entry_for(method)
+    check_method(choices, entry, text_b)
+    cases = [_smoothed(choices, entry, case) for case in _cases(choices, method, entry, text, text_b)]
+    entry = entry_for(method, cases[0])
+    by_side = isinstance(choices.unit, tuple) and entry.sides == 2
+    if by_side and len(choices.unit) != 2:
+        raise InputError(f"a tuple of units has one for each text, two in all; got {len(choices.unit)}")
+    wanted = choices.unit if by_side else (choices.unit,) * len(cases)
+    groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
+    read = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
+    limits = _pair_limits(choices, method, cases) if isinstance(method, IJ) else (None,) * len(cases)
+    rows = chosen_rows(method, groups[0].names) if isinstance(method, IH) else None
+    return Prepared(method, entry, tuple(cases), groups, limits, read, rows)
+
+
+def prepare_side(choices: Choices, method: Method[Any], text: Any, place: int = 0) -> Prepared:
+    """Read one text of a pair on its own: the first (place 0) or the second. Its vectors belong to no pair yet."""
+    entry = entry_for(method)
+    request = replace(choices.request(method), baseline=of_side(choices.baseline, place))
+    case = _smoothed(choices, entry, choices.model.sides()[place].case(text, request=request))
+    group = units_of(case, of_side(choices.unit, place), choices.model.kind)
+    return Prepared(method, entry, (case,), (group,), (None,))
+
+
+def of_side(given: Any, place: int) -> Any:
+    """One choice for both texts, or a tuple with one for each: that of the first (0) or second (1)."""
+    return given[place] if isinstance(given, tuple) else given
+
+
+def check_method(choices: Choices, entry: Entry[Any], text_b: Any) -> None:
+    """Do the method, the model, the rule and the number of texts go together?"""
+    model, rule = choices.model, choices.accuracy.rule
+    if entry.sides == 2 and not model.two_texts_are_a_pair():
+        raise InputError(
+            f"method={entry.name!r} compares the vectors of two texts, and {model.name!r} is a {model.kind} "
+            "model; use a sentence encoder, or method='ig' with both texts as one input"
+        )
+    if rule is not None and rule not in entry.rules:
+        raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {', '.join(entry.rules)}")
+    if entry.sides == 2 and text_b is None:
+        raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
+
+
+def _smoothed(choices: Choices, entry: Entry[Any], case: Case) -> Case:
+    return prepared(case, choices.softplus, second_order=entry.rule == "log")
+
+
+def _cases(choices: Choices, method: Method[Any], entry: Entry[Any], text: Any, text_b: Any) -> list[Case]:
+    request, baseline = choices.request(method), choices.baseline
+    many = isinstance(baseline, list) or _is_sample(baseline, choices.model, text)
+    each_baseline = list(baseline) if many else [baseline]
+    if not each_baseline:
+        raise InputError("the list of baselines is empty; give at least one")
+    if entry.sides == 2:
+        if many:
+            raise InputError(f"method={entry.name!r} takes one baseline, not a list")
+        sides = baseline if isinstance(baseline, tuple) else (baseline, baseline)
+        if len(sides) != 2:
+            raise InputError(f"a tuple of baselines has one for each text, two in all; got {len(sides)}")
+        return [
+            model.case(each, request=replace(request, baseline=side))
+            for model, each, side in zip(choices.model.sides(), (text, text_b), sides, strict=True)
+        ]
+    if many and entry.assemble not in ("tokens", "interactions"):
+        raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
+    return [choices.model.case(text, text_b, request=replace(request, baseline=each)) for each in each_baseline]
+
+
+def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
+    """A table's background sample, with one dimension more than a row, is a list of baselines."""
+    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == np.ndim(row) + 1
+
+
+def units_of(case: Case, unit: Any, kind: str = "") -> Units:
+    """What the text is cut into; rows of a block and features of a table stand alone."""
+    if case.sources and unit != "token":
+        raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
+    if not case.texts and unit != "token" and kind == "tabular":
+        raise InputError("a tabular model has features, not words; unit must be 'token'")
+    if case.sources or not case.texts:
+        return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(len(case), dtype=bool))
+    if isinstance(unit, str) and unit in LEVELS:
+        spans = case.meta.get("spans", {})
+        return named_units(unit, spans, case.tokens, case.offsets, case.segments, case.texts)
+    return units(unit, case.tokens, case.offsets, case.segments, case.texts)
+
+
+def embedding_of(case: Case) -> np.ndarray:
+    """e(text), (k,) float64."""
+    with torch.no_grad():
+        return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
+
+
+def _pair_limits(choices: Choices, method: IJ, cases: Sequence[Case]) -> tuple[float, ...]:
+    """For two sides how exact depends on how similar they are, which is known already."""
+    if method.coordinates:
+        _check_room(cases, choices.limits.bytes(cases[0].ends.end.device))
+    return pair_limits(cases, method.measure(choices.accuracy.tolerance))
+
+
+def pair_limits(cases: Sequence[Case], measure: Measure) -> tuple[float, float]:
+    """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral."""
+    e_a, e_b = (embedding_of(case) for case in cases)
+    if e_a.shape != e_b.shape:
+        raise InputError(
+            f"the two sides' embeddings have {len(e_a)} and {len(e_b)} coordinates; they must live in one space to be compared"
+        )
+    measure.scale(e_a, e_b)  # a length of zero is named by its place
+    return measure.length_limit(e_a, e_b), measure.length_limit(e_b, e_a)
+
+
+def _check_room(cases: Sequence[Case], budget: int) -> None:
+    """Refuse a coordinate-by-coordinate matrix that would not fit, before anything is computed."""
+    sizes = [case.ends.end.numel() for case in cases]
+    needed = 4 * sizes[0] * sizes[1]
+    if needed > budget:
+        shapes = " × ".join(f"{tuple(case.ends.end.shape)}" for case in cases)
+        raise InputError(
+            f"coordinates=True would need {needed / 2**30:.1f} GiB ({shapes} numbers of 4 bytes), more than the budget of "
+            f"{budget / 2**30:.1f} GiB; explain shorter texts, raise memory_budget, or leave coordinates out"
+        )
+
+
+def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
+    """The tree of one text, read before any work is done; a spaCy pipeline, or any parser, is called with the text."""
+    if unit != "token":
+        raise InputError(
+            f"unit={unit!r}: idg gives every token, word and phrase at once; leave unit out, and give spans as tree=..."
+        )
+    if len(case.texts) != 1 or case.sources:
+        what = "no text" if not case.texts else f"{len(case.texts)} texts as one input"
+        raise InputError(f"idg reads the phrases of one text, and this input has {what}; use method='ig'")
+    (text,) = case.texts
+    is_parser = callable(tree) and not isinstance(tree, str | Tree)
+    return read_tree(tree(text) if is_parser else tree, text)
+
+
+def tree_source(tree: Any) -> Any:
+    """A file's name becomes its trees, read once; a bracketed tree, spans or a parser stay what they are."""
+    is_file = isinstance(tree, Path) or (isinstance(tree, str) and not tree.lstrip().startswith("("))
+    return Treebank(tree) if is_file else tree
+
+
+def trees_for(tree: Any, count: int) -> list[Any] | None:
+    """One tree per text of a list; a parser, or None, serves all of them."""
+    if tree is None or callable(tree):
+        return None
+    if not isinstance(tree, list) or len(tree) != count:
+        came = f"{len(tree)} trees" if isinstance(tree, list) else f"one {type(tree).__name__}"
+        raise InputError(f"{count} texts need a list of {count} trees (None for a text without one), got {came}")
+    return tree
+
+
+def chosen_rows(method: IH, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Units whose row is wanted: `interaction_index` (one or several), or enough rows to cover `pairs`.
+
+    A pair needs the row of one of its two units only (the matrix is symmetric): units that are in most of the
+    pairs still open are taken first.
+    """
+    single, pairs = method.interaction_index, method.pairs
+    if single is not None:
+        several = isinstance(single, Iterable) and not isinstance(single, str)
+        wanted = list(single) if several else [single]
+        if not wanted:
+            raise InputError("interaction_index is empty; give one unit or several, by index or name")
+        return tuple(sorted({_index(each, names) for each in wanted}))
+    if pairs is None:
+        return None
+    open_pairs = {_pair(each, names) for each in pairs} if isinstance(pairs, Iterable) else set()
+    if not open_pairs:
+        raise InputError(f"pairs must be a list of at least one pair of units, got {pairs!r}")
+    rows: set[int] = set()
+    while open_pairs:
+        members = list(chain.from_iterable(sorted(open_pairs)))
+        best = max(sorted(set(members)), key=members.count)
+        rows.add(best)
+        open_pairs = {pair for pair in open_pairs if best not in pair}
+    return tuple(sorted(rows))
+
+
+def _pair(pair: Any, names: Sequence[str]) -> tuple[int, int]:
+    if isinstance(pair, str) or not isinstance(pair, Iterable) or len(ends := tuple(pair)) != 2:
+        raise InputError(f"pairs must be a list of two units each, by index or name, got {pair!r}")
+    return _index(ends[0], names), _index(ends[1], names)
+
+
+def _index(unit: Any, names: Sequence[str]) -> int:
+    if isinstance(unit, str):
+        places = [i for i, name in enumerate(names) if name == unit]
+        if len(places) == 1:
+            return places[0]
+        problem = "is there more than once: give its index" if places else "is not there"
+        raise InputError(f"the unit {unit!r} {problem}; units: {', '.join(f'{i} {n!r}' for i, n in enumerate(names))}")
+    if not isinstance(unit, int | np.integer) or isinstance(unit, bool) or not -len(names) <= unit < len(names):
+        raise InputError(f"a unit is an index from 0 to {len(names) - 1} or a name, got {unit!r}")
+    return int(unit) % len(names)
+
+
+def moving_rows(rows: tuple[int, ...] | None, moving: Tensor) -> tuple[int, ...] | None:
+    """Chosen units → their places among the moving ones; those that do not move need no work."""
+    if rows is None:
+        return None
+    place = {unit: k for k, unit in enumerate(moving.tolist())}
+    return tuple(place[row] for row in rows if row in place)
