@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,5 +29,6 @@ def write_whole(path: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

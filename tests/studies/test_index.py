@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import warnings
 
 import numpy as np
@@ -36,8 +35,7 @@ def model():
 @pytest.fixture
 def folder(model, tmp_path, monkeypatch):
     """Five documents in three vector files."""
-    monkeypatch.setattr(sys.modules["pathlens.vectors.index.build"], "PER_FILE", 2)
-    monkeypatch.setattr(sys.modules["pathlens.vectors.index.search"], "PER_FILE", 2)
+    monkeypatch.setattr("pathlens.vectors.index.PER_FILE", 2)
     build(DOCUMENTS, tmp_path / "index", model, tolerance=1e-3)
     return tmp_path / "index"
 
@@ -258,7 +256,7 @@ def test_a_table_with_other_numbers_is_found_out(folder, model, tmp_path, how):
     else:
         data = max((folder / "table").rglob("*.lance"), key=lambda f: f.stat().st_size if f.is_file() else 0)
         raw = bytearray(data.read_bytes())
-        row = Index.open(folder, model)._read_file(1).embeddings[1].astype(np.float32).tobytes()
+        row = pl.Vectors.load(folder / "vectors-00001.safetensors").embeddings[1].astype(np.float32).tobytes()
         at = bytes(raw).index(row)
         raw[at + 3 : at + len(row) : 4] = bytes(byte ^ 0x80 for byte in row[3::4])
         data.write_bytes(bytes(raw))

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Viewable
 from pathlens.types import Certificate
-from pathlens.vectors.documents import Passage, passages, prompt_of
-from pathlens.vectors.encode import (
-    Vectors,
-    check_model,
-    embeddings_of,
-    header_of,
-    integrate,
-    measure_of,
-    measuring,
-    mixed,
-    read_sides,
-    side_model,
-    the_query,
-    vector_maker,
-)
+from pathlens.vectors.documents import Passage
+from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +74,16 @@ class Ranking(Viewable):
     def _explained(self, place: int) -> PairExplanation:
         if not isinstance(place, Integral) or not -len(self.hits) <= place < len(self.hits):
             raise InputError(f"place {place!r} is not in the ranking: it has {len(self.hits)} places, from 0")
-        found = self.hits[place].explanation
-        if not isinstance(found, PairExplanation):
-            if isinstance(found, Explanation):
+        explanation = self.hits[place].explanation
+        if not isinstance(explanation, PairExplanation):
+            if isinstance(explanation, Explanation):
                 raise InputError(
                     f"place {place} (from 0) is only one-sided; a difference needs both sides: leave one_sided out"
                 )
             raise InputError(
                 f"place {place} (from 0) is not explained; rank with top=None (or a larger top), or mend the index's damaged file"
             )
-        return found
+        return explanation
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the order with scores and explanations."""
@@ -135,45 +121,147 @@ def rank(
     chunk: cut documents longer than the model takes at sentences; the best piece stands for its document.
     Other choices as in `pl.explain`: layer, unit, similarity, norm, baseline, tolerance, n_steps, …
     """
-    explainer = vector_maker(model, **choices)
+    first = SideEncoder.of(model, **choices)
     if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
         raise InputError(f"top must be a whole number of at least 1, or None for all; got {top!r}")
-    side_model(explainer.model, "a")
+    how: dict[str, Any] = {"top": top, "one_sided": one_sided}
     if isinstance(documents, Vectors):
-        return _from_vectors(explainer, query, documents, top, one_sided)
-    second = explainer.model.sides()[1]
-    measure = measure_of(explainer)
-    request = explainer.choices.request(explainer.method)
-    pieces = passages(second, documents, chunk=chunk, truncation=request.truncation, prompt=prompt_of(second, request))
-    texts = [piece.text for piece in pieces]
-    asked = read_sides(explainer, [query], names=the_query)
-    read = read_sides(explainer, texts, place=1, names=lambda n: f"document {pieces[n].document}")
-    e_query, *found = embeddings_of(explainer, [*asked, *read])
-    order = _best(pieces, _scores(e_query, found, measure, pieces))
-    chosen = order if top is None else order[:top]
-    own = integrate(
-        explainer,
-        [texts[number] for number, _ in chosen],
-        [against([e_query], measure)] * len(chosen),
-        place=1,
-        names=lambda n: f"document {pieces[chosen[n][0]].document}",
-        show_progress=show_progress,
-    )
+        return _rank_vectors(first, query, documents, **how)
+    second = first.other
+    pieces = second.passages(documents, chunk=chunk)
+    asked = Query.of(first, query)
+    embeddings, baseline = second.embed([piece.text for piece in pieces], [_name(piece) for piece in pieces])
+
+    def solve(chosen: Sequence[Candidate]) -> list[Side]:
+        texts, names = [each.passage.text for each in chosen], [_name(each.passage) for each in chosen]
+        limits = [_meets([asked.embedding], asked.measure)] * len(chosen)
+        return second.sides(texts, limits, names, show_progress=show_progress)
+
+    candidates = _best([asked.candidate(*each) for each in zip(pieces, embeddings, strict=True)])
+    return ranked(asked, candidates, first.header(baseline), solve=solve, **how)
+
+
+def _rank_vectors(encoder: SideEncoder, query: str, documents: Vectors, **how: Any) -> Ranking:
+    """Documents encoded before: the query alone is integrated, everything else is a matrix product."""
+    if not len(documents):
+        raise InputError("the list of documents is empty; give at least one document")
+    check_model(documents.header, encoder.explainer.model, "the encoded documents")
+    if documents.header["norm"] != (norm := encoder.measure.norm):
+        raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {norm!r}")
+    asked = Query.of(encoder, query)
+    candidates = [asked.candidate(Passage(n, side.text), side.embedding, side) for n, side in enumerate(documents)]
+    meta = dict(documents.header)  # one-sided: nothing of the query is integrated, so what is said is of the documents
+    if not how["one_sided"]:
+        meta = encoder.header(documents.header.get("baseline_name", ""))
+        meta["notes"] = mixed(meta, documents.header, "the query", "the documents")
+    return ranked(asked, candidates, meta, **how)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A passage and its score, before it is explained."""
+
+    passage: Passage
+    score: float
+    side: Side | None = None  # its vectors, where they are there already
+    name: str = ""  # what its document is called, where it has a name
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """The query's part in every pair: e(query) at once, its vectors when it is known whom it meets."""
+
+    text: Any
+    encoder: SideEncoder
+    measure: Measure
+    embedding: np.ndarray
+    baseline: str  # its name
+
+    @staticmethod
+    def of(encoder: SideEncoder, text: Any, measure: Measure | None = None) -> Query:
+        (embedding,), baseline = encoder.embed([text], ["the query"])
+        measure = encoder.measure if measure is None else measure
+        measure.scale(embedding, embedding)  # a query of length zero has no cosine
+        return Query(text, encoder, measure, embedding, baseline)
+
+    def score(self, embedding: np.ndarray) -> float:
+        return float(self.embedding @ embedding) / self.measure.scale(self.embedding, embedding)
+
+    def candidate(self, passage: Passage, embedding: np.ndarray, side: Side | None = None) -> Candidate:
+        """With its score; a passage that has none (length zero under the cosine) is named."""
+        try:
+            return Candidate(passage, self.score(embedding), side)
+        except NumberError as error:
+            raise NumberError(f"{_name(passage)}: {error}") from error
+
+    def side(self, others: Sequence[np.ndarray]) -> Side:
+        """Its vectors, as exact as its pair with every one of these needs."""
+        (side,) = self.encoder.sides([self.text], [_meets(others, self.measure)], ["the query"])
+        return side
+
+
+def ranked(
+    query: Query,
+    candidates: Iterable[Candidate],
+    meta: Mapping[str, Any],
+    *,
+    top: int | None = None,
+    one_sided: bool = False,
+    solve: Callable[[Sequence[Candidate]], Sequence[Side | None]] | None = None,
+) -> Ranking:
+    """Order candidates and explain the best `top` of them, wherever their vectors come from: ties stay as given.
+
+    solve: makes the vectors of those that are explained, where they are not there yet; one without vectors (of a
+    damaged file) keeps its score and its place, and is not explained. meta: how the documents' vectors are made.
+    """
+    order = sorted(candidates, key=lambda candidate: -candidate.score)
+    chosen = order[:top]
+    sides = [candidate.side for candidate in chosen] if solve is None else solve(chosen)
+    meta, reading = dict(meta), query.embedding
     if not one_sided:
-        strict = against([found[number] for number, _ in chosen], measure)
-        (side,) = integrate(explainer, [query], [strict], names=the_query)
-    named = dict.fromkeys([*([] if one_sided else [asked[0].cases[0].baseline]), read[0].cases[0].baseline])
-    meta = header_of(explainer, " | ".join(named))
-    explained = [_explain(e_query if one_sided else side, each, measure, meta) for each in own]
-    explained += [None] * (len(order) - len(explained))
-    hits = [
-        Hit(pieces[number].document, shown(pieces[number].text), score, why, pieces[number].start)
-        for (number, score), why in zip(order, explained, strict=True)
+        names = [query.baseline, meta.get("baseline_name") or query.baseline]
+        meta["baseline_name"] = " | ".join(dict.fromkeys(names))
+        embeddings = [side.embedding for side in sides if side is not None]
+        reading = query.side(embeddings) if embeddings else reading
+    reasons = [
+        None if side is None else _explain(reading, side, query.measure, meta, candidate.name)
+        for candidate, side in zip(chosen, sides, strict=True)
     ]
-    return Ranking(shown(query), tuple(hits), meta)
+    reasons += [None] * (len(order) - len(chosen))
+    hits = [
+        Hit(each.passage.document, _shown(each.passage.text), each.score, reason, each.passage.start)
+        for each, reason in zip(order, reasons, strict=True)
+    ]
+    return Ranking(_shown(query.text), tuple(hits), meta)
 
 
-def shown(thing: Any) -> str:
+def _explain(
+    query: Side | np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any], name: str
+) -> PairExplanation | Explanation:
+    meta = {**meta, "name": name} if name else dict(meta)
+    return pair_of(query, side, measure, meta) if isinstance(query, Side) else one_sided(query, side, measure, meta)
+
+
+def _meets(others: Sequence[np.ndarray], measure: Measure) -> Callable[[np.ndarray], float]:
+    """How long an error of a text's vectors may be, so that its pair with every one of `others` settles."""
+    return lambda embedding: min(measure.length_limit(embedding, other) for other in others)
+
+
+def _best(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Of every document its best passage, the first of equals."""
+    best: dict[int, Candidate] = {}
+    for each in candidates:
+        document = each.passage.document
+        if document not in best or each.score > best[document].score:
+            best[document] = each
+    return list(best.values())
+
+
+def _name(passage: Passage) -> str:
+    return f"document {passage.document}"
+
+
+def _shown(thing: Any) -> str:
     """A text as it is; a picture by what it is, so that a ranking can be drawn and saved."""
     return thing if isinstance(thing, str) else "(picture)"
 
@@ -238,72 +326,3 @@ def _estimates(a: Certificate, b: Certificate, count: int) -> tuple[float, ...]:
     first, second = np.array(a.error_estimate), np.array(b.error_estimate)
     both = first[:count] + second[:count]
     return tuple(np.concatenate([both, first[count:], second[count:]]).tolist())
-
-
-def _from_vectors(explainer: Explainer, query: str, documents: Vectors, top: int | None, single: bool) -> Ranking:
-    """Documents encoded before: the query alone is integrated, everything else is a matrix product."""
-    if not len(documents):
-        raise InputError("the list of documents is empty; give at least one document")
-    check_model(documents.header, explainer.model, "the encoded documents")
-    asked = measuring(explainer).norm
-    if documents.header["norm"] != asked:
-        raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {asked!r}")
-    measure = measure_of(explainer)
-    read = read_sides(explainer, [query], names=the_query)
-    (e_query,), baseline = embeddings_of(explainer, read), read[0].cases[0].baseline
-    pieces = [Passage(number, text) for number, text in enumerate(documents.texts)]
-    order = _best(pieces, _scores(e_query, [item.embedding for item in documents], measure, pieces))
-    chosen = order if top is None else order[:top]
-    side: Any = e_query
-    if single:  # nothing of the query was integrated: what is said is of the documents
-        meta = dict(documents.header)
-    else:
-        named = dict.fromkeys([baseline, documents.header.get("baseline_name") or baseline])
-        meta = header_of(explainer, " | ".join(named))
-        meta["notes"] = mixed(meta, documents.header, "the query", "the documents")
-        strict = against([documents[number].embedding for number, _ in chosen], measure)
-        (side,) = integrate(explainer, [query], [strict], names=the_query)
-    explained = [_explain(side, documents[number], measure, meta) for number, _ in chosen]
-    explained += [None] * (len(order) - len(explained))
-    hits = [
-        Hit(number, documents[number].text, score, why) for (number, score), why in zip(order, explained, strict=True)
-    ]
-    return Ranking(shown(query), tuple(hits), meta)
-
-
-def _explain(query: Side | np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any]) -> Any:
-    if isinstance(query, Side):
-        return pair_of(query, side, measure, dict(meta))
-    return one_sided(query, side, measure, dict(meta))
-
-
-def _score(a: np.ndarray, b: np.ndarray, measure: Measure) -> float:
-    return float(a @ b) / measure.scale(a, b)
-
-
-def _scores(
-    query: np.ndarray, embeddings: Sequence[np.ndarray], measure: Measure, pieces: Sequence[Passage]
-) -> list[float]:
-    """Every passage's score; one that has none (length zero under the cosine) is named."""
-    measure.scale(query, query)
-    found = []
-    for piece, embedding in zip(pieces, embeddings, strict=True):
-        try:
-            found.append(_score(query, embedding, measure))
-        except NumberError as error:
-            raise NumberError(f"document {piece.document}: {error}") from error
-    return found
-
-
-def against(others: Sequence[np.ndarray], measure: Measure) -> Any:
-    """How long an error of a text's vectors may be, so that its pair with every one of `others` settles."""
-    return lambda embedding: min(measure.length_limit(embedding, other) for other in others)
-
-
-def _best(pieces: Sequence[Passage], scores: Sequence[float]) -> list[tuple[int, float]]:
-    """(piece, score) from the best downwards, one piece per document; ties by number."""
-    best: dict[int, tuple[int, float]] = {}
-    for number, (piece, score) in enumerate(zip(pieces, scores, strict=True)):
-        if piece.document not in best or score > best[piece.document][1]:
-            best[piece.document] = (number, score)
-    return sorted(best.values(), key=lambda pair: (-pair[1], pair[0]))
