@@ -31,7 +31,7 @@ def throughput(rows: int, rounds: int, methods: list[str]) -> dict[str, float]:
     import statistics
 
     from pathlens.corpus import Source, run
-    from pathlens.data.reading import rows as read
+    from pathlens.corpus.reading import rows as read
     from pathlens.engine.explainer import Explainer
 
     source = Source(str(DATA), text="sentence")
@@ -96,29 +96,18 @@ def memory(rows: int) -> dict[str, float]:
     from pathlens.corpus import Source, run
 
     held: dict[int, int] = {}
-    seen = 0
 
-    class Watch:
-        def __init__(self, *_: int) -> None: ...
-
-        def __enter__(self):
-            return self.tell
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def tell(self, tally) -> None:
-            nonlocal seen
-            seen += tally.rows
-            for mark in (rows // 10, rows):
-                if seen >= mark and mark not in held:
-                    held[mark] = resident()
+    def watch(counts) -> None:
+        for mark in (rows // 10, rows):
+            if counts.rows >= mark and mark not in held:
+                held[mark] = resident()
 
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         generate(where / "texts.tsv", rows)
         started = time.perf_counter()
         made = run(str(tiny(where / "model")), Source(str(where / "texts.tsv")), where / "out", n_steps=2,
-                   batch_size=256, rows_per_shard=2048, bar=Watch)  # fmt: skip
+                   batch_size=256, rows_per_shard=2048, tell=watch)  # fmt: skip
         seconds = time.perf_counter() - started
     assert made.tally.rows == rows and made.tally.failed == 0, made
     first, last = held[rows // 10], held[rows]

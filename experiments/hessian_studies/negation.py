@@ -18,7 +18,7 @@ import regex
 
 from experiments.hessian_studies.sentiment import both_models, explain
 from experiments.hessian_studies.writing import Folder, Rows, interval
-from pathlens.corpus.speech import tagger
+from pathlens.corpus.summary import tagger
 
 NEGATORS = ("not", "never", "hardly")
 BAD = (

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pathlens.corpus.record import Source
-from pathlens.data.reading import census, digest, rows, same_digest
+from pathlens.corpus.formats import Source
+from pathlens.corpus.reading import census, digest, rows, same_digest
 from pathlens.errors import InputError
 from tests.support.corpora import pathlens, refused, saved
 
@@ -60,7 +60,7 @@ def test_a_folder_is_its_files_one_after_another(tmp_path):
 def test_data_sets_come_through_datasets(tmp_path):
     import datasets
 
-    from pathlens.data.formats import open_hub
+    from pathlens.corpus.formats import open_hub
 
     made = datasets.Dataset.from_dict({"body": [b for _, b, _ in ROWS], "label": [1, 0, 1]})
     made.save_to_disk(tmp_path / "saved")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import resource
 import subprocess
@@ -18,10 +19,8 @@ import pytest
 
 import pathlens as pl
 from pathlens.corpus import Source, is_run, plan, results, run
-from pathlens.corpus.bar import Bar, line
 from pathlens.corpus.folder import MANIFEST, locked, read_facts, read_rows, shard_path, shards
-from pathlens.corpus.record import Found, Tally
-from pathlens.corpus.schema import COLUMNS, schema
+from pathlens.corpus.schema import COLUMNS, Tally, schema
 from pathlens.errors import InputError, ModelError, StoreError
 from tests.support.corpora import pathlens, refused, same_rows, saved, table, texts
 from tests.support.models import classifier
@@ -346,27 +345,21 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
         assert word in said
 
 
-def test_the_bar_counts_what_matters():
-    said = line(Tally(rows=50, failed=2, unconverged=3, tokens=1000, passes=9), 200, 10.0)
-    assert said == "5.0 texts/s · 100 tokens/s · 0:30 left · 3 not settled · 2 failed"
-    there = Found(rows=150, tokens=3000)
-    assert line(there, 200, 1.0, there).startswith("0.0 texts/s · 0 tokens/s · ? left")
-    seen = there + Tally(rows=10, tokens=200)
-    assert line(seen, 200, 10.0, there).startswith("1.0 texts/s · 20 tokens/s · 0:40 left")
-
-
-def test_rows_that_were_there_do_not_make_the_bar_look_fast(model, twenty, tmp_path):
-    source, _ = twenty
-    told = []
-
-    class Kept(Bar):
-        def tell(self, more):
-            super().tell(more)
-            told.append(self)
-
-    run(model, source, tmp_path, n_steps=3, limit=16, **SIZES)
-    run(model, source, tmp_path, n_steps=3, bar=Kept, **SIZES)
-    assert told[-1].seen.rows == 20 and told[-1].before.rows == 16
+def test_the_bar_counts_what_matters(model, tmp_path, capfd):
+    """Rows that were there already move the bar, and do not make it look fast."""
+    rows = ["great !", "", *texts(6)]
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in rows))
+    source, told = Source(str(tmp_path / "t.jsonl")), []
+    run(model, source, tmp_path / "out", n_steps=3, limit=4, batch_size=4, rows_per_shard=4)
+    capfd.readouterr()
+    sizes = {"batch_size": 2, "rows_per_shard": 4}
+    run(model, source, tmp_path / "out", n_steps=3, show_progress=True, tell=told.append, **sizes)
+    unsettled = [each.unconverged for each in told]
+    assert [each.rows for each in told] == [4, 6, 8] and all(isinstance(each, Tally) for each in told)
+    lines = capfd.readouterr().err.replace("\r", "\n").strip().splitlines()
+    assert "8/8" in lines[-1] and f"{unsettled[-1]} not settled, 1 failed" in lines[-1], lines
+    skipped = next(line for line in lines if "4/8" in line)
+    assert "?" in skipped, "nothing of this run is done yet, so there is no rate"
 
 
 def test_a_wrong_argument_of_the_model_is_told_before_the_first_row(model, tmp_path):
@@ -418,6 +411,30 @@ def test_workers_give_the_same_rows_and_one_that_dies_is_replaced(model, twenty,
     assert killed and made.tally.rows == 200 and made.tally.failed == 0
     run(model, source, tmp_path.with_name("alone"), n_steps=3, **SIZES)
     assert same_rows(tmp_path, tmp_path.with_name("alone")) == 200
+
+
+class Deadly(pl.ToyModel, os.PathLike):
+    """A toy that takes its process down over one text; a path too, so that workers may have it."""
+
+    name = "deadly"
+
+    def __fspath__(self):
+        return "deadly"
+
+    def case(self, text, text_b=None, *, request):
+        if "deadly" in text and multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), 9)
+        return super().case(text, text_b, request=request)
+
+
+@pytest.mark.slow
+def test_a_row_that_kills_its_worker_is_found_and_the_others_are_explained(tmp_path):
+    rows = [*texts(5), "a deadly text", *texts(6, seed=1)]
+    (tmp_path / "t.txt").write_text("\n".join(rows))
+    made = run(Deadly(), Source(str(tmp_path / "t.txt")), tmp_path / "out", n_steps=2, workers=2, batch_size=3)
+    assert (made.tally.rows, made.tally.failed) == (12, 1)
+    errors = {row["text"]: row["error"] for row in read_rows(tmp_path / "out") if row["error"]}
+    assert list(errors) == ["a deadly text"] and "died 2 times" in errors["a deadly text"]
 
 
 @pytest.mark.slow

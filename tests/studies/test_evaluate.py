@@ -10,7 +10,7 @@ import pytest
 
 import pathlens as pl
 from experiments.faithfulness_tables import joined
-from pathlens.data.reading import read_rows
+from pathlens.corpus.reading import read_sample
 from pathlens.errors import InputError, StoreError
 from pathlens.metrics.evaluate import evaluate
 from pathlens.metrics.record import SIG_NOTE, Evaluation
@@ -185,10 +185,10 @@ def test_taggers_and_answerers_are_evaluated_too():
 def test_rows_of_a_file_are_a_seeded_sample(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text("say,mark\n" + "".join(f"good film {i},{i % 2}\n" for i in range(30)), encoding="utf-8")
-    texts, others, labels = read_rows(str(file), "say", None, "mark", limit=5, seed=2)
+    texts, others, labels = read_sample(str(file), "say", None, "mark", limit=5, seed=2)
     assert len(texts) == len(labels) == 5 and others is None
-    assert (texts, labels) == read_rows(str(file), "say", None, "mark", limit=5, seed=2)[::2]
-    assert texts != read_rows(str(file), "say", limit=5, seed=3)[0]
+    assert (texts, labels) == read_sample(str(file), "say", None, "mark", limit=5, seed=2)[::2]
+    assert texts != read_sample(str(file), "say", limit=5, seed=3)[0]
     assert all(label == str(int(text.split()[-1]) % 2) for text, label in zip(texts, labels, strict=True))
 
 
@@ -196,14 +196,14 @@ def test_rows_that_are_left_out_are_counted(tmp_path, folder):  # noqa: F811
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "good film"}\n{"text": 3}\n{"text": ""}\n{"text": "bad"}\n')
     with pytest.warns(UserWarning, match="2 of 4 rows .* are left out; the first is row 1: .* holds int"):
-        assert read_rows(str(file))[0] == ["good film", "bad"]
+        assert read_sample(str(file))[0] == ["good film", "bad"]
     done = pathlens("evaluate", folder, "--data", file, "--methods", "sig", "--json", "-")
     assert done.returncode == 0 and "2 of 4 rows" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_tables_are_read_as_run_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text('a "good; film;1\nbad;0\n')
-    found = read_rows(str(tmp_path / "t.csv"), "0", label="1", separator=";", quoting=False, header=False)
+    found = read_sample(str(tmp_path / "t.csv"), "0", label="1", separator=";", quoting=False, header=False)
     assert found[0] == ['a "good', "bad"] and found[2] == [" film", "0"]
 
 

@@ -70,11 +70,11 @@ def evaluate(
     ] = None,
 ) -> None:
     """Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."""
-    from pathlens.data.reading import read_rows
+    from pathlens.corpus.reading import read_sample
     from pathlens.metrics.evaluate import evaluate as verb
 
     with warnings_in_a_line():
-        texts, others, labels = read_rows(
+        texts, others, labels = read_sample(
             data,
             text,
             text_b,

@@ -45,7 +45,7 @@ def _found(files: list[Path], title: str | None) -> Any:
     from pathlens.report import Report
 
     if len(files) == 1 and files[0].is_dir() and (files[0] / "_manifest.json").exists():
-        from pathlens.corpus.page import report as of_run
+        from pathlens.corpus.summary import report as of_run
 
         return of_run(files[0], title=title)
     if not watched():

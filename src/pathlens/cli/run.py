@@ -69,7 +69,7 @@ def run(
     quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
 ) -> None:
     """Explain every row of a data set; Parquet files that pandas, polars and DuckDB open."""
-    from pathlens.corpus.record import Source
+    from pathlens.corpus.formats import Source
 
     source = Source(data, text, text_b, id, tuple(keep) if keep else None, encoding,
                     "\t" if separator == "\\t" else separator, quoting, header, split, config)  # fmt: skip
@@ -80,7 +80,7 @@ def run(
     }  # fmt: skip
     choices |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     if dry_run:
-        from pathlens.corpus.estimate import plan
+        from pathlens.corpus.job import plan
 
         with warnings_in_a_line():
             found = plan(model, source, out, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,
@@ -88,12 +88,11 @@ def run(
         for line in found.lines():
             typer.echo(line)
         return
-    from pathlens.corpus.bar import Bar
-    from pathlens.corpus.job import run as verb
+    from pathlens.corpus.execute import run as verb
 
     with warnings_in_a_line():
         done = verb(model, source, out, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,
-                    bar=Bar if watched() and not quiet else None, **choices)  # fmt: skip
+                    show_progress=watched() and not quiet, **choices)  # fmt: skip
     for note in done.notes:
         typer.echo(f"pathlens: {note}", err=True)
     for line in done.lines():

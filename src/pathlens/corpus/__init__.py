@@ -4,7 +4,7 @@
 >>> run("sentiment", Source("reviews.csv", text="review"), "out/reviews", method="ig")
 >>> summarise("out/reviews").show()
 
-`source → rows → batches → an engine (this process, workers, Ray) → shards → summary`
+`formats → reading → job (checked, planned) → execute (this process, workers, cluster) → folder of shards → summary`
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from importlib import import_module
 from typing import Any
 
 _DOOR = {
-    "Source": "pathlens.corpus.record",
-    "run": "pathlens.corpus.job",
-    "plan": "pathlens.corpus.estimate",
+    "Source": "pathlens.corpus.formats",
+    "run": "pathlens.corpus.execute",
+    "plan": "pathlens.corpus.job",
     "results": "pathlens.corpus.folder",
     "is_run": "pathlens.corpus.folder",
     "summarise": "pathlens.corpus.summary",
-    "report": "pathlens.corpus.page",
+    "report": "pathlens.corpus.summary",
 }
 __all__ = list(_DOOR)
 

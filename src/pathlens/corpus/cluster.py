@@ -14,6 +14,7 @@ import os
 import pickle
 import socket
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pathlens.corpus.job import Job
-from pathlens.corpus.local import Engine, explain_rows, from_bytes, to_bytes
-from pathlens.corpus.record import Batch, Recipe
-from pathlens.data.reading import batches as cut
-from pathlens.data.reading import groups
+from pathlens.corpus.execute import Engine, from_bytes, to_bytes
+from pathlens.corpus.job import Prepared, Recipe
+from pathlens.corpus.reading import RowBatch, batches, groups, rows
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
@@ -35,13 +34,12 @@ RETRIES = 3  # times a task is tried again when its worker died
 
 
 @contextlib.contextmanager
-def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
+def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
     """Actors on a cluster, reached and found large enough before anything is written.
 
     `address` None starts one here, for this run alone, and only if there is something to do.
     """
-    if not isinstance(job.recipe.model, str | os.PathLike):
-        raise InputError("Ray's workers load the model themselves: give its name or folder, not a loaded model")
+    job.recipe.check_loadable("Ray's workers")
     ray = _ray()
     if address is not None:
         _knock(address)
@@ -54,8 +52,8 @@ def on_ray(job: Job, workers: int, address: str | None, gpus: float) -> Iterator
 
         count = connect() if address is not None or gpus or ray.is_initialized() else 0
 
-        def engine(batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table]]:
-            todo = {batch.shard for batch in batches}  # the texts themselves are read on the cluster
+        def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, pa.Table]]:
+            todo = {batch.shard for batch in wanted}  # the texts themselves are read on the cluster
             if todo:
                 yield from _stream(ray, job, frozenset(todo), count or connect(), gpus)
 
@@ -153,8 +151,6 @@ def fitting(free: Any, workers: int, gpus: float) -> int:
             f"{free.get('GPU', 0):g} GPUs; start it with more (ray start --head --num-cpus {workers + READER}), or stop others"
         )
     if fits < workers:
-        import warnings
-
         warnings.warn(f"the Ray cluster has room for {fits} workers, not {workers}: going on with {fits}", stacklevel=2)
     return min(fits, workers)
 
@@ -170,13 +166,12 @@ class Explain:
         self.recipe, self.explainer = recipe, recipe.explainer()
 
     def __call__(self, item: Any) -> Any:
-        rows = pickle.loads(item["rows"][0])
-        part = explain_rows(self.explainer, self.recipe, rows)
+        part = self.recipe.explain(self.explainer, pickle.loads(item["rows"][0]))
         return {"shard": item["shard"], "part": [to_bytes(part)]}
 
 
-def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
-    """The batches of these shards, read as they are wanted; told twice, it tells the same."""
+def _datasource(ray: Any, job: Prepared, todo: frozenset[int]) -> Any:
+    """The batches of these shards, read as they are wanted; asked twice, it gives the same."""
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
 
@@ -186,11 +181,9 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
     per_shard, size = job.rows_per_shard, job.batch_size
 
     def read() -> Iterator[pa.Table]:
-        from pathlens.data.reading import rows
-
         for shard, group in enumerate(groups(rows(source, kept, total), per_shard)):
             if shard in todo:
-                for batch in cut(shard, group, size):
+                for batch in batches(shard, group, size):
                     yield pa.table({"shard": [shard], "rows": [pickle.dumps(batch.rows)]})
 
     class Batches(Datasource):
@@ -206,7 +199,9 @@ def _datasource(ray: Any, job: Job, todo: frozenset[int]) -> Any:
     return Batches()
 
 
-def _stream(ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float) -> Iterator[tuple[Batch, pa.Table]]:
+def _stream(
+    ray: Any, job: Prepared, todo: frozenset[int], workers: int, gpus: float
+) -> Iterator[tuple[RowBatch, pa.Table]]:
     context = ray.data.DataContext.get_current()
     before = (context.target_max_block_size, context.enable_progress_bars)
     context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own
@@ -223,7 +218,7 @@ def _stream(ray: Any, job: Job, todo: frozenset[int], workers: int, gpus: float)
             max_task_retries=RETRIES,
         )
         for item in done.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
-            yield Batch(item["shard"][0].as_py(), ()), from_bytes(item["part"][0].as_py())
+            yield RowBatch(item["shard"][0].as_py(), ()), from_bytes(item["part"][0].as_py())
     except PathlensError:
         raise
     except ray.exceptions.RayError as error:

@@ -1,7 +1,8 @@
-"""The folder of a run: shards of fixed row ranges, each whole or absent, and who may write them.
+"""The folder of a run: its manifest, shards of fixed row ranges, each whole or absent, and who may write them.
 
-A shard is written beside its place, forced to the disk, and moved there; so whatever happens, a file with a shard's
-name is a shard, unless the disk itself lost part of it: then its footer, its checksums or its row count say so.
+The manifest says what the run is: the model, the arguments, the data. The same command goes on; another one is refused
+by name. A shard is written beside its place, forced to the disk, and moved there; so whatever happens, a file with a
+shard's name is a shard, unless the disk itself lost part of it: then its footer, its checksums or its row count say so.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pathlens.corpus.record import Tally
-from pathlens.corpus.schema import COLUMNS, VERSION, result_of, tally
+from pathlens.corpus.schema import COLUMNS, VERSION, Tally, result_of, tally
 from pathlens.errors import InputError, StoreError
 from pathlens.files import write_whole
 
@@ -29,6 +29,15 @@ MANIFEST = "_manifest.json"  # readers of a folder of Parquet files pass over na
 SHARD = "part-{:05d}.parquet"
 SHARD_NAME = re.compile(r"part-\d{5,}\.parquet")
 FACTS = b"pathlens"  # key of our facts in a shard's footer
+SAME = {  # entry of the manifest -> what a reader calls it
+    "model": "the model differs",
+    "fingerprint": "the model's weights differ",
+    "choices": "the arguments differ",
+    "source": "the ways the data is read differ",
+    "kept": "the columns carried along differ",
+    "rows_per_shard": "the rows per shard differ",
+}
+Share = tuple[int, int]  # (i, n): every n-th shard from the i-th
 
 
 def shard_path(folder: Path, number: int) -> Path:
@@ -49,27 +58,40 @@ def is_shard(path: Path) -> bool:
 
 def is_run(folder: Any) -> bool:
     """Does a folder hold a run of `pathlens run`?"""
-    return isinstance(folder, str | Path) and (Path(folder) / MANIFEST).is_file() and _is_ours(Path(folder))
-
-
-def _is_ours(folder: Path) -> bool:
     try:
-        return "corpus" in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return isinstance(folder, str | Path) and read_manifest(Path(folder)) is not None
+    except (InputError, StoreError):
         return False
 
 
-def check_version(folder: Path) -> None:
-    """Files of another version would be misread."""
-    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if found["corpus"] != VERSION:
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a folder; None where nothing has been written yet."""
+    path = folder / MANIFEST
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{str(path)!r} is damaged ({error}); choose another folder, or --overwrite") from error
+    if not isinstance(body, dict) or "corpus" not in body:
+        raise InputError(f"{str(path)!r} is not the manifest of a run; choose another folder")
+    return body
+
+
+def finished_run(folder: str | Path) -> dict[str, Any]:
+    """The manifest of a folder that is to be read; one without a run, or of another version, is refused."""
+    body = read_manifest(Path(folder)) if is_run(folder) else None
+    if body is None:
+        raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
+    if body["corpus"] != VERSION:
         raise InputError(
-            f"{str(folder)!r} was written by another version (files of version {found['corpus']}, this pathlens reads {VERSION})"
+            f"{str(folder)!r} was written by another version (files of version {body['corpus']}, this pathlens reads {VERSION})"
         )
-    if not {"choices", "kept", "model", "rows"} <= set(found):
+    if not {"choices", "kept", "model", "rows"} <= set(body):
         raise StoreError(
-            f"{str(folder / MANIFEST)!r} is damaged: it does not say how the run was made; run it anew (--overwrite)"
+            f"{str(Path(folder) / MANIFEST)!r} is damaged: it does not say how the run was made; run it anew (--overwrite)"
         )
+    return body
 
 
 @dataclass(frozen=True)
@@ -93,16 +115,15 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts
         write_whole(path, sink.getvalue().to_pybytes())
         _settle(folder)
     except OSError as error:  # a StoreError is one too
+        reason = error if isinstance(error, StoreError) else _not_writable(folder, error)
         raise StoreError(
-            f"{_in_words(error, folder)}; {len(shards(folder))} finished shards are whole: the same command goes on"
+            f"{reason}; {len(shards(folder))} finished shards are whole: the same command goes on"
         ) from error
     return facts
 
 
-def _in_words(error: Exception, folder: Path) -> str:
-    if isinstance(error, StoreError):
-        return str(error)
-    return f"cannot write to {str(folder)!r}: {getattr(error, 'strerror', None) or error}"
+def _not_writable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}")
 
 
 def _settle(folder: Path) -> None:
@@ -126,14 +147,7 @@ def read_facts(path: Path) -> Facts | None:
     return facts if facts.rows == counted else None
 
 
-def clear_leftovers(folder: Path, mine: Any) -> None:
-    """Temporary files of a run that was killed; `mine(shard)` says which shards are ours to write."""
-    for file in folder.glob(".part-*.parquet.*.tmp"):
-        if mine(int(file.name.split("-")[1].split(".")[0])):
-            file.unlink(missing_ok=True)
-
-
-def prepare(folder: Path) -> None:
+def make_writable(folder: Path) -> None:
     """The folder, made and found writable before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -141,63 +155,71 @@ def prepare(folder: Path) -> None:
         probe.write_bytes(b"x")
         probe.unlink()
     except OSError as error:
-        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
+        raise _not_writable(folder, error) from error
 
 
-def remove_shards(folder: Path, mine: Callable[[int], bool]) -> None:
-    """For --overwrite: shards go first and the manifest is replaced last, so a kill in between leaves a known run."""
-    for file in [*shards(folder), *folder.glob(".part-*.parquet.*.tmp")]:
+def remove(folder: Path, mine: Callable[[int], bool], *, shards_too: bool) -> None:
+    """Temporary files of a run that was killed, and for --overwrite its shards too; `mine(shard)` says which are ours.
+
+    The manifest is replaced after the shards have gone, so a kill in between leaves a known run.
+    """
+    for file in [*(shards(folder) if shards_too else ()), *folder.glob(".part-*.parquet.*.tmp")]:
         number = file.name.removeprefix(".").removeprefix("part-").split(".")[0]
         if number.isdigit() and mine(int(number)):
             file.unlink(missing_ok=True)
 
 
-def others_at_work(folder: Path, share: tuple[int, int]) -> str | None:
-    """Who else writes here at this moment, another share of the same division; None when nobody does."""
+def _taken(handle: int, lock: Path) -> bool:
+    """Takes the lock of an open file, if nobody holds it."""
     import fcntl
 
-    for other in folder.glob(".lock-*-of-*"):
-        if _share_of(other) == share:
-            continue
-        handle = os.open(other, os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return other.read_text(encoding="utf-8").strip() or "another process"
-        finally:
-            os.close(handle)
-    return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise StoreError(f"the file system of {str(lock.parent)!r} has no locks ({error.strerror})") from error
+        return False
+    return True
+
+
+def _holder(lock: Path) -> str | None:
+    """Who holds a lock file at this moment; None: nobody."""
+    handle = os.open(lock, os.O_RDWR)
+    try:
+        return None if _taken(handle, lock) else _name_in(lock)
+    finally:
+        os.close(handle)
+
+
+def _name_in(lock: Path) -> str:
+    return lock.read_text(encoding="utf-8").strip() or "another process"
+
+
+def others_at_work(folder: Path, share: Share) -> str | None:
+    """Who else writes here at this moment, another share of the same division; None when nobody does."""
+    others = (lock for lock in folder.glob(".lock-*-of-*") if _share_of(lock) != share)
+    return next((holder for lock in others if (holder := _holder(lock))), None)
 
 
 @contextmanager
-def locked(folder: Path, share: tuple[int, int]) -> Iterator[None]:
+def locked(folder: Path, share: Share) -> Iterator[None]:
     """Held while writing; the system lets go of it when the process ends, however it ends.
 
     Runs of different shares (--shard 0/2 and 1/2) may write into one folder at once; overlapping ones may not.
     """
-    import fcntl
-
-    own = folder / f".lock-{share[0]}-of-{share[1]}"
+    ours = folder / f".lock-{share[0]}-of-{share[1]}"
     try:
-        handle = os.open(own, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(ours, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
+        raise _not_writable(folder, error) from error
     try:
-        for other in [own, *(each for each in folder.glob(".lock-*-of-*") if each != own)]:
-            i, n = _share_of(other)
-            if n == share[1] and i != share[0]:
-                continue  # they never meet
-            probe = handle if other == own else os.open(other, os.O_RDWR)
-            try:
-                fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise StoreError(f"the file system of {str(folder)!r} has no locks ({error.strerror})") from error
-                who = other.read_text(encoding="utf-8").strip() or "another process"
-                raise InputError(f"another run is writing to {str(folder)!r} ({who}); wait for it, or choose another folder") from error  # fmt: skip
-            finally:
-                if probe != handle:
-                    os.close(probe)
+        overlapping = (lock for lock in folder.glob(".lock-*-of-*") if lock != ours and _share_of(lock)[1] != share[1])
+        holder = None if _taken(handle, ours) else _name_in(ours)
+        holder = holder or next((name for lock in overlapping if (name := _holder(lock))), None)
+        if holder:
+            raise InputError(
+                f"another run is writing to {str(folder)!r} ({holder}); wait for it, or choose another folder"
+            )
         with suppress(OSError):  # a full disk: the lock holds without its owner's name
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
@@ -224,10 +246,80 @@ def read_rows(folder: str | Path, columns: list[str] | None = None) -> Iterator[
 
 def results(folder: str | Path) -> Iterator[Any]:
     """The results of a run, one by one, as `pl.explain` gave them; rows with errors are left out."""
-    if not is_run(folder):
-        raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
-    check_version(Path(folder))
+    finished_run(folder)
     for row in read_rows(folder, list(COLUMNS)):
-        found = result_of(row)
-        if found is not None:
-            yield found
+        result = result_of(row)
+        if result is not None:
+            yield result
+
+
+def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: Share = (0, 1)) -> dict[str, Any] | None:
+    """The manifest to go on from, None to begin; a folder that is another run's or nobody's is refused. Writes nothing."""
+    here = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
+    ours = {path.name for path in shards(folder) if (folder / MANIFEST).exists() or is_shard(path)}
+    foreign = [name for name in here if name != MANIFEST and name not in ours]
+    before = None if overwrite else read_manifest(folder)
+    strange = (foreign and not is_run(folder)) if overwrite else (here and before is None)
+    if strange:
+        shown = min(foreign or here)
+        raise InputError(f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder")
+    if before is None:
+        busy = others_at_work(folder, share) if overwrite and _whole(folder, wanted, share) else None
+        if busy:
+            raise InputError(
+                f"another share is writing to {str(folder)!r} ({busy}): --overwrite would delete its rows; begin anew with one "
+                "share, then start the others without --overwrite"
+            )
+        return None
+    _check_same(folder, before, wanted)
+    if wanted["rows"] < before["rows"]:
+        raise InputError(
+            f"{str(folder)!r} holds a run over {before['rows']} rows and now there are {wanted['rows']} (fewer data, or a "
+            "smaller --limit); choose another folder, or --overwrite"
+        )
+    return before
+
+
+def settle(folder: Path, wanted: dict[str, Any], overwrite: bool, share: Share = (0, 1)) -> list[str]:
+    """Begin, go on, or refuse; gives notes for the user."""
+    before = admitted(folder, wanted, overwrite, share)
+    if before is None and overwrite:
+        everything = _whole(folder, wanted, share)
+        remove(folder, lambda shard: everything or shard % share[1] == share[0], shards_too=True)
+    versions = wanted["versions"] if before is None else before["versions"]
+    body = json.dumps({**wanted, "versions": versions}, ensure_ascii=False, indent=1)
+    write_whole(folder / MANIFEST, body.encode())
+    changed = [name for name in wanted["versions"] if wanted["versions"][name] != versions.get(name)]
+    return [f"the run was begun with {n} {versions.get(n)}, this is {wanted['versions'][n]}" for n in changed]
+
+
+def _whole(folder: Path, wanted: Mapping[str, Any], share: Share) -> bool:
+    """Does --overwrite mean the whole folder? Not for one share of the very same run: the other shares are right."""
+    try:
+        before = read_manifest(folder)
+        if before is not None:
+            _check_same(folder, before, wanted)
+    except (InputError, StoreError):
+        return True
+    return share[1] == 1 or before is None or before["rows"] != wanted["rows"]
+
+
+def _check_same(folder: Path, before: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    if before["corpus"] != wanted["corpus"]:
+        raise InputError(
+            f"{str(folder)!r} was written by another version (files of version {before['corpus']}, this pathlens writes "
+            f"{wanted['corpus']}); choose another folder, or --overwrite"
+        )
+    for entry, what in SAME.items():
+        if before.get(entry) != wanted[entry]:
+            raise InputError(
+                f"{str(folder)!r} holds another run: {what} ({_difference(before.get(entry), wanted[entry])}); give the same "
+                "arguments to go on, another folder, or --overwrite"
+            )
+
+
+def _difference(old: Any, new: Any) -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return ", ".join(f"{name} was {old.get(name)!r}, now {new.get(name)!r}" for name in names)
+    return f"it was {old!r}, now {new!r}"

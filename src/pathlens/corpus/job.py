@@ -1,71 +1,81 @@
-"""The verb: a source → shards in a folder, by an engine; killed at any moment, the same call goes on."""
+"""Before a run: everything that can be refused is, and a plan says what it will take.
+
+For a plan a few rows from all over the data are really explained; the rest is multiplication, with how far it may be off.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import math
+import os
+import resource
+import shutil
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from pathlens import errors
 from pathlens.corpus import folder as place
-from pathlens.corpus import manifest
-from pathlens.corpus.local import Engine, in_process, in_processes
-from pathlens.corpus.record import Batch, Census, Found, Recipe, Row, Source, Tally
-from pathlens.data.reading import batches, census, digest, files, groups, rows, same_digest
+from pathlens.corpus.formats import Row, Source
+from pathlens.corpus.reading import Census, census, files, groups, rows
+from pathlens.corpus.schema import VERSION, table, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
-from pathlens.errors import InputError, ModelError, PathlensError
+from pathlens.errors import InputError, PathlensError
 from pathlens.text.fingerprint import fingerprint
 
 ROWS_PER_SHARD = 256  # what is done again at most after a kill; a file of some 100 kB
 BATCH = 64  # texts packed together
 LOOK = 8  # readable rows tried before the arguments are blamed
 ENGINES = ("local", "ray")
-
-Tell = Callable[[Tally], None]  # called with the counts of every batch done
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run did. `tally` counts the rows of this share; `found` of them were there already."""
-
-    folder: Path
-    tally: Tally
-    found: int
-    seconds: float
-    notes: tuple[str, ...] = ()
-
-    def lines(self) -> list[str]:
-        """What a person wants to know at the end."""
-        made, counts = self.tally.rows - self.found, self.tally
-        rate = f", {made / self.seconds:.1f} texts/s" if made and self.seconds > 0 else ""
-        before = f" ({self.found} were there already)" if self.found else ""
-        return [
-            f"{counts.rows} rows in {str(self.folder)!r}{before}: {counts.rows - counts.failed} explained, "
-            f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}"
-        ]
+TRIED = 24  # rows explained for a plan at most
+SECONDS = 20.0  # after which it explains no more
+COMPRESSION = 3  # a shard's size in memory over its size on disk, about: zstd on tokens, offsets and scores
 
 
 @dataclass(frozen=True)
-class Job:
+class Recipe:
+    """How a row is explained: everything a worker needs to begin."""
+
+    model: Any  # a name or folder where workers are to load it; else anything `pl.explain` takes
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()  # names of the columns carried along
+
+    def explainer(self) -> Explainer:
+        return Explainer(self.model, **self.choices)
+
+    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> pa.Table:
+        """One batch, packed; a row that fails gives its error in its place."""
+        good = [row for row in batch if row.error is None]
+        results = iter(explainer.run([(row.text, row.text_b) for row in good], batch_size=max(len(good), 1)))
+        return table(batch, [next(results) if row.error is None else None for row in batch], self.kept)
+
+    def check_loadable(self, who: str) -> None:
+        if not isinstance(self.model, str | os.PathLike):
+            raise InputError(
+                f"{who} load the model themselves: give its name or folder, not a model that is loaded already"
+            )
+
+
+@dataclass(frozen=True)
+class Prepared:
     """A run, ready to start: everything that can be refused has been."""
 
     recipe: Recipe
     source: Source
     census: Census
-    explainer: Any
+    explainer: Explainer
     folder: Path
     rows_per_shard: int = ROWS_PER_SHARD
     batch_size: int = BATCH
-    share: tuple[int, int] = (0, 1)
+    share: place.Share = (0, 1)
 
     def mine(self, shard: int) -> bool:
         return shard % self.share[1] == self.share[0]
@@ -73,53 +83,15 @@ class Job:
     def rows(self) -> Iterator[Row]:
         return rows(self.source, self.census.kept, self.census.rows)
 
+    def shards(self) -> Iterator[tuple[int, int]]:
+        """(number, rows) of every shard of this share."""
+        for shard, start in enumerate(range(0, self.census.rows, self.rows_per_shard)):
+            if self.mine(shard):
+                yield shard, min(self.rows_per_shard, self.census.rows - start)
+
     def total(self) -> int:
         """Rows of this share."""
-        starts = range(0, self.census.rows, self.rows_per_shard)
-        return sum(min(self.rows_per_shard, self.census.rows - s) for k, s in enumerate(starts) if self.mine(k))
-
-
-def run(
-    model: Any,
-    source: Source,
-    out: str | Path,
-    *,
-    limit: int | None = None,
-    shard: tuple[int, int] = (0, 1),
-    overwrite: bool = False,
-    engine: str = "local",
-    workers: int = 1,
-    address: str | None = None,
-    gpus: float = 0,
-    batch_size: int = BATCH,
-    rows_per_shard: int = ROWS_PER_SHARD,
-    bar: Callable[[int, int], Any] | None = None,
-    **choices: Any,
-) -> Outcome:
-    """Explain every row of a source; Parquet shards and a manifest in `out`.
-
-    limit: the first so many rows (a later run may raise it and go on). shard: (i, n), every n-th shard from the i-th.
-    engine: "local" (workers=1: this process) or "ray" (address of a cluster; None starts one here; gpus per worker).
-    choices: method, target, baseline, … as in `pl.explain`.
-    A row that cannot be explained is written with its error. The same call goes on after a kill; another model, other
-    arguments or changed data in the same folder are refused.
-    """
-    check_engine(engine, workers, address, gpus)
-    job, wanted = prepare(model, source, out, limit=limit, shard=shard, batch_size=batch_size,
-                          rows_per_shard=rows_per_shard, **choices)  # fmt: skip
-    with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
-        place.prepare(job.folder)
-        started = time.perf_counter()
-        with place.locked(job.folder, job.share):
-            manifest.admitted(job.folder, wanted, overwrite, job.share)
-            place.clear_leftovers(job.folder, job.mine)
-            done = _Writer(job, lambda: manifest.settle(job.folder, wanted, overwrite, job.share), overwrite)
-            with (bar or _no_bar)(job.total(), job.census.rows) as tell:
-                done.tell = tell
-                for batch, part in chosen(done.todo()):
-                    done.add(batch, part)
-            notes = done.begin()
-    return Outcome(job.folder, done.tally, done.found, time.perf_counter() - started, tuple(notes))
+        return sum(count for _, count in self.shards())
 
 
 def prepare(
@@ -128,11 +100,11 @@ def prepare(
     out: str | Path,
     *,
     limit: int | None = None,
-    shard: tuple[int, int] = (0, 1),
+    shard: place.Share = (0, 1),
     batch_size: int = BATCH,
     rows_per_shard: int = ROWS_PER_SHARD,
     **choices: Any,
-) -> tuple[Job, dict[str, Any]]:
+) -> tuple[Prepared, dict[str, Any]]:
     """Everything checked before anything is written: numbers, data, model, arguments. Gives the manifest too."""
     for name, value in {"limit": limit, "batch_size": batch_size, "rows_per_shard": rows_per_shard}.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -145,17 +117,15 @@ def prepare(
     if any(file.resolve().parent == where for file in files(source) or ()):
         raise InputError(f"the data itself is in {str(out)!r}; --out takes another folder")
     counted = census(source, limit)
-    if isinstance(
-        choices.get("method"), Method
-    ):  # by name from here on: choices go to other processes, and into a file
-        choices |= {**choices["method"].given(), "method": choices["method"].name}
+    if isinstance(method := choices.get("method"), Method):  # by name: choices go to other processes, and into a file
+        choices |= {**method.given(), "method": method.name}
     recipe = Recipe(model, _chosen(choices), counted.kept)
     explainer = recipe.explainer()
     method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
-    job = Job(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
+    job = Prepared(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
     _check_arguments(job)
-    return job, manifest.describe(recipe, source, counted, fingerprint(explainer.model), rows_per_shard, limit)
+    return job, _manifest(job, limit)
 
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
@@ -164,15 +134,15 @@ def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in choices.items() if value is not None and usual.get(name) != value}
 
 
-def _check_arguments(job: Job) -> None:
+def _check_arguments(job: Prepared) -> None:
     """A wrong argument is one error now, not one in every row: the first rows and a plain text all fail alike."""
     explainer, two = job.explainer, job.source.text_b is not None
     try:
         explainer.prepare("a word", "a word" if two else None)
-    except PathlensError as error:
+    except PathlensError:
         some = islice((row for row in job.rows() if row.error is None), LOOK)
         if all(_unreadable(explainer, row) for row in some):
-            raise error
+            raise
 
 
 def _unreadable(explainer: Explainer, row: Row) -> bool:
@@ -181,6 +151,41 @@ def _unreadable(explainer: Explainer, row: Row) -> bool:
     except Exception:  # what it is will be said of the row
         return True
     return False
+
+
+def _manifest(job: Prepared, limit: int | None) -> dict[str, Any]:
+    """What the run is, in plain values only."""
+    import torch
+    import transformers
+
+    from pathlens import __version__
+
+    model, reading = job.recipe.model, asdict(job.source)
+    return {
+        "corpus": VERSION,
+        "model": str(model) if isinstance(model, str | os.PathLike) else type(model).__name__,
+        "fingerprint": fingerprint(job.explainer.model),
+        "choices": _plain(job.recipe.choices),
+        "source": _plain({name: value for name, value in reading.items() if name != "data"}),
+        "kept": list(job.recipe.kept),
+        "rows_per_shard": job.rows_per_shard,
+        "data": job.source.data,
+        "rows": job.census.rows,
+        "limit": limit,
+        "versions": {
+            "pathlens": __version__,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "numpy": np.__version__,
+        },
+    }
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back."""
+    given = {name: value for name, value in values.items() if value is not None}
+    plain: dict[str, Any] = json.loads(json.dumps(given, default=str, sort_keys=True))
+    return plain
 
 
 def check_engine(name: str, workers: int, address: str | None, gpus: float) -> None:
@@ -194,103 +199,135 @@ def check_engine(name: str, workers: int, address: str | None, gpus: float) -> N
         raise InputError("address and gpus are for the engine ray: add --engine ray")
 
 
-@contextmanager
-def _engine(job: Job, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
-    if name == "ray":
-        from pathlens.corpus.cluster import on_ray
+@dataclass(frozen=True)
+class Plan:
+    """What a run will take. `spread`: relative standard error of passes and time from the few rows that were tried."""
 
-        with on_ray(job, workers, address, gpus) as engine:
-            yield engine
-    else:
-        yield in_process(job.explainer, job.recipe) if workers == 1 else in_processes(job.recipe, workers)
+    rows: int  # texts of this share
+    bad: int  # rows that are no text, in all the data
+    done: int  # rows of this share that are there already; what follows is for the others
+    tokens: float
+    passes: float
+    seconds: float
+    spread: float
+    memory: int  # bytes at the peak, all workers together
+    disk: int  # bytes
+    free: int  # bytes left on the disk
+    workers: int
+    tried: int
+    failed: int  # of the rows tried
+    unconverged: int
+
+    def lines(self) -> list[str]:
+        about = f"± {100 * self.spread:.0f} %" if math.isfinite(self.spread) else "from one row"
+        left = f"{self.rows} texts" + (f", {self.done} of them done already" if self.done else "")
+        lines = [
+            f"texts    {left}" + (f" ({self.bad} rows are no text)" if self.bad else ""),
+            f"tokens   about {_count(self.tokens)}",
+            f"passes   about {_count(self.passes)} ({about})",
+            f"time     about {_duration(self.seconds)} with {self.workers} worker{'s' if self.workers > 1 else ''} ({about})",
+            f"memory   about {self.memory / 2**20:.0f} MiB at the peak",
+            f"disk     about {self.disk / 2**20:.1f} MiB, {self.free / 2**30:.1f} GiB free",
+            f"probe    {self.tried} texts explained: {self.unconverged} not settled, {self.failed} failed",
+        ]
+        return [*lines, "the disk will be full before the end"] if self.disk > self.free else lines
 
 
-class _no_bar:
-    def __init__(self, *_: int) -> None: ...
+def plan(
+    model: Any,
+    source: Source,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    engine: str = "local",
+    workers: int = 1,
+    address: str | None = None,
+    gpus: float = 0,
+    **choices: Any,
+) -> Plan:
+    """What `run` with the same arguments will take; what it would refuse is refused. Nothing is written."""
+    check_engine(engine, workers, address, gpus)
+    job, wanted = prepare(model, source, out, **choices)
+    if job.folder.is_dir():
+        place.admitted(job.folder, wanted, overwrite, job.share)
+    some, longest = _rows_to_try(job)
+    explained, used = _try(job, some)
+    counts, tried = tally(explained), len(explained)
+    passes = [each or 0 for each in explained.column("passes").to_pylist()]
+    characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[:tried])
+    job.recipe.explain(job.explainer, longest)  # it needs most memory
+    where = Path(out).absolute()
+    total, done = job.total(), 0 if overwrite else _done(job)
+    left = total - done  # of which some are no text and take no time
+    texts = left * (1 - job.census.bad / job.census.rows)
+    return Plan(
+        rows=total,
+        bad=job.census.bad,
+        done=done,
+        tokens=left / job.census.rows * job.census.characters * counts.tokens / max(characters, 1),
+        passes=texts * float(np.mean(passes)),
+        seconds=texts * float(np.mean(used)) / workers,
+        spread=max(_relative_error(used), _relative_error(passes)),
+        memory=_peak() * workers,
+        disk=int(texts * explained.nbytes / tried / COMPRESSION),
+        free=shutil.disk_usage(next(each for each in (where, *where.parents) if each.exists())).free,
+        workers=workers,
+        tried=tried,
+        failed=counts.failed,
+        unconverged=counts.unconverged,
+    )
 
-    def __enter__(self) -> Tell:
-        return lambda tally: None
 
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _refuse_breakage(job: Job, part: pa.Table) -> None:
-    """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
-    found = part.column("error").to_pylist()
-    kind, _, words = (found[0] or "").partition(": ")
-    if words and len(set(found)) == 1 and hasattr(errors, kind):  # a plain text fails alike: an argument is wrong
-        two = job.source.text_b is not None
-        plain = job.explainer.run([("a word", "a word" if two else None)])[0]
-        if isinstance(plain, PathlensError) and " ".join(str(plain).split()) == words:
-            raise plain
-    if len(found) > 1 and len(set(found)) == 1 and kind.endswith("Error") and not hasattr(errors, kind):
-        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {found[0]}")
+def _rows_to_try(job: Prepared) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Readable rows evenly over the data; and the longest one."""
+    wanted = {round(k * (job.census.rows - 1) / (TRIED - 1)) for k in range(TRIED)} | {job.census.longest}
+    some = [row for row in job.rows() if row.number in wanted and row.error is None]
+    longest = tuple(row for row in some if row.number == job.census.longest)
+    return tuple(row for row in some if row.number != job.census.longest) or longest, longest
 
 
-@dataclass(eq=False)
-class _Writer:
-    """Gathers batches, in any order, into shards; a shard is written when its last row has come.
+def _try(job: Prepared, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
+    """Rows explained, as many as the time allows, and the seconds each took."""
+    job.recipe.explain(job.explainer, some[:1])  # the first pass of a model is slow; not counted
+    used: list[float] = []
+    parts: list[pa.Table] = []
+    for batch in groups(some, max(1, min(8, len(some) // 3))):
+        clock = time.perf_counter()
+        parts.append(job.recipe.explain(job.explainer, batch))
+        used += [(time.perf_counter() - clock) / len(batch)] * len(batch)
+        if sum(used) > SECONDS:
+            break
+    return pa.concat_tables(parts), used
 
-    The folder is settled when the first batch is there: until then nothing has been written and nothing deleted.
-    """
 
-    job: Job
-    settle: Callable[[], list[str]]
-    overwrite: bool = False
-    notes: list[str] | None = None
-    tell: Tell = lambda tally: None
-    tally: Tally = field(default_factory=Tally)
-    found: int = 0
-    open: dict[int, tuple[int, str, list[pa.Table]]] = field(default_factory=dict)  # shard -> rows, digest, parts
+def _done(job: Prepared) -> int:
+    """Rows of this share in shards that are whole and as long as they are to be."""
+    facts = ((place.read_facts(place.shard_path(job.folder, shard)), count) for shard, count in job.shards())
+    return sum(count for each, count in facts if each is not None and each.rows == count)
 
-    def begin(self) -> list[str]:
-        """Notes for the user; the first call settles the folder."""
-        if self.notes is None:
-            self.notes = self.settle()
-        return self.notes
 
-    def todo(self) -> Iterator[Batch]:
-        """Batches of the shards that are not there yet; read only as the engine asks for them."""
-        for shard, group in enumerate(groups(self.job.rows(), self.job.rows_per_shard)):
-            if self.job.mine(shard) and not self._kept(shard, group):
-                self.open[shard] = (len(group), digest(group), [])
-                yield from batches(shard, group, self.job.batch_size)
+def _relative_error(values: list[float] | list[int]) -> float:
+    """Standard error of the mean over the mean."""
+    if len(values) < 2:
+        return math.inf
+    return float(np.std(values, ddof=1) / math.sqrt(len(values)) / max(float(np.mean(values)), 1e-12))
 
-    def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
-        """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
-        path = place.shard_path(self.job.folder, shard)
-        facts = place.read_facts(path) if path.exists() and not self.overwrite else None
-        if facts is None:
-            return False
-        if (
-            facts.start != group[0].number
-            or facts.rows > len(group)
-            or not same_digest(facts.digest, digest(group[: facts.rows]))
-        ):
-            raise InputError(
-                f"rows {group[0].number} to {group[-1].number} of the data are not those that {path.name} was made from: the "
-                "data has changed; choose another folder, or --overwrite"
-            )
-        if facts.rows < len(group):  # the data has grown, or --limit
-            return False
-        self.found += facts.rows
-        self._count(Found(**vars(facts.tally)))
-        return True
 
-    def add(self, batch: Batch, part: pa.Table) -> None:
-        from pathlens.corpus.schema import tally
+def _peak() -> int:
+    """Bytes this process (and its GPU) has held at most."""
+    import torch
 
-        if self.tally.rows == self.found:
-            _refuse_breakage(self.job, part)
-        self.begin()
-        rows_wanted, mark, parts = self.open[batch.shard]
-        parts.append(part)
-        self._count(tally(part))
-        if sum(map(len, parts)) == rows_wanted:
-            del self.open[batch.shard]
-            whole = pa.concat_tables(sorted(parts, key=lambda each: each.column("row")[0].as_py()))
-            place.write_shard(self.job.folder, batch.shard, whole.combine_chunks(), mark)
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return held + (torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0)
 
-    def _count(self, more: Tally) -> None:
-        self.tally = self.tally + more
-        self.tell(more)
+
+def _count(value: float) -> str:
+    """Three digits are all a few rows tell."""
+    return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -143,12 +143,12 @@ class Questions:
     def overview(self) -> dict[str, Any]:
         """Counts over the whole run."""
         names = ("rows", "failed", "explained", "converged", "tokens", "passes", "change", "least_row", "last_row")
-        found = self.rows(
+        counts = self.rows(
             "select count(*), count(error), count(*) - count(error), count(*) filter (converged), "
             "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint, "
             "avg(f_input - f_baseline), min(row), max(row) from run"
         )[0]
-        return dict(zip(names, found, strict=True))
+        return dict(zip(names, counts, strict=True))
 
     def errors(self, most: int) -> list[tuple[Any, ...]]:
         """Kinds of errors (numbers in them are masked), how often, and one row that has it."""
@@ -162,8 +162,8 @@ class Questions:
         """(quantile, gap, relative gap, nodes, passes)."""
         names = ("gap", "relative_gap", "nodes", "passes")
         asked = ", ".join(f"quantile_cont({name}, {list(QUANTILES)})" for name in names)
-        found = self.rows(f"select {asked} from run where error is null")[0]
-        return list(zip(QUANTILES, *(each or [None] * len(QUANTILES) for each in found), strict=True))
+        columns = self.rows(f"select {asked} from run where error is null")[0]
+        return list(zip(QUANTILES, *(each or [None] * len(QUANTILES) for each in columns), strict=True))
 
     def gap_histogram(self) -> list[tuple[Any, ...]]:
         """(exponent, rows): relative gaps between 10^k and 10^(k+1); what is below 1e-9 counts as that."""
@@ -223,10 +223,10 @@ class Questions:
         """(row, text, second text) of explained rows, evenly over the run where there are more than `most`."""
         count = self.first("select count(*) from run where error is null")
         step = max(1, -(-count // most))
-        found = self.connection.execute(
+        answer = self.connection.execute(
             "select row, text, text_b from run where error is null and row % ? = 0 order by row", [step]
         )
-        while some := found.fetchmany(500):
+        while some := answer.fetchmany(500):
             yield from some
 
     def speech(
@@ -236,8 +236,8 @@ class Questions:
         import pyarrow as pa
 
         names = ("row", "segment", "first", "last", "kind")
-        columns = list(zip(*tags, strict=True)) or [[] for _ in names]
-        tag = pa.table(dict(zip(names, map(list, columns), strict=True)))
+        columns = [list(column) for column in zip(*tags, strict=True)] or [[] for _ in names]
+        tag = pa.table(dict(zip(names, columns, strict=True)))
         tagged = pa.table({"row": list(rows)})
         self.connection.register("tag", tag)
         self.connection.register("tagged", tagged)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pathlens.corpus.record import Row, Tally
-from pathlens.explanation import record, store
+from pathlens.corpus.formats import Row
+from pathlens.explanation import store
+from pathlens.explanation.record import PairExplanation
 from pathlens.types import Certificate
 from pathlens.units.groups import units
 
@@ -58,7 +59,7 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 PROOF = {"rows": "gaps", "kind": "sum_of"}  # fields of the certificate under another name
 SIDE = ("tokens", "offsets", "special")
-OWN: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
+FIELDS: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
     "Explanation": {**{name: name for name in (*SIDE, "segments", "scores")}},
     "Interactions": {**{name: name for name in (*SIDE, "segments", "scores", "matrix")}},
     "PhraseTree": {**{name: name for name in (*SIDE, "scores")}},
@@ -73,6 +74,20 @@ SHARED = ("method", "target", "certificate", "meta")
 RUN_META = ("seconds", "versions", "texts", "text")  # in the manifest, in columns of their own, or never twice alike
 
 
+@dataclass(frozen=True)
+class Tally:
+    """Counts of explained rows."""
+
+    rows: int = 0
+    failed: int = 0
+    unconverged: int = 0
+    tokens: int = 0
+    passes: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+
 def schema(kept: Sequence[str]) -> pa.Schema:
     """The plain columns and those carried along from the data."""
     return pa.schema([*COLUMNS.items(), *((column, pa.string()) for column in carried(kept))])
@@ -83,31 +98,27 @@ def carried(kept: Sequence[str]) -> list[str]:
 
     Names that differ in their capitals alone count as one: DuckDB and many a table know no difference.
     """
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     taken = set(COLUMNS)
     for renaming in (False, True):  # a name that can stay as it is comes first
-        for k, name in enumerate(kept):
-            own = name or "unnamed"
-            while renaming and own.lower() in taken:
-                own = f"data_{own}"
-            if k not in found and own.lower() not in taken:
-                found[k] = own
-                taken.add(own.lower())
-    return [found[k] for k in range(len(kept))]
+        for k, given in enumerate(kept):
+            name = given or "unnamed"
+            while renaming and name.lower() in taken:
+                name = f"data_{name}"
+            if k not in names and name.lower() not in taken:
+                names[k] = name
+                taken.add(name.lower())
+    return [names[k] for k in range(len(kept))]
 
 
 def table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:
     """Rows and what became of them (a result, or an exception)."""
     names = carried(kept)
-    found = [
-        {**_given(row), **_result(row, result), **dict(zip(names, row.kept, strict=True))}
-        for row, result in zip(rows, results, strict=True)
-    ]
-    return pa.Table.from_pylist(found, schema=schema(kept))
-
-
-def _given(row: Row) -> dict[str, Any]:
-    return {"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, "error": row.error}
+    records = []
+    for row, result in zip(rows, results, strict=True):
+        given = {"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, "error": row.error}
+        records.append({**given, **_result(row, result), **dict(zip(names, row.kept, strict=True))})
+    return pa.Table.from_pylist(records, schema=schema(kept))
 
 
 def _result(row: Row, result: Any) -> dict[str, Any]:
@@ -116,30 +127,27 @@ def _result(row: Row, result: Any) -> dict[str, Any]:
     if isinstance(result, BaseException):
         return {"error": f"{type(result).__name__}: {' '.join(str(result).split())}"}
     kind = type(result).__name__
-    columns = OWN[kind]
-    found: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
+    columns = FIELDS[kind]
+    record: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
     for name, column in columns.items():
         value = getattr(result, name)
         if column == "matrix":
-            found["shape"] = value.shape
+            record["shape"] = value.shape
             value = np.asarray(value, dtype=float).ravel()
-        found[column] = value
+        record[column] = value
     for field in fields(Certificate):
-        found[PROOF.get(field.name, field.name)] = getattr(result.certificate, field.name)
+        record[PROOF.get(field.name, field.name)] = getattr(result.certificate, field.name)
     rest = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in (*SHARED, *columns)}
-    rest = {name: store.plain(value) for name, value in rest.items() if value is not None and not _empty(value)}
+    empty = [name for name, value in rest.items() if value is None or (isinstance(value, str | tuple) and not value)]
+    rest = {name: store.plain(value) for name, value in rest.items() if name not in empty}
     rest["meta"] = store.plain({name: value for name, value in result.meta.items() if name not in RUN_META})
-    found["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
-    return found | _words(row, result)
-
-
-def _empty(value: Any) -> bool:
-    return isinstance(value, str | tuple) and len(value) == 0
+    record["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
+    return record | _words(row, result)
 
 
 def _words(row: Row, result: Any) -> dict[str, list[int]]:
     """Which word each token belongs to, so that sums by word need nothing but these files."""
-    if isinstance(result, record.PairExplanation):
+    if isinstance(result, PairExplanation):
         return {
             "words": word_numbers(result.tokens_a, result.offsets_a, _sides(result.special_a), [row.text]),
             "words_b": word_numbers(result.tokens_b, result.offsets_b, _sides(result.special_b), [row.text_b]),
@@ -161,30 +169,23 @@ def word_numbers(tokens: Any, offsets: Any, segments: Any, texts: Any) -> list[i
     return [-1 if segment < 0 else int(word) for word, segment in zip(home, segments, strict=True)]
 
 
-def result_of(found: Mapping[str, Any]) -> Any:
+def result_of(record: Mapping[str, Any]) -> Any:
     """A row as a result again; None where the row has an error."""
-    if found["error"] is not None or found["kind"] is None:
+    if record["error"] is not None or record["kind"] is None:
         return None
-    detail = json.loads(found["detail"])
-    texts = [text for text in (found["text"], found["text_b"]) if text is not None]
-    proof = {f.name: found[PROOF.get(f.name, f.name)] for f in fields(Certificate)}
+    detail = json.loads(record["detail"])
+    texts = [text for text in (record["text"], record["text_b"]) if text is not None]
     body = {
         **detail,
         "pathlens": store.SCHEMA,
-        "kind": found["kind"],
-        "method": found["method"],
-        "target": found["target"],
-        "certificate": proof,
-        "meta": {**detail["meta"], "texts": texts, "row": found["row"], "id": found["id"]},
+        **{name: record[name] for name in ("kind", "method", "target")},
+        "certificate": {f.name: record[PROOF.get(f.name, f.name)] for f in fields(Certificate)},
+        "meta": {**detail["meta"], "texts": texts, "row": record["row"], "id": record["id"]},
     }
-    for name, column in OWN[found["kind"]].items():
-        value = found[column]
-        if column == "matrix":
-            value = np.array(value, dtype=float).reshape(found["shape"])
-        body[name] = value
-    if found["kind"] == "PairExplanation":
-        body["similarity"] = detail["similarity"]
-    return store.from_dict(body, source=f"row {found['row']}")
+    for name, column in FIELDS[record["kind"]].items():
+        value = record[column]
+        body[name] = np.array(value, dtype=float).reshape(record["shape"]) if column == "matrix" else value
+    return store.from_dict(body, source=f"row {record['row']}")
 
 
 def tally(part: pa.Table) -> Tally:

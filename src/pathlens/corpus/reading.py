@@ -7,17 +7,48 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from pathlens.corpus.folder import is_run
-from pathlens.corpus.record import Batch, Census, Row, Source
-from pathlens.data.formats import KINDS, PLAIN, Opened, Record, damaged, is_saved, open_file, open_hub, suffix
+from pathlens.corpus.formats import (
+    KINDS,
+    PLAIN,
+    Opened,
+    Record,
+    Row,
+    Source,
+    damaged,
+    is_saved,
+    open_file,
+    open_hub,
+    suffix,
+)
 from pathlens.errors import InputError
 
 HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
+
+
+@dataclass(frozen=True)
+class Census:
+    """What one reading of the whole source counted."""
+
+    rows: int
+    bad: int  # rows that are no text
+    characters: int
+    longest: int  # the row with most characters
+    kept: tuple[str, ...]  # columns carried along
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows that are explained together; all of one shard."""
+
+    shard: int
+    rows: tuple[Row, ...]
 
 
 def files(source: Source) -> list[Path] | None:
@@ -26,10 +57,8 @@ def files(source: Source) -> list[Path] | None:
     if path.is_dir():
         if is_saved(path):
             return None
-        inside = sorted(
-            file for file in path.rglob("*")
-            if file.is_file() and suffix(file) in KINDS and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-        )  # fmt: skip
+        shown = (f for f in path.rglob("*") if not any(p.startswith((".", "_")) for p in f.relative_to(path).parts))
+        inside = sorted(file for file in shown if file.is_file() and suffix(file) in KINDS)
         runs = {folder for folder in {file.parent for file in inside} - {path} if is_run(folder)}
         inside = [file for file in inside if file.parent not in runs]
         if not inside:
@@ -58,8 +87,7 @@ def _rows(source: Source, kept: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _opened(source: Source) -> Iterator[tuple[Opened, ExitStack]]:
-    found = files(source)
-    for path in found if found is not None else [None]:
+    for path in files(source) or [None]:
         stack = ExitStack()
         name = source.data if path is None else str(path)
 
@@ -141,11 +169,11 @@ def census(source: Source, limit: int | None = None) -> Census:
             kept = kept_columns(source, opened.plain)
         break
     for row in rows(source, kept, limit):
-        own = len(row.text or "") + len(row.text_b or "")
-        count, characters, bad = count + 1, characters + own, bad + (row.error is not None)
+        length = len(row.text or "") + len(row.text_b or "")
+        count, characters, bad = count + 1, characters + length, bad + (row.error is not None)
         reason = reason or row.error or ""
-        if row.error is None and own > size:
-            longest, size = row.number, own
+        if row.error is None and length > size:
+            longest, size = row.number, length
     if count == 0:
         raise InputError(f"{source.data!r} has no rows: there is nothing to explain")
     if bad == count:
@@ -160,19 +188,19 @@ def groups(some: Iterable[Row], size: int) -> Iterator[tuple[Row, ...]]:
         yield group
 
 
-def batches(shard: int, group: Sequence[Row], size: int) -> Iterator[Batch]:
+def batches(shard: int, group: Sequence[Row], size: int) -> Iterator[RowBatch]:
     for some in groups(group, size):
-        yield Batch(shard, some)
+        yield RowBatch(shard, some)
 
 
 def digest(group: Iterable[Row]) -> str:
     """Identifies the content of rows, texts and carried columns: a change is noticed when a run goes on."""
     texts, kept = hashlib.sha256(), hashlib.sha256()
     for row in group:
-        for found, parts in ((texts, (row.id, row.text, row.text_b, row.error)), (kept, row.kept)):
+        for hashed, parts in ((texts, (row.id, row.text, row.text_b, row.error)), (kept, row.kept)):
             for part in parts:
-                found.update(b"\x00" if part is None else f"\x01{part}".encode("utf-8", "surrogatepass"))
-            found.update(b"\x02")
+                hashed.update(b"\x00" if part is None else f"\x01{part}".encode("utf-8", "surrogatepass"))
+            hashed.update(b"\x02")
     return f"{texts.hexdigest()[:32]}-{kept.hexdigest()[:32]}"
 
 
@@ -181,38 +209,27 @@ def same_digest(old: str, new: str) -> bool:
     return old == new or ("-" not in old and new.startswith(f"{old}-"))
 
 
-def read_rows(
-    data: str,
-    text: str = "text",
-    text_b: str | None = None,
-    label: str | None = None,
-    *,
-    limit: int | None = None,
-    seed: int = 0,
-    **reading: Any,
-) -> tuple[list[str], list[str] | None, list[str | None] | None]:
+def read_sample(
+    data: str, text: str = "text", text_b: str | None = None, label: str | None = None, *,
+    limit: int | None = None, seed: int = 0, **reading: Any,
+) -> tuple[list[str], list[str] | None, list[str | None] | None]:  # fmt: skip
     """Texts, second texts and labels of a data file; rows that are no text are left out, with a warning that counts them.
 
-    limit: a seeded sample. reading: encoding, separator, quoting, header, split, config, as in `corpus.Source`.
+    limit: a seeded sample. reading: encoding, separator, quoting, header, split, config, as in `Source`.
     """
     if limit is not None and limit < 1:
         raise InputError(f"limit must be at least 1, got {limit}")
     source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
     try:
-        found = list(rows(source))
+        everything = list(rows(source))
     except InputError as error:  # there the label's column is one that is kept
         raise InputError(str(error).replace("(--keep)", "(--label)")) from error
-    good = [row for row in found if row.error is None]
+    good, bad = ([row for row in everything if (row.error is None) is right] for right in (True, False))
     if not good:
-        why = f"; the first: {found[0].error}" if found else ""
-        raise InputError(f"{data!r} has no row that can be explained{why}")
-    if len(good) < len(found):
-        first = next(row for row in found if row.error is not None)
-        warnings.warn(
-            f"{len(found) - len(good)} of {len(found)} rows of {data!r} cannot be explained and are left out; "
-            f"the first is row {first.number}: {first.error}",
-            stacklevel=2,
-        )
+        raise InputError(f"{data!r} has no row that can be explained" + (f"; the first: {bad[0].error}" if bad else ""))
+    if bad:
+        left_out = f"{len(bad)} of {len(everything)} rows of {data!r} cannot be explained and are left out"
+        warnings.warn(f"{left_out}; the first is row {bad[0].number}: {bad[0].error}", stacklevel=2)
     if limit is not None and limit < len(good):
         good = [good[i] for i in sorted(Random(seed).sample(range(len(good)), limit))]
     return (

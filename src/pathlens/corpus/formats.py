@@ -1,6 +1,7 @@
-"""One file, or one data set of `datasets`, as columns and a stream of records. Nothing is held in memory.
+"""Where texts come from: one file, or one data set of `datasets`, as columns and a stream of records.
 
-A record is a mapping from column to value, or a string that says why that one row cannot be read.
+Nothing is held in memory. A record is a mapping from column to value, or a string that says why that one row cannot
+be read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from pathlens.corpus.record import Source
 from pathlens.errors import InputError, MissingError
 from pathlens.text.hub import cache_alone_without_hub
 
@@ -25,6 +25,35 @@ Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
 LOOKED_AT = 50  # records of a JSON lines file that are looked at to learn its columns
 PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the texts are and how to read them."""
+
+    data: str  # a file, a folder of files, or a hub id
+    text: str = "text"  # the column to explain
+    text_b: str | None = None  # the second text's column
+    id: str | None = None  # a column that names rows; None: the row number
+    keep: tuple[str, ...] | None = None  # columns to carry along; None: all others that hold plain values
+    encoding: str = "utf-8"
+    separator: str | None = None  # None: by the file's name (.csv a comma, .tsv a tab)
+    quoting: bool | None = None  # None: by the file's name (.csv yes, .tsv no)
+    header: bool = True  # without one, columns are called 0, 1, 2, …
+    split: str = "train"  # of a hub data set
+    config: str | None = None  # of a hub data set
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the data; `error` says why it cannot be explained."""
+
+    number: int
+    id: str
+    text: str | None
+    text_b: str | None = None
+    kept: tuple[str | None, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +132,12 @@ def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> 
     table = csv.reader(lines, delimiter=separator) if quoted else (_fields(line, separator) for line in lines)
     csv.field_size_limit(LONGEST_FIELD)
     table = (fields for fields in table if fields)  # blank lines, as pandas and polars do
-    first = _next(path, table)
+    try:
+        first = next(table, [])
+    except csv.Error as error:
+        raise InputError(f"{str(path)!r} cannot be read as a table ({error})") from error
+    if not first:
+        raise InputError(f"{str(path)!r} has no rows: there is nothing to explain")
     columns = tuple(name.strip() for name in first) if source.header else tuple(map(str, range(len(first))))
     doubled = {name for name in columns if columns.count(name) > 1}
     plain = tuple(name for name in columns if name or "" not in doubled)  # nobody asks for empty columns by name
@@ -119,19 +153,9 @@ def _fields(line: str, separator: str) -> list[str]:
     return line.split(separator) if line.strip() else []
 
 
-def _next(path: Path, table: Iterator[list[str]]) -> list[str]:
-    try:
-        return next(table, None) or _no_rows(path)
-    except csv.Error as error:
-        raise InputError(f"{str(path)!r} cannot be read as a table ({error})") from error
-
-
-def _no_rows(path: Path) -> Any:
-    raise InputError(f"{str(path)!r} has no rows: there is nothing to explain")
-
-
-def _by_name(path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], chosen: tuple[str, ...],
-             ragged: bool) -> Iterator[Record]:  # fmt: skip
+def _by_name(
+    path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], chosen: tuple[str, ...], *, ragged: bool
+) -> Iterator[Record]:
     """Rows of a table without a header may differ in length, as long as they reach the columns asked for."""
     places = {name: columns.index(name) for name in chosen}
     least = max(places.values(), default=0) + 1 if ragged else len(columns)
@@ -142,7 +166,9 @@ def _by_name(path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], ch
             else:
                 yield {name: fields[place] for name, place in places.items()}
     except csv.Error as error:
-        raise InputError(f"{str(path)!r} cannot be read as a table ({error}): a stray quote? --no-quoting takes quotes as they are") from error  # fmt: skip
+        raise InputError(
+            f"{str(path)!r} cannot be read as a table ({error}): a stray quote? --no-quoting takes quotes as they are"
+        ) from error
 
 
 def _text_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
@@ -173,10 +199,10 @@ def _object(line: str) -> Record:
     if damaged(line):
         return "the line holds bytes that are not of the file's encoding"
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
         return f"the line is not JSON ({error})"
-    return found if isinstance(found, dict) else f"the line is not a JSON object but {type(found).__name__}"
+    return value if isinstance(value, dict) else f"the line is not a JSON object but {type(value).__name__}"
 
 
 def _parquet(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
@@ -211,28 +237,29 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
         ) from error
     datasets.disable_progress_bars()
     try:
-        if Path(source.data).is_dir() and is_saved(Path(source.data)):
-            found = datasets.load_from_disk(source.data)
-            if isinstance(found, datasets.DatasetDict):
-                if source.split not in found:
-                    raise InputError(
-                        f"{source.data!r} has no split {source.split!r}; --split takes one of {', '.join(found)}"
-                    )
-                found = found[source.split]
-        else:
-            with cache_alone_without_hub():
-                found = datasets.load_dataset(source.data, source.config, split=source.split)
+        table = _load_hub(datasets, source)
     except InputError:
         raise
     except Exception as error:  # whatever a hub, a network or a script of the data set raises
         raise InputError(
             f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({_line(error)})"
         ) from error
-    columns = tuple(found.column_names)
-    plain = tuple(n for n in columns if getattr(found.features[n], "dtype", "") not in ("list", "dict", ""))
-    chosen = wanted(columns, plain)
-    some = found.select_columns(list(chosen)).with_format(None)
+    columns = tuple(table.column_names)
+    plain = tuple(n for n in columns if getattr(table.features[n], "dtype", "") not in ("list", "dict", ""))
+    some = table.select_columns(list(wanted(columns, plain))).with_format(None)
     return Opened(source.data, columns, plain, (dict(record) for record in some))
+
+
+def _load_hub(datasets: Any, source: Source) -> Any:
+    if not (Path(source.data).is_dir() and is_saved(Path(source.data))):
+        with cache_alone_without_hub():
+            return datasets.load_dataset(source.data, source.config, split=source.split)
+    saved = datasets.load_from_disk(source.data)
+    if not isinstance(saved, datasets.DatasetDict):
+        return saved
+    if source.split not in saved:
+        raise InputError(f"{source.data!r} has no split {source.split!r}; --split takes one of {', '.join(saved)}")
+    return saved[source.split]
 
 
 def is_saved(folder: Path) -> bool:

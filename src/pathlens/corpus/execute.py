@@ -1,0 +1,311 @@
+"""The verb: a source → shards in a folder, in this process, by worker processes or on a cluster.
+
+Killed at any moment, the same call goes on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pathlens import errors
+from pathlens.corpus import folder as place
+from pathlens.corpus.formats import Row, Source
+from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
+from pathlens.corpus.reading import RowBatch, batches, digest, groups, same_digest
+from pathlens.corpus.schema import Tally, table, tally
+from pathlens.engine.explainer import Explainer
+from pathlens.engine.progress import Progress
+from pathlens.errors import InputError, ModelError, PathlensError
+
+QUEUED = 2  # batches with each worker: one at work, one waiting, so that no worker waits for the reader
+TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
+START = 3  # times workers may die before any has answered: then it is not a row's fault
+
+Engine = Callable[[Iterable[RowBatch]], Iterator[tuple[RowBatch, pa.Table]]]
+Suspect = tuple[RowBatch, int]  # a batch, and how often a worker died over it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did. `tally` counts the rows of this share; `found` of them were there already."""
+
+    folder: Path
+    tally: Tally
+    found: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """What a person wants to know at the end."""
+        made, counts = self.tally.rows - self.found, self.tally
+        rate = f", {made / self.seconds:.1f} texts/s" if made and self.seconds > 0 else ""
+        before = f" ({self.found} were there already)" if self.found else ""
+        return [
+            f"{counts.rows} rows in {str(self.folder)!r}{before}: {counts.rows - counts.failed} explained, "
+            f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}"
+        ]
+
+
+def run(
+    model: Any,
+    source: Source,
+    out: str | Path,
+    *,
+    limit: int | None = None,
+    shard: place.Share = (0, 1),
+    overwrite: bool = False,
+    engine: str = "local",
+    workers: int = 1,
+    address: str | None = None,
+    gpus: float = 0,
+    batch_size: int = BATCH,
+    rows_per_shard: int = ROWS_PER_SHARD,
+    show_progress: bool = False,
+    tell: Callable[[Tally], None] = lambda counts: None,
+    **choices: Any,
+) -> Outcome:
+    """Explain every row of a source; Parquet shards and a manifest in `out`.
+
+    limit: the first so many rows (a later run may raise it and go on). shard: (i, n), every n-th shard from the i-th.
+    engine: "local" (workers=1: this process) or "ray" (address of a cluster; None starts one here; gpus per worker).
+    tell: called with the counts so far after every batch. choices: method, target, baseline, … as in `pl.explain`.
+    A row that cannot be explained is written with its error. The same call goes on after a kill; another model, other
+    arguments or changed data in the same folder are refused.
+    """
+    check_engine(engine, workers, address, gpus)
+    sizes = {"limit": limit, "shard": shard, "batch_size": batch_size, "rows_per_shard": rows_per_shard}
+    job, wanted = prepare(model, source, out, **sizes, **choices)
+    with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
+        place.make_writable(job.folder)
+        started = time.perf_counter()
+        with place.locked(job.folder, job.share), Progress(job.total(), show_progress) as bar:
+            place.admitted(job.folder, wanted, overwrite, job.share)
+            place.remove(job.folder, job.mine, shards_too=False)
+
+            def count(counts: Tally, more: int, *, skipped: bool = False) -> None:
+                bar.advance(more, f"{counts.unconverged} not settled, {counts.failed} failed", skipped=skipped)
+                tell(counts)
+
+            writer = _Writer(job, lambda: place.settle(job.folder, wanted, overwrite, job.share), overwrite, count)
+            for batch, part in chosen(writer.todo()):
+                writer.add(batch, part)
+            notes = writer.begin()
+    return Outcome(job.folder, writer.tally, writer.found, time.perf_counter() - started, tuple(notes))
+
+
+@contextmanager
+def _engine(job: Prepared, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
+    if name == "ray":
+        from pathlens.corpus.cluster import on_ray
+
+        with on_ray(job, workers, address, gpus) as engine:
+            yield engine
+    else:
+        yield _in_this_process(job) if workers == 1 else _in_processes(job.recipe, workers)
+
+
+def _in_this_process(job: Prepared) -> Engine:
+    """One batch after another, here."""
+    return lambda batches: ((batch, job.recipe.explain(job.explainer, batch.rows)) for batch in batches)
+
+
+def _in_processes(recipe: Recipe, count: int) -> Engine:
+    """`count` workers, each with its own model and one thread.
+
+    When one dies, all begin anew, and the batches that were at work are tried one at a time: so the next death has one
+    cause. A batch over which workers died twice is halved until the row that does it is alone; that row gets an error.
+    """
+    recipe.check_loadable("workers")
+    packed = pickle.dumps(recipe)
+
+    def engine(batches: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, pa.Table]]:
+        rest = ((batch, 0) for batch in batches)
+        suspects: deque[Suspect] = deque()
+        deaths, answered = 0, False
+        while True:
+            at_work: dict[Future[bytes], Suspect] = {}
+            try:
+                with _pool(count) as pool:
+                    while True:
+                        room = 1 if suspects else QUEUED * count
+                        while len(at_work) < room and (task := suspects.popleft() if suspects else next(rest, None)):
+                            try:
+                                at_work[pool.submit(_explain, packed, task[0].rows)] = task
+                            except BrokenProcessPool:
+                                suspects.appendleft(task)
+                                raise
+                        if not at_work:
+                            return
+                        for done in wait(at_work, return_when=FIRST_COMPLETED).done:
+                            part, answered = from_bytes(done.result()), True
+                            yield at_work.pop(done)[0], part
+            except BrokenProcessPool:
+                deaths += 1
+                if deaths >= START and not answered:
+                    raise ModelError(
+                        f"workers died {START} times before their first answer; try --workers 1, which says why, or fewer "
+                        "workers if memory is short"
+                    ) from None
+            again, given_up = _suspects(list(at_work.values()))
+            suspects.extendleft(reversed(again))
+            yield from ((batch, _lost(batch, recipe)) for batch in given_up)
+
+    return engine
+
+
+def _suspects(at_work: list[Suspect]) -> tuple[list[Suspect], list[RowBatch]]:
+    """What is to be tried again after a worker died, and what is given up."""
+    if len(at_work) != 1 or at_work[0][1] + 1 < TRIES:
+        return [(batch, deaths + 1) for batch, deaths in at_work], []
+    ((batch, deaths),) = at_work
+    if len(batch.rows) == 1:
+        return [], [batch]
+    half = len(batch.rows) // 2
+    return [(RowBatch(batch.shard, some), deaths) for some in (batch.rows[:half], batch.rows[half:])], []
+
+
+def _lost(batch: RowBatch, recipe: Recipe) -> pa.Table:
+    error = ModelError(f"its worker process died {TRIES} times; out of memory, or a crash in the model")
+    return table(batch.rows, [error] * len(batch.rows), recipe.kept)
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    threads = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when a worker imports torch
+    spawn = multiprocessing.get_context("spawn")  # a forked torch may hang
+    pool = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin_worker)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if threads is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = threads
+
+
+def _begin_worker() -> None:
+    """A worker leaves Ctrl-C to the process that started it, and ends with that process, even when it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+@lru_cache(maxsize=1)
+def _explainer(packed: bytes) -> tuple[Recipe, Explainer]:
+    """A worker's model, loaded with its first batch."""
+    import torch
+
+    torch.set_num_threads(1)
+    recipe: Recipe = pickle.loads(packed)
+    return recipe, recipe.explainer()
+
+
+def _explain(packed: bytes, rows: tuple[Row, ...]) -> bytes:
+    recipe, explainer = _explainer(packed)
+    return to_bytes(recipe.explain(explainer, rows))
+
+
+def to_bytes(part: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, part.schema) as stream:
+        stream.write_table(part)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def from_bytes(packed: bytes) -> pa.Table:
+    return pa.ipc.open_stream(packed).read_all()
+
+
+def _refuse_breakage(job: Prepared, part: pa.Table) -> None:
+    """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
+    failures = part.column("error").to_pylist()
+    kind, _, words = (failures[0] or "").partition(": ")
+    if words and len(set(failures)) == 1 and hasattr(errors, kind):  # a plain text fails alike: an argument is wrong
+        two = job.source.text_b is not None
+        plain = job.explainer.run([("a word", "a word" if two else None)])[0]
+        if isinstance(plain, PathlensError) and " ".join(str(plain).split()) == words:
+            raise plain
+    if len(failures) > 1 and len(set(failures)) == 1 and kind.endswith("Error") and not hasattr(errors, kind):
+        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {failures[0]}")
+
+
+@dataclass(eq=False)
+class _Writer:
+    """Gathers batches, in any order, into shards; a shard is written when its last row has come.
+
+    The folder is settled when the first batch is there: until then nothing has been written and nothing deleted.
+    """
+
+    job: Prepared
+    settle: Callable[[], list[str]]
+    overwrite: bool
+    count: Callable[..., None]  # (counts so far, rows more, skipped=)
+    notes: list[str] | None = None
+    tally: Tally = field(default_factory=Tally)
+    found: int = 0
+    open: dict[int, tuple[int, str, list[pa.Table]]] = field(default_factory=dict)  # shard -> rows, digest, parts
+
+    def begin(self) -> list[str]:
+        """Notes for the user; the first call settles the folder."""
+        if self.notes is None:
+            self.notes = self.settle()
+        return self.notes
+
+    def todo(self) -> Iterator[RowBatch]:
+        """Batches of the shards that are not there yet; read only as the engine asks for them."""
+        for shard, group in enumerate(groups(self.job.rows(), self.job.rows_per_shard)):
+            if self.job.mine(shard) and not self._kept(shard, group):
+                self.open[shard] = (len(group), digest(group), [])
+                yield from batches(shard, group, self.job.batch_size)
+
+    def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
+        """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
+        path = place.shard_path(self.job.folder, shard)
+        facts = None if self.overwrite else place.read_facts(path)
+        if facts is None:
+            return False
+        fits = facts.start == group[0].number and facts.rows <= len(group)
+        if not (fits and same_digest(facts.digest, digest(group[: facts.rows]))):
+            raise InputError(
+                f"rows {group[0].number} to {group[-1].number} of the data are not those that {path.name} was made from: the "
+                "data has changed; choose another folder, or --overwrite"
+            )
+        if facts.rows < len(group):  # the data has grown, or --limit
+            return False
+        self.found += facts.rows
+        self.tally += facts.tally
+        self.count(self.tally, facts.rows, skipped=True)
+        return True
+
+    def add(self, batch: RowBatch, part: pa.Table) -> None:
+        if self.tally.rows == self.found:
+            _refuse_breakage(self.job, part)
+        self.begin()
+        rows_wanted, mark, parts = self.open[batch.shard]
+        parts.append(part)
+        self.tally += tally(part)
+        self.count(self.tally, len(part))
+        if sum(map(len, parts)) == rows_wanted:
+            del self.open[batch.shard]
+            whole = pa.concat_tables(sorted(parts, key=lambda each: each.column("row")[0].as_py()))
+            place.write_shard(self.job.folder, batch.shard, whole.combine_chunks(), mark)

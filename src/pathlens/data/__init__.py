@@ -1,1 +1,0 @@
-"""Rows from files, folders and data sets of other libraries."""
