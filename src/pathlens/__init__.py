@@ -40,7 +40,7 @@ _DOOR = {
     "Interactions": "pathlens.explanation.record",
     "PhraseTree": "pathlens.explanation.record",
     "Continuation": "pathlens.explanation.continuation",
-    "Certificate": "pathlens.types",
+    "Certificate": "pathlens.explanation.certificate",
     "PathlensError": "pathlens.errors",
     "InputError": "pathlens.errors",
     "ModelError": "pathlens.errors",

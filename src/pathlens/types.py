@@ -10,7 +10,7 @@ check them at every call (tests/support/shapes.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,33 +102,3 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.t)
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What adds up, how far, and at what cost. On every result.
-
-    `converged` means: gap ≤ max(tolerance·|f_input − f_baseline|, 1e-5·max(1, |f_input|)), **and** the
-    largest entry of `error_estimate` is under the same bound (a small total gap alone can hide errors that
-    cancel). For vectors, |·| are lengths; for a pair, the bound is relative to max(|similarity|, 0.1). `kind` says what the gap is of: "total", "per token" (SIG: the worst token), "matrix", "vector"
-    (norms of vectors).
-    """
-
-    f_input: float
-    f_baseline: float
-    total: float
-    gap: float
-    relative_gap: float
-    tolerance: float
-    converged: bool
-    nodes: int
-    passes: int
-    error_estimate: tuple[float, ...] = ()
-    kind: str = "total"
-    rows: tuple[float, ...] = field(default=())  # gaps of single rows or tokens, where each has its own sum
-    bound: float = 0.0  # the largest gap, and the largest estimate, that count as settled
-
-
-def bound(f_input: float, f_baseline: float, tolerance: float) -> float:
-    """The largest gap that still counts as converged; the floor keeps float32 rounding from failing it."""
-    return max(tolerance * abs(f_input - f_baseline), 1e-5 * max(1.0, abs(f_input)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
@@ -16,7 +17,6 @@ from pathlens.explanation.record import (
     PhraseTree,
     VectorExplanation,
 )
-from pathlens.types import Certificate
 
 NASTY = "<img src=x onerror=alert(1)>"
 TRICKS = (NASTY, "[bold]loud[/bold]", "$x^2$", "\\frac", "</script>", "<!--", "&amp;", "\x1b[31m", "_a_", "'\"")

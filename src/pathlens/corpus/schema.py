@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from pathlens.corpus.formats import Row
 from pathlens.explanation import store
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import PairExplanation
-from pathlens.types import Certificate
 from pathlens.units.groups import units
 
 VERSION = 1  # raised when a reader of the old files would misread the new ones

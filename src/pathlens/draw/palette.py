@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
-from pathlens.types import Certificate
 
 # Ends of the scale in OKLCh (lightness, chroma, hue in degrees): same lightness for all three. It is the one
 # at which black text has contrast 7 and the colour still stands out on white and on near-black.

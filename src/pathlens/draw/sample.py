@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
     Explanation,
@@ -14,7 +15,7 @@ from pathlens.explanation.record import (
     Result,
     VectorExplanation,
 )
-from pathlens.types import Certificate, Span
+from pathlens.types import Span
 
 TEXT = "Not really funny, but moving."
 TOKENS = ("Not", "really", "funny", ",", "but", "moving", ".")

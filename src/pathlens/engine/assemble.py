@@ -14,10 +14,10 @@ from pathlens.engine.options import IJ
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.pair import Side, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
-from pathlens.types import Certificate, bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +47,26 @@ def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
 
 def certificate(solution: Solution, tolerance: float, scores: Tensor) -> Certificate:
     """For numbers: outputs, their change, what the scores sum to. For vectors: lengths of the same."""
-    f_end, f_start = solution.f_end, solution.f_start
-    vector = f_end.ndim > 0
-    change = float((f_end - f_start).norm())
-    total = scores.sum(0)
-    errors = solution.estimates()
-    per_unit = solution.gaps is not None
-    worst = max(solution.gap, float(errors.max()) if errors.numel() else 0.0)
-    return Certificate(
-        f_input=float(f_end.norm() if vector else f_end),
-        f_baseline=float(f_start.norm() if vector else f_start),
-        total=float(total.norm() if vector else total.sum()),
-        gap=solution.gap,
-        relative_gap=solution.gap / change if change > 0 else 0.0,
-        tolerance=tolerance,
-        converged=worst <= solution.bound,
-        nodes=solution.integral.nodes,
-        passes=solution.passes,
-        error_estimate=tuple(errors.tolist()),
-        kind="per token" if per_unit else "vector" if vector else "total",
-        rows=tuple(solution.gaps.tolist()) if solution.gaps is not None else (),
-        bound=solution.bound,
+    vector = solution.f_end.ndim > 0
+    f_input, f_baseline, total = (
+        float(value.norm() if vector else value.sum()) for value in (solution.f_end, solution.f_start, scores.sum(0))
     )
+    return Certificate.judge(
+        f_input=f_input,
+        f_baseline=f_baseline,
+        total=total,
+        gap=solution.gap,
+        size=float((solution.f_end - solution.f_start).norm()),
+        bound=solution.bound,
+        errors=solution.estimates().tolist(),
+        **{"kind": "vector" if vector else "total", **_facts(solution, tolerance)},
+    )
+
+
+def _facts(solution: Solution, tolerance: float) -> dict[str, Any]:
+    """What every certificate of one text has in common; where each unit has its own sum, that is what counts."""
+    facts = {"tolerance": tolerance, "nodes": solution.integral.nodes, "passes": solution.passes}
+    return facts if solution.gaps is None else {**facts, "kind": "per token", "rows": solution.gaps.tolist()}
 
 
 def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
@@ -117,24 +115,17 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     certs = [result.certificate for result in results]
     mean = scores.mean(0)
     f_input, f_baseline = certs[0].f_input, float(np.mean([c.f_baseline for c in certs]))
-    gap = float(abs(mean.sum() - (f_input - f_baseline))) if certs[0].kind == "total" else max(c.gap for c in certs)
-    change = abs(f_input - f_baseline)
-    limit = bound(f_input, f_baseline, certs[0].tolerance)
-    error = np.mean([c.error_estimate for c in certs], axis=0)
-    joined = Certificate(
+    joined = Certificate.judge(
         f_input=f_input,
         f_baseline=f_baseline,
         total=float(mean.sum()),
-        gap=gap,
-        relative_gap=gap / change if change > 0 else 0.0,
+        gap=None if certs[0].kind == "total" else max(c.gap for c in certs),
         tolerance=certs[0].tolerance,
-        converged=max(gap, float(error.max(initial=0.0))) <= limit,
         nodes=sum(c.nodes for c in certs),
         passes=sum(c.passes for c in certs),
-        error_estimate=tuple(error.tolist()),
+        errors=np.mean([c.error_estimate for c in certs], axis=0),
         kind=certs[0].kind,
-        rows=tuple(np.max([c.rows for c in certs], axis=0).tolist()),
-        bound=limit,
+        rows=np.max([c.rows for c in certs], axis=0),
     )
     first = results[0]
     meta = meta_of(order, solutions)
@@ -212,23 +203,23 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
     (solution,) = solutions
     matrix, errors = solution.spread()[..., 0], solution.estimates()
     ends = torch.stack([solution.f_end, solution.f_start])[..., 0].double()
-    certificates = tuple(
+    columns = tuple(
         _column(order, solution, matrix[:, t], errors[:, t], ends[:, t], solution.bound) for t in range(matrix.shape[1])
     )
-    limit = len(certificates) * solution.bound  # settled when every column is: then the total is within this
-    total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit)
+    limit = len(columns) * solution.bound  # settled when every column is: then the total is within this
+    total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit, columns)
     units = solution.units
     return Continuation(
         method=order.prepared.method.name,
         target=solution.case.target_name,
-        certificate=replace(total, converged=all(column.converged for column in certificates)),
+        certificate=total,
         meta=meta_of(order, solutions),
         tokens=units.names,
         offsets=units.offsets,
         outputs=solution.case.outputs,
         output_offsets=solution.case.target.offsets,
         matrix=matrix.numpy(),
-        certificates=certificates,
+        certificates=columns,
         special=units.special,
         segments=units.segments,
         path=solution.path,
@@ -236,25 +227,22 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
 
 
 def _column(
-    order: Order, solution: Solution, scores: Tensor, errors: Tensor, ends: Tensor, limit: float
+    order: Order,
+    solution: Solution,
+    scores: Tensor,
+    errors: Tensor,
+    ends: Tensor,
+    limit: float,
+    parts: Sequence[Certificate] = (),
 ) -> Certificate:
     f_input, f_baseline = (float(end) for end in ends)
-    change, total = f_input - f_baseline, float(scores.sum())
-    per_unit = solution.gaps is not None  # SIG's full reading: no total to compare with
-    gap = 0.0 if per_unit else abs(total - change)
-    worst = float(errors.max()) if len(errors) else 0.0
-    return Certificate(
+    return Certificate.judge(
         f_input=f_input,
         f_baseline=f_baseline,
-        total=total,
-        gap=gap,
-        relative_gap=gap / abs(change) if change else 0.0,
-        tolerance=order.tolerance,
-        converged=max(gap, worst) <= limit,
-        nodes=solution.integral.nodes,
-        passes=solution.passes,
-        error_estimate=tuple(errors.tolist()),
-        kind="per token" if per_unit else "total",
-        rows=tuple(solution.gaps.tolist()) if solution.gaps is not None else (),
+        total=float(scores.sum()),
+        gap=None if solution.gaps is None else 0.0,  # SIG's full reading: no total to compare with
         bound=limit,
+        errors=errors.tolist(),
+        parts=parts,
+        **_facts(solution, order.tolerance),
     )

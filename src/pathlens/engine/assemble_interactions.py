@@ -10,8 +10,8 @@ from torch import Tensor
 from pathlens.engine.assemble import Order, meta_of
 from pathlens.engine.prepare import moving_rows
 from pathlens.engine.solve import Solution
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Interactions
-from pathlens.types import Certificate, bound
 
 
 def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
@@ -82,29 +82,19 @@ def _certificate(
 ) -> Certificate:
     """Total: ΣΓ against F(x) − F(b). Rows: each row's sum against IG. A restricted result has only the rows."""
     f_input, f_baseline = float(solutions[0].f_end), float(np.mean([float(solution.f_start) for solution in solutions]))
-    change = f_input - f_baseline
     taken = np.arange(len(matrix)) if rows is None else np.array(rows, dtype=int)
-    own = matrix[taken]
-    gaps = np.abs(own.sum(1) - scores[taken])
-    total = float(own.sum())
-    gap = abs(total - change) if rows is None else float(gaps.max(initial=0.0))
-    errors = np.stack([_row_errors(solution, rows) for solution in solutions]).mean(0)
-    limit = bound(f_input, f_baseline, order.tolerance)
-    settled = max(gap, errors.max(initial=0.0)) <= limit
-    return Certificate(
+    gaps = np.abs(matrix[taken].sum(1) - scores[taken])
+    return Certificate.judge(
         f_input=f_input,
         f_baseline=f_baseline,
-        total=total,
-        gap=gap,
-        relative_gap=gap / abs(change) if change else 0.0,
+        total=float(matrix[taken].sum()),
+        gap=None if rows is None else float(gaps.max(initial=0.0)),
         tolerance=order.tolerance,
-        converged=bool(settled),
         nodes=sum(solution.integral.nodes for solution in solutions),
         passes=sum(solution.passes for solution in solutions),
-        error_estimate=tuple(errors.tolist()),
+        errors=np.stack([_row_errors(solution, rows) for solution in solutions]).mean(0),
         kind="total" if rows is None else "per token",
-        rows=tuple(gaps.tolist()),
-        bound=limit,
+        rows=gaps,
     )
 
 

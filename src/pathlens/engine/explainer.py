@@ -28,7 +28,7 @@ from pathlens.engine.prepare import (
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, PathlensError
-from pathlens.explanation.advice import warn_unsettled
+from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Result
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import path_cache

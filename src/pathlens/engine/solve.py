@@ -14,6 +14,7 @@ from pathlens.engine.methods import ALONG_WORDS, Entry
 from pathlens.engine.options import Method
 from pathlens.engine.prepare import Accuracy, Prepared, moving_rows
 from pathlens.errors import InputError
+from pathlens.explanation.certificate import bound_of
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, largest, size, splitting
@@ -25,7 +26,7 @@ from pathlens.path.staircase import staircase
 from pathlens.path.token_lines import moving_units
 from pathlens.path.words.options import nodes_per_leg
 from pathlens.text.adapter import Case
-from pathlens.types import Points, Route, bound
+from pathlens.types import Points, Route
 from pathlens.units.groups import Units
 
 LARGE = 1_000_000  # numbers in a result (units × output); past that, fewer sums are kept at once
@@ -145,7 +146,7 @@ class _Text:
         """The bound for numbers, or with norms for vectors; for a list of numbers, by their root mean square."""
         share = len(self.f_end) ** 0.5 if self.several else 1.0
         end, change = float((self.f_end / share).norm()), float((self.change / share).norm())
-        return bound(end, end - change, self.accuracy.tolerance)
+        return bound_of(end, end - change, self.accuracy.tolerance)
 
     def missing(self, value: Tensor) -> Tensor:
         """How far the sum is from the output's change: a number, a vector's length, or each number of a list."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pathlens.explanation import reduce
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation, Result
-from pathlens.types import Certificate, Span
+from pathlens.types import Span
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,8 +14,9 @@ import numpy as np
 
 from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.types import Certificate, Span
+from pathlens.types import Span
 
 SIMILARITIES = ("cosine", "dot")
 NORMS = ("outside", "inside")
@@ -127,23 +128,21 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
     scale = measure.scale(a.embedding, b.embedding)
     value = float(a.embedding @ b.embedding) / scale
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
-    error = np.concatenate([a.error * reach_a, b.error * reach_b])
-    gap, reach = abs(float(matrix.sum()) - value), measure.reach(a.embedding, b.embedding)
-    limit = measure.limit(value, reach)
-    worst = max(gap, float(error.max(initial=0.0)), a.gap * reach_a, b.gap * reach_b)
-    return Certificate(
+    reach = measure.reach(a.embedding, b.embedding)
+    total = float(matrix.sum())
+    return Certificate.judge(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
-        total=float(matrix.sum()),
-        gap=gap,
-        relative_gap=gap / measure.size(value, reach),
+        total=total,
+        gap=abs(total - value),  # the reference cell is in the sum
+        size=measure.size(value, reach),
+        bound=measure.limit(value, reach),
         tolerance=measure.tolerance,
-        converged=worst <= limit,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
-        error_estimate=tuple(error.tolist()),
+        errors=np.concatenate([a.error * reach_a, b.error * reach_b]),
+        also=(a.gap * reach_a, b.gap * reach_b),
         kind="matrix",
-        bound=limit,
     )
 
 
@@ -160,22 +159,18 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
     scores = side.vectors @ query / scale
     value, start = float(query @ side.embedding) / scale, float(query @ side.reference) / scale
     reach = float(np.linalg.norm(query)) / scale
-    gap, error = abs(float(scores.sum()) - (value - start)), side.error * reach
-    worst = max(gap, float(error.max(initial=0.0)), side.gap * reach)
     size = measure.reach(query, side.embedding)
-    limit = measure.limit(value, size)
-    proof = Certificate(
+    proof = Certificate.judge(
         f_input=value,
         f_baseline=start,
         total=float(scores.sum()),
-        gap=gap,
-        relative_gap=gap / measure.size(value, size),
+        size=measure.size(value, size),
+        bound=measure.limit(value, size),
         tolerance=measure.tolerance,
-        converged=worst <= limit,
         nodes=side.nodes,
         passes=side.passes,
-        error_estimate=tuple(error.tolist()),
-        bound=limit,
+        errors=side.error * reach,
+        also=(side.gap * reach,),
     )
     kept = {
         "texts": [side.text],

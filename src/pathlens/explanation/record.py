@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathlens.explanation import reduce
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.view import Viewable
-from pathlens.types import Certificate, Span
+from pathlens.types import Span
 
 if TYPE_CHECKING:
     import pandas

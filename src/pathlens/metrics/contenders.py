@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, PathlensError
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation
 from pathlens.metrics.deletion import Question, Variant, outputs, places
 from pathlens.text.adapter import Case, Request, TextModel
-from pathlens.types import Certificate
 
 KINDS = ("sequence classification", "question answering", "token classification")
 OF_THE_TEXT = ("target", "truncation")  # choices that decide what a text is, besides how it is explained

@@ -14,6 +14,7 @@ import numpy as np
 
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
+from pathlens.explanation.certificate import Certificate
 from pathlens.metrics.contenders import GRADIENT, Contender, ScoredText, contenders, score_texts
 from pathlens.metrics.deletion import SHARE, SHARES, Protocol, curves, find_protocol
 from pathlens.metrics.extras import EXTRAS, add_extras
@@ -21,7 +22,6 @@ from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Eval
 from pathlens.metrics.statistics import DRAWS, spearman
 from pathlens.text.adapter import TextModel
 from pathlens.text.load import load
-from pathlens.types import Certificate
 
 METHODS = (GRADIENT, "ig", "sig")
 FORWARD_TEXTS = 32  # texts whose edited versions are packed together

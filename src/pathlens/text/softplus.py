@@ -209,4 +209,4 @@ def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:
     elif around:  # the `with` around the call does it already; the result says what it did
         said = smoothed(case, around[-1].beta)
         case = replace(case, notes=said.notes, meta=said.meta)
-    return warn_of_kinks(case, stacklevel=7) if second_order else case
+    return warn_of_kinks(case, stacklevel=9) if second_order else case

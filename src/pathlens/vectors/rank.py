@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Viewable
-from pathlens.types import Certificate
 from pathlens.vectors.documents import Passage
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
 
@@ -303,21 +303,20 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
 
 def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
     """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
-    gap = abs(float(matrix.sum()) - value)
-    size = (a.bound + b.bound) / (2 * a.tolerance)
-    return Certificate(
+    total = float(matrix.sum())
+    return Certificate.judge(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
-        total=float(matrix.sum()),
-        gap=gap,
-        relative_gap=gap / size,
+        total=total,
+        gap=abs(total - value),
+        size=(a.bound + b.bound) / (2 * a.tolerance),
+        bound=a.bound + b.bound,
         tolerance=a.tolerance,
-        converged=a.converged and b.converged and gap <= a.bound + b.bound,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
-        error_estimate=_estimates(a, b, len(matrix) - 1),
+        errors=_estimates(a, b, len(matrix) - 1),
+        parts=(a, b),
         kind="matrix",
-        bound=a.bound + b.bound,
     )
 
 

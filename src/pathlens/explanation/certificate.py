@@ -1,0 +1,145 @@
+"""What adds up, how far, and at what cost: on every result, judged in one place; and what to do where it does not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pathlens.errors import ConvergenceWarning
+from pathlens.path.words.record import WordPath
+
+if TYPE_CHECKING:
+    from pathlens.explanation.record import Result
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What adds up, how far, and at what cost. On every result.
+
+    `converged` means: gap ≤ max(tolerance·|f_input − f_baseline|, 1e-5·max(1, |f_input|)), **and** the
+    largest entry of `error_estimate` is under the same bound (a small total gap alone can hide errors that
+    cancel). For vectors, |·| are lengths; for a pair, the bound is relative to max(|similarity|, 0.1). `kind` says
+    what the gap is of: "total", "per token" (SIG: the worst token), "matrix", "vector" (norms of vectors).
+    """
+
+    f_input: float
+    f_baseline: float
+    total: float
+    gap: float
+    relative_gap: float
+    tolerance: float
+    converged: bool
+    nodes: int
+    passes: int
+    error_estimate: tuple[float, ...] = ()
+    kind: str = "total"
+    rows: tuple[float, ...] = ()  # gaps of single rows or tokens, where each has its own sum
+    bound: float = 0.0  # the largest gap, and the largest estimate, that count as settled
+
+    @staticmethod
+    def judge(
+        *,
+        f_input: float,
+        f_baseline: float,
+        total: float,
+        tolerance: float,
+        nodes: int,
+        passes: int,
+        errors: Iterable[float] = (),
+        bound: float | None = None,
+        gap: float | None = None,
+        size: float | None = None,
+        also: Iterable[float] = (),
+        parts: Iterable[Certificate] = (),
+        kind: str = "total",
+        rows: Iterable[float] = (),
+    ) -> Certificate:
+        """The certificate of these numbers; what is not given follows from `f_input`, `f_baseline` and `total`.
+
+        gap: how far the sum is off (|total − change|). size: what the gap is relative to (|change|).
+        also: further errors that must be under the bound. parts: certificates that must have converged too.
+        """
+        change = f_input - f_baseline
+        gap = abs(total - change) if gap is None else gap
+        size = abs(change) if size is None else size
+        limit = bound_of(f_input, f_baseline, tolerance) if bound is None else bound
+        estimates = tuple(float(error) for error in errors)
+        settled = max(gap, *also, *estimates, 0.0) <= limit
+        return Certificate(
+            f_input=f_input,
+            f_baseline=f_baseline,
+            total=total,
+            gap=gap,
+            relative_gap=gap / size if size > 0 else 0.0,
+            tolerance=tolerance,
+            converged=bool(settled and all(part.converged for part in parts)),
+            nodes=nodes,
+            passes=passes,
+            error_estimate=estimates,
+            kind=kind,
+            rows=tuple(float(row) for row in rows),
+            bound=limit,
+        )
+
+
+def bound_of(f_input: float, f_baseline: float, tolerance: float) -> float:
+    """The largest gap that still counts as converged; the floor keeps float32 rounding from failing it."""
+    return max(tolerance * abs(f_input - f_baseline), 1e-5 * max(1.0, abs(f_input)))
+
+
+def warn_unsettled(results: Sequence[Result], stacklevel: int = 4) -> None:
+    """One warning for the results that did not meet their tolerance: how far the worst is off, and the ways out."""
+    loose = [result for result in results if not result.certificate.converged]
+    if not loose:
+        return
+    worst = max(loose, key=lambda result: result.certificate.relative_gap)
+    cert = worst.certificate
+    many = f"{len(loose)} of {len(results)} results have" if len(results) > 1 else "the result has"
+    largest = max(cert.error_estimate, default=0.0)
+    warnings.warn(
+        f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
+        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {_ways_out(worst)}.{_precision(worst)}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,  # the line that called `pl.explain`
+    )
+
+
+def _ways_out(result: Result) -> str:
+    if result.method == "ih":  # it has the straight line alone, and nodes of its own
+        return (
+            "leave n_steps out (nodes are then placed where they are needed), another baseline, score='logprob', a deeper "
+            "layer (layer=1), a looser tolerance, or, for a model with ReLU, softplus=10"
+        )
+    if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
+        return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
+    if "score" in result.meta and "outputs" in result.meta:
+        return _generators_ways(result)
+    return (
+        "another baseline (baseline='pad' or 'mean'), score='logprob', a deeper layer (layer=1), a looser tolerance, or "
+        "rule='split'"
+    )
+
+
+def _generators_ways(result: Result) -> str:
+    """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
+    meta = result.meta
+    deeper = next((layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1)
+    ways = [f"layer={deeper}"]
+    if meta.get("score") != "logprob":
+        ways.append("score='logprob'")
+    if "sink" not in meta and meta.get("kind") == "causal language model":
+        ways.append("a held first token (leave sink=None out)")
+    if meta.get("baseline") != "mean":
+        ways.append("baseline='mean'")
+    return ", ".join([*ways, "a looser tolerance, or method='sig' (differences of outputs, exact)"])
+
+
+def _precision(result: Result) -> str:
+    dtype = result.meta.get("dtype", "")
+    if dtype not in ("float16", "bfloat16"):
+        return ""
+    return (
+        f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
+    )
