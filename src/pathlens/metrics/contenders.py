@@ -168,16 +168,18 @@ def _scores_of(result: Any, contender: Contender) -> Scores | Exception:
 def _controls(
     contender: Contender, cases: Mapping[int, Case], seed: int, tick: Tick | None
 ) -> list[Scores | Exception]:
-    numbers, scores = list(cases), []
+    numbers = list(cases)
+    scores: list[Scores | Exception] = []
     for start in range(0, len(numbers), TOGETHER):
         some = numbers[start : start + TOGETHER]
         if contender.method == RANDOM:
             scores += [random_scores(cases[n], seed, n) for n in some]
         else:
             scores += leave_one_out([cases[n] for n in some])
-        for n in some if tick is not None else ():
-            tick(n)
-    return list(scores)
+        if tick is not None:
+            for n in some:
+                tick(n)
+    return scores
 
 
 def random_scores(case: Case, seed: int, number: int) -> Scores:

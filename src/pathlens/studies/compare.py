@@ -7,20 +7,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from pathlens.engine.explainer import Explainer
+from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
-from pathlens.explanation.store import many_to_dict
+from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import kendall, spearman
+from pathlens.text.load import load
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
-SAID = 6  # disagreements put into words
+IN_WORDS = 6  # disagreements put into words
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +38,12 @@ class Comparison(Viewable):
     kendall: np.ndarray
     notes: tuple[str, ...] = ()
     varied: str = "method"
-    shown: tuple[int, ...] = field(default=())  # units that count: not special, not zero everywhere
+    shown: tuple[int, ...] = ()  # units that count: not special, not zero everywhere
 
     def disagreements(self) -> list[tuple[str, str, str, float, float]]:
         """(unit, one column, another, value, value) where two columns give opposite signs, strongest first."""
         limits = np.abs(self.values).max(0)
-        found = []
+        quarrels = []
         for i in self.shown:
             row = self.values[i]
             strong = [k for k in range(len(row)) if limits[k] > 0 and abs(row[k]) >= WEAK * limits[k]]
@@ -50,17 +53,17 @@ class Comparison(Viewable):
                 high = max(up, key=lambda k: row[k] / limits[k])
                 low = min(down, key=lambda k: row[k] / limits[k])
                 size = row[high] / limits[high] - row[low] / limits[low]
-                found.append((size, i, high, low))
+                quarrels.append((size, i, high, low))
         return [
             (self.units[i], self.labels[a], self.labels[b], float(self.values[i, a]), float(self.values[i, b]))
-            for _, i, a, b in sorted(found, key=lambda item: -item[0])
+            for _, i, a, b in sorted(quarrels, key=lambda item: -item[0])
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back as a list."""
         return many_to_dict(
             self.results, labels=list(self.labels), units=list(self.units), values=self.values.tolist(),
-            spearman=_plain(self.spearman), kendall=_plain(self.kendall), notes=list(self.notes),
+            spearman=plain(self.spearman), kendall=plain(self.kendall), notes=list(self.notes),
             varied=self.varied, disagreements=[list(row) for row in self.disagreements()],
         )  # fmt: skip
 
@@ -82,9 +85,6 @@ def compare(
     baselines: names, texts or tensors. models: further models, each compared with the first.
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
-    from pathlens.engine.explainer import Explainer
-    from pathlens.text.load import load
-
     if methods is None and "method" in choices:
         methods = [choices.pop("method")]
     several = [load(each) for each in (model, *(models or ()))]
@@ -93,14 +93,14 @@ def compare(
     if len(several) > 1:
         choices.setdefault("unit", "word")
     usual = choices.pop("baseline", None)
-    ways = list(product(several, methods or (None,), baselines or (usual,)))
-    if len(ways) < 2:
+    columns = list(product(several, methods or (None,), baselines or (usual,)))
+    if len(columns) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models")
     results = []
-    with _bar(len(ways), show_progress) as tick:
-        for one, method, baseline in ways:
+    with Progress(len(columns), show_progress) as tick:
+        for one, method, baseline in columns:
             results.append(Explainer(one, method=method, baseline=baseline, **choices)(text, text_b))
-            tick()
+            tick(method)
     varied = [
         name
         for name, many in (("model", several), ("method", methods), ("baseline", baselines))
@@ -129,45 +129,39 @@ def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = No
             pair = values[list(shown), a], values[list(shown), b]
             rank[a, b] = rank[b, a] = spearman(*pair)
             order[a, b] = order[b, a] = kendall(*pair)
-    given = tuple(labels or _labels(results, ["method"]))
-    found = Comparison(given, tuple(results), names, values, rank, order, tuple(notes), varied or "method", shown)
-    return _with_notes(found)
+    labels = tuple(labels or _labels(results, ["method"]))
+    bare = Comparison(labels, tuple(results), names, values, rank, order, (), varied or "method", shown)
+    return replace(bare, notes=(*notes, *_notes(bare)))
 
 
-def _with_notes(found: Comparison) -> Comparison:
-    from dataclasses import replace
-
-    notes = list(found.notes)
-    count = len(found.labels)
-    if count > 1:
-        pairs = [(found.spearman[a, b], a, b) for a in range(count) for b in range(a)]
-        worst = min(pairs, key=lambda pair: np.nan_to_num(pair[0], nan=2.0))
-        if np.isfinite(worst[0]):
-            notes.append(
-                f"least agreement: {found.labels[worst[2]]} and {found.labels[worst[1]]}, Spearman {worst[0]:+.2f}"
-            )
-        if any(np.isnan(pair[0]) for pair in pairs):
-            notes.append("an agreement is not defined where all values of a column are equal")
-    strongest = {label: _strongest(found, k) for k, label in enumerate(found.labels)}
+def _notes(comparison: Comparison) -> list[str]:
+    """What a reader should see first, in words."""
+    notes, labels = [], comparison.labels
+    pairs = [(comparison.spearman[a, b], a, b) for a in range(len(labels)) for b in range(a)]
+    rho, a, b = min(pairs, key=lambda pair: np.nan_to_num(pair[0], nan=2.0))
+    if np.isfinite(rho):
+        notes.append(f"least agreement: {labels[b]} and {labels[a]}, Spearman {rho:+.2f}")
+    if any(np.isnan(pair[0]) for pair in pairs):
+        notes.append("an agreement is not defined where all values of a column are equal")
+    strongest = {label: _strongest(comparison, k) for k, label in enumerate(labels)}
     if len(set(strongest.values())) > 1:
         notes.append("strongest unit: " + ", ".join(f"{name} in {label}" for label, name in strongest.items()))
-    quarrels = found.disagreements()
-    for unit, up, down, high, low in quarrels[:SAID]:
+    quarrels = comparison.disagreements()
+    for unit, up, down, high, low in quarrels[:IN_WORDS]:
         notes.append(f"they disagree on “{unit}”: {high:+.3g} in {up}, {low:+.3g} in {down}")
-    if len(quarrels) > SAID:
-        notes.append(f"and on {len(quarrels) - SAID} more units")
+    if len(quarrels) > IN_WORDS:
+        notes.append(f"and on {len(quarrels) - IN_WORDS} more units")
     if not quarrels:
         notes.append("no unit of weight has opposite signs")
-    loose = [
-        label for label, result in zip(found.labels, found.results, strict=True) if not result.certificate.converged
-    ]
+    loose = [label for label, each in zip(labels, comparison.results, strict=True) if not each.certificate.converged]
     if loose:
         notes.append(f"not settled within the tolerance: {', '.join(loose)}; do not trust their order yet")
-    return replace(found, notes=tuple(notes))
+    return notes
 
 
-def _strongest(found: Comparison, k: int) -> str:
-    return found.units[max(found.shown, key=lambda i: abs(found.values[i, k]))] if found.shown else ""
+def _strongest(comparison: Comparison, k: int) -> str:
+    shown, values = comparison.shown, comparison.values
+    return comparison.units[max(shown, key=lambda i: abs(values[i, k]))] if shown else ""
 
 
 def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]:
@@ -184,31 +178,8 @@ def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]
 
 def _labels(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:
     """What tells the columns apart; numbered where that is not enough."""
-    said = []
+    names = []
     for result in results:
-        known = {"method": result.method, **{key: str(result.meta.get(key, "")) for key in ("model", "baseline")}}
-        said.append(" · ".join(known[name] for name in varied if known[name]) or result.method)
-    return tuple(name if said.count(name) == 1 else f"{name} ({k})" for k, name in enumerate(said, 1))
-
-
-def _plain(matrix: np.ndarray) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
-
-
-class _bar:
-    """A progress bar, or nothing."""
-
-    def __init__(self, total: int, show: bool) -> None:
-        self.total, self.show = total, show
-
-    def __enter__(self) -> Any:
-        if not self.show:
-            return lambda: None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, unit="way", leave=False)
-        return lambda: self.bar.update(1)
-
-    def __exit__(self, *_: object) -> None:
-        if self.show:
-            self.bar.close()
+        facts = {"method": result.method, **{key: str(result.meta.get(key, "")) for key in ("model", "baseline")}}
+        names.append(" · ".join(facts[fact] for fact in varied if facts[fact]) or result.method)
+    return tuple(name if names.count(name) == 1 else f"{name} ({k})" for k, name in enumerate(names, 1))

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
 from pathlens.explanation.view import Viewable
+from pathlens.text.load import load
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +36,6 @@ class Layers(Viewable):
 
 def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any) -> Layers:
     """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
-    from pathlens.engine.explainer import Explainer
-    from pathlens.text.load import load
-
     one = load(model)
     depth = getattr(getattr(one, "network", None), "depth", 0)
     wanted = list(layers) if layers is not None else list(range(depth)) or [0]

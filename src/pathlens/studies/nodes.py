@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
+from pathlens.text.load import load
 
 COUNTS = (4, 8, 16, 32, 64)
 RULES = ("gauss", "midpoint", "trapezoid", "left")
@@ -47,11 +50,6 @@ def nodes(
     rule is fast, and the reference itself is only as good as its nodes. Choices as in `pl.explain`; methods that
     integrate along one path: ig, dig, udig.
     """
-    import warnings
-
-    from pathlens.engine.explainer import Explainer
-    from pathlens.text.load import load
-
     if not counts or any(not isinstance(n, int) or not 1 <= n <= MOST // 2 for n in counts):
         raise InputError(f"counts are whole numbers from 1 to {MOST // 2}, got {list(counts)!r}")
     for name in ("n_steps", "rule"):

@@ -9,16 +9,24 @@ The straight line passes through points that are no words; DIG and UDIG walk fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import torch
 
+from pathlens.engine.explainer import Explainer
+from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
+from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
+from pathlens.path.words.record import TokenPath
+from pathlens.path.words.settings import WordOptions
+from pathlens.text.adapter import Case
+from pathlens.types import Route
 
 PATHS = ("ig", "dig", "udig")
+OF_WORDS = frozenset(field.name for field in fields(WordOptions))  # options the straight line has no use for
 MOST_POINTS = 129
 NUMBERS_AT_ONCE = 2**25  # of the table of distances
 
@@ -35,15 +43,6 @@ class Track:
     nearest: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]  # (n, S, k) words and their distances
     far: np.ndarray  # (n, S) distance to the nearest word; NaN without a vocabulary
     anchors: tuple[tuple[str, ...], ...] = ()  # (n, S) the anchor word nearest on the path, for paths through words
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in _fields(self)}
-
-
-def _fields(track: Track) -> list[tuple[str, Any]]:
-    far = np.where(np.isnan(track.far), None, track.far) if np.isnan(track.far).any() else track.far
-    return [(name, far if name == "far" else getattr(track, name)) for name in Track.__dataclass_fields__]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +61,7 @@ class PathView(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        tracks = [track.to_dict() for track in self.tracks]
-        names = ("tokens", "held", "target", "f_input", "f_baseline", "text", "baseline", "notes")
-        return {**{name: getattr(self, name) for name in names}, "tracks": tracks}
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 
 
 def pathview(
@@ -82,24 +79,20 @@ def pathview(
     points: how many to look at, evenly along each path's length. words: nearest words listed per token.
     choices: as in `pl.explain` (target, baseline, score, steps, neighbours, strategy, …).
     """
-    from pathlens.engine.explainer import Explainer
-    from pathlens.engine.methods import METHODS, route_of
-
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
-    known = [name for name in PATHS if name in METHODS]
     for name in methods or ():
-        if name not in known:
-            raise InputError(f"a path is drawn for {', '.join(known)}; got {name!r}")
-    line_only = {k: v for k, v in choices.items() if k not in ("steps", "neighbours", "factor", "strategy", "cache")}
+        if name not in PATHS:
+            raise InputError(f"a path is drawn for {', '.join(PATHS)}; got {name!r}")
+    line_only = {name: value for name, value in choices.items() if name not in OF_WORDS}
     explainer = Explainer(model, method="ig", **line_only)
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
         tracks, notes = [], list(case.notes)
-        for name in methods or known:
-            own = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
+        for name in methods or PATHS:
+            walker = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
             try:
-                route = route_of(own.method_for(text_b), case.ends)
+                route = route_of(walker.method_for(text_b), case.ends)
             except InputError as error:
                 if methods is not None:
                     raise
@@ -113,7 +106,7 @@ def pathview(
     )  # fmt: skip
 
 
-def _walk(name: str, route: Any, case: Any, count: int, words: int) -> Track:
+def _walk(name: str, route: Route, case: Case, count: int, words: int) -> Track:
     position, direction = _points(route, count)
     outputs, slopes, steps = [], [], []
     for low in range(0, count, 8):  # a few at a time: a gradient keeps what its pass needs
@@ -136,7 +129,7 @@ def _walk(name: str, route: Any, case: Any, count: int, words: int) -> Track:
     )
 
 
-def _points(route: Any, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _points(route: Route, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions (n, S, d) evenly along the length, and the direction per unit of it."""
     length = route.length.double().numpy()
     at = np.r_[0.0, np.cumsum(length)]
@@ -152,26 +145,23 @@ def _points(route: Any, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.stack(position), torch.stack(direction)
 
 
-def _anchors(route: Any, count: int) -> tuple[tuple[str, ...], ...]:
+def _anchors(route: Route, count: int) -> tuple[tuple[str, ...], ...]:
     """The word whose corner is nearest along the path, per point and token; nothing for a straight line."""
     tokens = getattr(route.detail, "tokens", None)
     if not tokens:
         return ()
     at = np.r_[0.0, np.cumsum(route.length.double().numpy())]
-    found = []
-    for t in np.linspace(0, 1, count) * at[-1]:
-        corner = int(np.abs(at - t).argmin())
-        found.append(tuple(_anchor(token, corner) for token in tokens))
-    return tuple(found)
+    corners = [int(np.abs(at - t).argmin()) for t in np.linspace(0, 1, count) * at[-1]]
+    return tuple(tuple(_anchor(token, corner) for token in tokens) for corner in corners)
 
 
-def _anchor(token: Any, corner: int) -> str:
+def _anchor(token: TokenPath, corner: int) -> str:
     if not token.words or corner == 0:
         return token.baseline if token.words else ""
     return token.words[corner - 1] if corner <= len(token.words) else token.word
 
 
-def _nearest(position: torch.Tensor, case: Any, words: int) -> tuple[Any, np.ndarray]:
+def _nearest(position: torch.Tensor, case: Case, words: int) -> tuple[Any, np.ndarray]:
     """Nearest words of every token at every point: ‖v − p‖² = ‖v‖² − 2 v·p + ‖p‖², the smallest few."""
     count, tokens = position.shape[:2]
     vocabulary = case.ends.vocabulary

@@ -11,18 +11,23 @@ for a linear model (and, masking, for SIG); how far it is off says how much the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
+from pathlens.metrics.statistics import spearman
+from pathlens.text.adapter import Case, Request, TextModel
 
 KINDS = ("mask", "delete", "replace")
+OF_THE_SLOPE = ("target", "score", "tolerance", "n_steps", "truncation", "similarity")  # choices it shares
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,8 @@ class WhatIf(Viewable):
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         rho = None if np.isnan(self.agreement) else self.agreement
-        return {"explanation": self.explanation.to_dict(), "f_before": self.f_before, "agreement": rho,
-                "edits": [asdict(edit) for edit in self.edits]}  # fmt: skip
+        edits = [asdict(edit) for edit in self.edits]
+        return {"explanation": self.explanation.to_dict(), "f_before": self.f_before, "agreement": rho, "edits": edits}
 
 
 def whatif(
@@ -64,13 +69,10 @@ def whatif(
         occurrence); kind is "mask" (put to the baseline), "delete" or "replace". Default: every unit masked.
     choices: as in `pl.explain`; method ig, sig, dig or udig. What is explained stays fixed through all edits.
     """
-    from pathlens.engine.explainer import Explainer
-    from pathlens.metrics.statistics import spearman
-
     if not isinstance(text, str):
         raise InputError(f"what-if edits a text; got {type(text).__name__}")
     choices.setdefault("method", "ig")
-    explainer = Explainer(choices.pop("model", model), **choices)
+    explainer = Explainer(model, **choices)
     explanation = explainer(text, text_b)
     if not isinstance(explanation, Explanation):
         raise InputError(
@@ -80,7 +82,7 @@ def whatif(
     wanted = [_parsed(edit, explanation) for edit in edits] if edits is not None else _every(explanation)
     slope = None
     if any(kind == "replace" for _, kind, _ in wanted):
-        slope = _mean_slope(model, text, text_b, choices, scene)
+        slope = scene.mean_slope(choices)
     made = tuple(scene.make(explanation, unit, kind, new, slope) for unit, kind, new in wanted)
     agree = spearman(np.array([e.predicted for e in made]), np.array([e.actual for e in made]))
     return WhatIf(explanation, scene.before, made, agree)
@@ -115,55 +117,54 @@ def _parsed(edit: Any, explanation: Explanation) -> tuple[int, str, str]:
 class _Scene:
     """The text at the word embeddings, and how to run the model on an edited one."""
 
-    model: Any
-    request: Any
-    case: Any
+    model: TextModel
+    request: Request
+    case: Case
     text_b: str | None
     before: float
 
     @staticmethod
-    def of(explainer: Any, text: str, text_b: str | None) -> _Scene:
+    def of(explainer: Explainer, text: str, text_b: str | None) -> _Scene:
         """The case at layer 0, with the target fixed to what the text itself predicts."""
-        model = explainer.model
-        request = replace(explainer.choices.request(), baseline=_one(explainer.choices.baseline))
+        model, choices = explainer.model, explainer.choices
+        request = replace(choices.request(), baseline=_first(choices.baseline))
         with model.quiet():
             case = model.case(text, text_b, request=request)
             if isinstance(case.target, int) and not isinstance(case.target, bool):
                 request = replace(request, target=case.target)
             return _Scene(model, request, case, text_b, _run(case, case.ends.end))
 
-    def make(self, explanation: Explanation, unit: int, kind: str, new: str, slope: Any) -> Edit:
+    def make(self, explanation: Explanation, unit: int, kind: str, new: str, slope: Tensor | None) -> Edit:
         """Run the model on one edit."""
         start, end = explanation.offsets[unit]
         segment = explanation.segments[unit] if explanation.segments else 0
+        rows = self._rows(start, end, segment)
         texts = [self.case.texts[0], self.text_b]
-        predicted, note = -float(explanation.scores[unit]), ""
+        old, predicted, note = texts[segment] or "", -float(explanation.scores[unit]), ""
         if kind == "mask":
-            rows = self._rows(start, end, segment)
-            point = self.case.ends.end.clone()
+            edited, point = self.case, self.case.ends.end.clone()
             point[rows] = self.case.ends.start[rows]
+            text = old
+        else:
+            text = (old[:start] + new + old[end:]) if kind == "replace" else _closed(old, start, end)
+            if not text.strip():
+                raise InputError(f"deleting {explanation.tokens[unit]!r} leaves no text")
+            texts[segment] = text
             with self.model.quiet():
-                after = _run(self.case, point)
-            return Edit(unit, explanation.tokens[unit], kind, "", texts[segment] or "", predicted, after - self.before)
-        old = texts[segment] or ""
-        texts[segment] = (old[:start] + new + old[end:]) if kind == "replace" else _closed(old, start, end)
-        if not texts[segment].strip():
-            raise InputError(f"deleting {explanation.tokens[unit]!r} leaves no text")
+                edited = self.model.case(texts[0], texts[1], request=self.request)
+            point = edited.ends.end
         with self.model.quiet():
-            case = self.model.case(texts[0], texts[1], request=self.request)
-            after = _run(case, case.ends.end)
+            change = _run(edited, point) - self.before
         if kind == "replace":
-            predicted, note = self._replaced(case, self._rows(start, end, segment), slope, predicted)
-        return Edit(unit, explanation.tokens[unit], kind, new, texts[segment], predicted, after - self.before, note)
+            predicted, note = self._replaced(edited, rows, slope, predicted)
+        return Edit(unit, explanation.tokens[unit], kind, new, text, predicted, change, note)
 
     def _rows(self, start: int, end: int, segment: int) -> list[int]:
         """Tokens of the case that lie in these characters."""
-        return [
-            i for i, ((low, high), s) in enumerate(zip(self.case.offsets, self.case.segments, strict=True))
-            if s == segment and low < end and high > start
-        ]  # fmt: skip
+        places = enumerate(zip(self.case.offsets, self.case.segments, strict=True))
+        return [i for i, ((low, high), s) in places if s == segment and low < end and high > start]
 
-    def _replaced(self, case: Any, rows: list[int], slope: Any, otherwise: float) -> tuple[float, str]:
+    def _replaced(self, case: Case, rows: list[int], slope: Tensor | None, otherwise: float) -> tuple[float, str]:
         """ḡ · (new − old) over the rows that changed; rows that come or go are counted from the baseline."""
         if slope is None:
             return otherwise, "predicted from what leaves; what comes is not known to this method"
@@ -172,15 +173,26 @@ class _Scene:
             return otherwise, "the replacement shares tokens with its neighbours; predicted from what leaves"
         new = case.ends.end[rows[0] : rows[0] + count].double().cpu()
         old, base = (side[rows].double().cpu() for side in (self.case.ends.end, self.case.ends.start))
-        own = slope[rows]
-        shared = min(len(rows), count)
-        total = float((own[:shared] * (new[:shared] - old[:shared])).sum())
-        total -= float((own[shared:] * (old[shared:] - base[shared:])).sum())
+        mean, shared = slope[rows], min(len(rows), count)
+        total = float((mean[:shared] * (new[:shared] - old[:shared])).sum())
+        total -= float((mean[shared:] * (old[shared:] - base[shared:])).sum())
         if count > shared:
-            total += float((own.mean(0) * (new[shared:] - base.mean(0))).sum())
-        return total, "" if count == len(
-            rows
-        ) else "another number of tokens: what comes or goes is counted from the baseline"
+            total += float((mean.mean(0) * (new[shared:] - base.mean(0))).sum())
+        other = "another number of tokens: what comes or goes is counted from the baseline"
+        return total, "" if count == len(rows) else other
+
+    def mean_slope(self, choices: Mapping[str, Any]) -> Tensor | None:
+        """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate."""
+        kept = {name: value for name, value in choices.items() if name in OF_THE_SLOPE}
+        explainer = Explainer(
+            self.model, method="ig", coordinates=True, baseline=_first(choices.get("baseline")), **kept
+        )
+        coordinates = explainer(self.case.texts[0], self.text_b).coordinates
+        if coordinates is None:
+            return None
+        delta = self.case.ends.delta.double().cpu()
+        shares = torch.from_numpy(np.asarray(coordinates, dtype=float))
+        return torch.where(delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0)
 
 
 def _closed(text: str, start: int, end: int) -> str:
@@ -191,27 +203,10 @@ def _closed(text: str, start: int, end: int) -> str:
     return before + after
 
 
-def _one(baseline: Any) -> Any:
+def _first(baseline: Any) -> Any:
     return baseline[0] if isinstance(baseline, list) else baseline
 
 
-def _run(case: Any, rows: torch.Tensor) -> float:
+def _run(case: Case, rows: Tensor) -> float:
     with torch.no_grad():
         return float(case.score(rows[None], [case])[0])
-
-
-def _mean_slope(model: Any, text: str, text_b: str | None, choices: dict[str, Any], scene: _Scene) -> Any:
-    """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate."""
-    from pathlens.engine.explainer import Explainer
-
-    kept = {
-        k: v for k, v in choices.items() if k in ("target", "score", "tolerance", "n_steps", "truncation", "similarity")
-    }
-    found = Explainer(model, method="ig", coordinates=True, baseline=_one(choices.get("baseline")), **kept)(
-        text, text_b
-    )
-    if found.coordinates is None:
-        return None
-    delta = scene.case.ends.delta.double().cpu()
-    shares = torch.from_numpy(np.asarray(found.coordinates, dtype=float))
-    return torch.where(delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0)

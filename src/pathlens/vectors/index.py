@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ def build(
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
     table = Table(store or str(folder / "table"))
     table.connect()  # can a table be written there? Asked before the work
-    files, embeddings = [], []
+    files: list[dict[str, Any]] = []
+    embeddings = []
     for number, start in enumerate(range(0, len(pieces), PER_FILE)):
         file, some = folder / f"vectors-{number:05d}.safetensors", pieces[start : start + PER_FILE]
         vectors = _kept(file, header, some)
@@ -262,8 +263,8 @@ class Index:
 
     def verify(self) -> list[str]:
         """What is damaged, by name; an empty list when everything is whole."""
-        checks = [lambda number=number: self._read_file(number) for number in range(len(self.manifest["files"]))]
-        checks.append(lambda: self.table.check(len(self), self.manifest.get("embeddings_sha256")))
+        checks: list[Callable[[], Any]] = [partial(self._read_file, n) for n in range(len(self.manifest["files"]))]
+        checks.append(partial(self.table.check, len(self), self.manifest.get("embeddings_sha256")))
         damages = []
         for check in checks:
             try:

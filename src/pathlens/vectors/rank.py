@@ -217,7 +217,8 @@ def ranked(
     order = sorted(candidates, key=lambda candidate: -candidate.score)
     chosen = order[:top]
     sides = [candidate.side for candidate in chosen] if solve is None else solve(chosen)
-    meta, reading = dict(meta), query.embedding
+    meta = dict(meta)
+    reading: Side | np.ndarray = query.embedding
     if not one_sided:
         names = [query.baseline, meta.get("baseline_name") or query.baseline]
         meta["baseline_name"] = " | ".join(dict.fromkeys(names))
