@@ -13,12 +13,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pathlens.errors import ModelError
 from pathlens.types import Ends, Span
+
+Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
+ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +63,7 @@ class Case:
     """
 
     ends: Ends
-    score: Callable[[Tensor, Sequence[Case]], Tensor]
+    score: ScoreFunction
     pack: Hashable
     texts: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -75,7 +80,7 @@ class Case:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return self.ends.end.shape[0]
+        return len(self.ends.end)
 
     @property
     def special(self) -> tuple[bool, ...]:
@@ -116,6 +121,10 @@ class TextModel(ABC):
         """Do two texts ask for a token × token result by default (a Siamese encoder)?"""
         return False
 
+    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+        """e(text), of a kind whose two texts are a pair."""
+        raise ModelError(f"{self.name!r} is a {self.kind} model; it gives no vector of a text")
+
     def sides(self) -> tuple[TextModel, TextModel]:
         """What encodes the first and the second of two texts: itself, unless the encoder is a dual one."""
         return self, self
@@ -154,6 +163,9 @@ class Wrapped(TextModel):
     def two_texts_are_a_pair(self) -> bool:
         return self.inner.two_texts_are_a_pair()
 
+    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+        return self.inner.embed(text, request)
+
     def sides(self) -> tuple[TextModel, TextModel]:
         """The inner model's sides, each wrapped as this one is."""
         one, two = self.inner.sides()
@@ -184,6 +196,6 @@ def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:
     return result
 
 
-def index_of(cases: Sequence[Case], device: torch.device) -> Tensor:
-    """(B,) the integer targets of the rows."""
+def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "B"]:
+    """The integer targets of the rows."""
     return torch.tensor([case.target for case in cases], device=device)

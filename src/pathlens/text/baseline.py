@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pathlens.errors import InputError
@@ -17,9 +18,9 @@ NAMES = ("mask", "pad", "unk", "eos", "zero", "mean")
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Start rows (S, d) at the word embeddings."""
+    """Where the path of one text starts, at the word embeddings."""
 
-    rows: Tensor
+    rows: Float[Tensor, "S d"]
     ids: tuple[int, ...] | None  # when every row is a vocabulary row
     name: str
     given: str | tuple[str, ...] | None  # what to ask for to have it again, where that is a name or a text
@@ -35,13 +36,15 @@ def default_name(tokenizer: Any, decoder: bool) -> str:
     return "pad" if getattr(tokenizer, "pad_token_id", None) is not None else "zero"
 
 
-def word_rows(choice: Any, tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str) -> Baseline:
+def word_rows(
+    choice: Any, tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any, default: str
+) -> Baseline:
     """The baseline's word embeddings; held tokens keep the text's rows."""
     choice = default if choice is None else choice
     ids = torch.tensor(tokens.ids)
     end = network.embed(ids)
     if isinstance(choice, Tensor):
-        return _given(choice, end, held)
+        return given_rows(choice, end, held)
     if isinstance(choice, tuple) and all(isinstance(part, str) for part in choice):
         return _text(choice, tokens, held, network, tokenizer, default)
     if not isinstance(choice, str):
@@ -61,16 +64,16 @@ def _token_id(name: str, tokenizer: Any) -> int:
     """Read from the tokenizer, never hard-coded; a special token may be given as it is written."""
     if name not in NAMES:
         return int(tokenizer.convert_tokens_to_ids(name))
-    found = getattr(tokenizer, f"{name}_token_id", None)
-    if found is None:
+    number = getattr(tokenizer, f"{name}_token_id", None)
+    if number is None:
         have = [n for n in ("mask", "pad", "unk", "eos") if getattr(tokenizer, f"{n}_token_id", None) is not None]
         raise InputError(
             f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*have, 'zero', 'mean'])}"
         )
-    return int(found)
+    return int(number)
 
 
-def _constant(name: str, end: Tensor, held: Tensor, network: Network) -> Baseline:
+def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"], network: Network) -> Baseline:
     row = torch.zeros_like(end[0])
     if name == "mean":
         with torch.no_grad():
@@ -79,7 +82,8 @@ def _constant(name: str, end: Tensor, held: Tensor, network: Network) -> Baselin
     return Baseline(torch.where(held[:, None], end, row), None, name, name)
 
 
-def _given(tensor: Tensor, end: Tensor, held: Tensor) -> Baseline:
+def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"]) -> Baseline:
+    """A tensor of the text's shape, or one row for every token."""
     if tensor.shape not in (end.shape, end.shape[1:]):
         raise InputError(
             f"the baseline tensor has shape {tuple(tensor.shape)}; this text needs {tuple(end.shape)} (tokens × "
@@ -92,7 +96,7 @@ def _given(tensor: Tensor, end: Tensor, held: Tensor) -> Baseline:
 
 
 def _text(
-    texts: tuple[str, ...], tokens: Tokens, held: Tensor, network: Network, tokenizer: Any, default: str
+    texts: tuple[str, ...], tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any, default: str
 ) -> Baseline:
     """A given text laid over the moving tokens, cut or filled to their number (of each segment, for a pair)."""
     start = list(tokens.ids)

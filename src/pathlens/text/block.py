@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError
@@ -22,7 +23,7 @@ class Call:
     """One call of a block: its arguments by name (each with `rows` equal rows where it has a batch), its output."""
 
     arguments: dict[str, Any]
-    output: Tensor  # of one row
+    output: Float[Tensor, "1 out k"]
     rows: int
 
 
@@ -38,8 +39,8 @@ class BlockScore:
     moving: tuple[str, ...]
     widths: tuple[int, ...]  # inputs of different width share one tensor, the narrower ones filled with zeros
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
-        parts = points.split(points.shape[1] // len(self.moving), dim=1)
+    def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B out k"]:
+        parts = torch.split(points, points.shape[1] // len(self.moving), dim=1)
         moved = {name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)}
         held = {
             name: _expand(value, self.call.rows, points.shape[0])
@@ -57,7 +58,7 @@ class UptoBlockScore:
     block: nn.Module
     layer: int
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B out k"]:
         context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
         caught: list[Tensor] = []
 
@@ -76,8 +77,9 @@ class UptoBlockScore:
 
 def find_block(network: Network, name: str) -> nn.Module:
     """A submodule by its name, also without the prefix of the body."""
-    for root in (network.whole, network.module, getattr(network.module, "base_model", network.module)):
-        modules = dict(root.named_modules())
+    body: nn.Module = getattr(network.module, "base_model", network.module)
+    for root in (network.whole, network.module, body):
+        modules: dict[str, nn.Module] = dict(root.named_modules())
         if name and name in modules:
             return modules[name]
     close = difflib.get_close_matches(str(name), list(modules), n=4, cutoff=0.4)
@@ -92,14 +94,14 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
     block = find_block(network, str(request.block))
     text = record_call(network, block, draft.ends.end, context, str(request.block))
     outputs = draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
-    common = {"target_name": f"output of {request.block}", "outputs": outputs}
+    draft = replace(draft, target_name=f"output of {request.block}", outputs=outputs)
     if request.layer is not None:
         layer = network.check_layer(request.layer)
         ends = draft.ends  # at layer 0 with its words, so that a path may go through them
         if layer > 0:
             start, end = (network.states(rows[None], context, layer)[0] for rows in (ends.start, ends.end))
             ends = Ends(start, end, torch.zeros_like(ends.held))
-        return replace(draft, ends=ends, score=UptoBlockScore(network, block, layer), pack=object(), **common)
+        return replace(draft, ends=ends, score=UptoBlockScore(network, block, layer), pack=object())
     baseline = record_call(network, block, draft.ends.start, context, str(request.block))
     moving, notes = _moving(text, baseline, len(draft), request)
     widths = tuple(text.arguments[name].shape[-1] for name in moving)
@@ -117,11 +119,12 @@ def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], req
         sources=tuple(name for name in moving for _ in draft.tokens),
         context={},
         notes=(*draft.notes, *notes),
-        **common,
     )
 
 
-def record_call(network: Network, block: nn.Module, embeds: Tensor, context: Mapping[str, Tensor], name: str) -> Call:
+def record_call(
+    network: Network, block: nn.Module, embeds: Float[Tensor, "S d"], context: Mapping[str, Tensor], name: str
+) -> Call:
     """Run the text once and note the block's arguments and output (of its last call, where it is shared).
 
     It runs in a few equal rows: what has that many rows is batched, what has not (tables of positions) is not.
@@ -207,12 +210,12 @@ def _expand(value: Any, had: int, rows: int) -> Any:
     return value
 
 
-def _first_tensor(output: Any) -> Tensor:
-    """A block's output as (B, out, k); one vector per text is one output position."""
-    found = output[0] if isinstance(output, tuple | list) and output else output
-    found = getattr(output, "last_hidden_state", found)
-    if isinstance(found, Tensor) and found.ndim >= 2:
-        return found[:, None] if found.ndim == 2 else found
+def _first_tensor(output: Any) -> Float[Tensor, "B out k"]:
+    """A block's output; one vector per text is one output position."""
+    first = output[0] if isinstance(output, tuple | list) and output else output
+    first = getattr(output, "last_hidden_state", first)
+    if isinstance(first, Tensor) and first.ndim >= 2:
+        return first[:, None] if first.ndim == 2 else first
     raise InputError(
         f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block"
     )

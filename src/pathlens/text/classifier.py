@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import ModelError
@@ -20,19 +21,19 @@ from pathlens.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class ReadClass:
-    """(B, C) logits → the class each row asks for."""
+    """Logits → the class each row asks for."""
 
     score: str
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
         return form(output, index_of(cases, output.device), self.score)
 
 
 @dataclass(frozen=True)
 class ReadAll:
-    """(B, C) logits → (B, 1, C), all of them as one vector."""
+    """All logits as one vector."""
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
         return output[:, None]
 
 
@@ -50,25 +51,29 @@ class Classifier(LanguageModel):
         super().__init__(module, tokenizer, name=name)
 
     def body(self) -> nn.Module:
-        return self.module.base_model if self.decoder else self.module
+        body: nn.Module = getattr(self.module, "base_model", self.module)
+        return body if self.decoder else self.module
 
     @cached_property
     def read_first(self) -> list[nn.Linear]:
         """Layers whose results are read at the first token alone ([CLS]); a decoder reads its last."""
         return [] if self.decoder else linears_of_the_first_token(self.network, lambda raw: raw.logits)
 
-    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Any:
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         if self.network.runs_again:  # blocks run a second time in the reverse pass, as they are then
             return super().forward(points, cases, layer)
         with first_token_alone(self.read_first):
             return super().forward(points, cases, layer)
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
-        if not self.decoder:
-            return raw.logits
-        hidden = raw.last_hidden_state
+        logits: Tensor = self._read_last(raw.last_hidden_state, cases) if self.decoder else raw.logits
+        return logits
+
+    def _read_last(self, hidden: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B C"]:
         last = torch.tensor([case.meta.get("read_at", len(case) - 1) for case in cases], device=hidden.device)
-        return self.module.score(hidden[torch.arange(len(cases), device=hidden.device), last])
+        head: Any = self.module.score
+        logits: Tensor = head(hidden[torch.arange(len(cases), device=hidden.device), last])
+        return logits
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         """A decoder reads its answer at the last token that is not padding, also where the text ends in that token."""

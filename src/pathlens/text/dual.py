@@ -5,16 +5,17 @@ f(a, b) = e_a(a) · e_b(b)        nothing else changes in `ij`: each side has it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Chosen, Request, TextModel
+from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import Network, evaluation_mode
 from pathlens.text.sentence import ReadEmbedding, ReadSimilarity, SentenceEncoder
 from pathlens.types import Ends
@@ -48,11 +49,10 @@ class DualEncoder(TextModel):
     def two_texts_are_a_pair(self) -> bool:
         return True
 
-    def quiet(self) -> AbstractContextManager[None]:
-        stack = ExitStack()
-        for side in (self.a, self.b):
-            stack.enter_context(side.quiet())
-        return stack
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        with self.a.quiet(), self.b.quiet():
+            yield
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """One number, with the second input fixed (`ig` and kin)."""
@@ -68,27 +68,34 @@ class ClipText(SentenceEncoder):
 
     kind = "clip text"
 
-    def __init__(self, model: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, name: str | None = None) -> None:
         self.clip = model
         super().__init__(model.text_model, tokenizer, name=name or "clip text")
         self.network = ClipTextNetwork(model.text_model, model)
         self.head = self._end_token
 
     def whole(self) -> nn.Module:
-        return self.clip
+        whole: nn.Module = self.clip
+        return whole
 
-    def _end_token(self, states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+    def settings(self) -> tuple[str, ...]:
+        return ()
+
+    def _end_token(
+        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
+    ) -> Float[Tensor, "B k"]:
         """The end token stands last, after the text and before any padding."""
         rows = torch.arange(len(states), device=states.device)
-        return self.clip.text_projection(states[rows, mask.sum(1) - 1])
+        projected: Tensor = self.clip.text_projection(states[rows, mask.sum(1) - 1])
+        return projected
 
 
 class ClipTextNetwork(Network):
     """CLIP's text transformer takes ids only; this one enters it at the word embeddings."""
 
-    def call(self, embeds: Tensor, context: Any) -> Any:
+    def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
         """Causal attention needs no mask for padding at the end: no token sees what follows it."""
-        module = self.module
+        module: Any = self.module
         states = module.embeddings(inputs_embeds=embeds)
         length = states.shape[1]
         blocked = torch.full((length, length), torch.finfo(states.dtype).min, device=states.device).triu(1)
@@ -100,13 +107,13 @@ class ClipTextNetwork(Network):
 
 @dataclass(frozen=True)
 class ImageScore:
-    """Patch embeddings (B, 1 + P, d), or states of a layer → what is read from the picture's embedding."""
+    """Patch embeddings, or states of a layer → what is read from the picture's embedding."""
 
     model: ClipImage
     layer: int
     read: ReadEmbedding | ReadSimilarity
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         return self.read(self.model.forward(points, self.layer), cases)
 
 
@@ -121,30 +128,31 @@ class ClipImage(TextModel):
     kind = "clip image"
     limit = None
 
-    def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "clip image") -> None:
+    def __init__(self, model: Any, processor: Any = None, *, name: str = "clip image") -> None:
         if not hasattr(model, "vision_model") or not hasattr(model, "visual_projection"):
             raise ModelError(f"{type(model).__name__} is not of CLIP's architecture: it has no vision_model")
-        self.module, self.processor, self.name = model, processor, name
+        self.clip, self.processor, self.name = model, processor, name
         self.vision = model.vision_model
         self.depth = len(self.vision.encoder.layers)
 
     def whole(self) -> nn.Module:
-        return self.module
+        whole: nn.Module = self.clip
+        return whole
 
     def quiet(self) -> AbstractContextManager[None]:
-        return evaluation_mode(self.module)
+        return evaluation_mode(self.clip)
 
     def two_texts_are_a_pair(self) -> bool:
         return True
 
-    def pixels(self, picture: Any) -> Tensor:
-        found = self._pixels(picture)
-        if not torch.isfinite(found).all():
+    def pixels(self, picture: Any) -> Float[Tensor, "C H W"]:
+        pixels = self._pixels(picture)
+        if not torch.isfinite(pixels).all():
             raise InputError("the picture has NaN or infinite pixels")
-        return found
+        return pixels
 
-    def _pixels(self, picture: Any) -> Tensor:
-        """(C, H, W): a tensor of the model's size as it is, anything else through the processor."""
+    def _pixels(self, picture: Any) -> Float[Tensor, "C H W"]:
+        """A tensor of the model's size as it is, anything else through the processor."""
         size = self.vision.config.image_size
         shape = (self.vision.config.num_channels, size, size)
         if isinstance(picture, Tensor):
@@ -153,34 +161,36 @@ class ClipImage(TextModel):
             return picture.float()
         if self.processor is None:
             raise InputError(f"pass the picture as a tensor {shape}, or give the model's image processor")
-        return self.processor(images=picture, return_tensors="pt")["pixel_values"][0]
+        pixels: Tensor = self.processor(images=picture, return_tensors="pt")["pixel_values"][0]
+        return pixels
 
-    def patches(self, pixels: Tensor) -> Tensor:
-        """(1 + P, d): the class token and every patch, before positions are added."""
+    def patches(self, pixels: Float[Tensor, "C H W"]) -> Float[Tensor, "S d"]:
+        """The class token and every patch, before positions are added."""
         parts = self.vision.embeddings
         with torch.no_grad():
             weight = parts.patch_embedding.weight
             rows = parts.patch_embedding(pixels[None].to(weight)).flatten(2).transpose(1, 2)[0]
             return torch.cat([parts.class_embedding[None], rows]).detach()
 
-    def states(self, rows: Tensor, layer: int) -> Tensor:
-        """Rows (B, 1 + P, d) → the states that enter block `layer`."""
+    def states(self, rows: Float[Tensor, "B S d"], layer: int) -> Float[Tensor, "B S d"]:
+        """The states that enter block `layer`, from patch embeddings."""
         parts = self.vision.embeddings
-        states = self.vision.pre_layrnorm(rows + parts.position_embedding(parts.position_ids))
+        states: Tensor = self.vision.pre_layrnorm(rows + parts.position_embedding(parts.position_ids))
         for block in self.vision.encoder.layers[:layer]:
             states = _first(block(states, None))
         return states
 
-    def forward(self, points: Tensor, layer: int) -> Tensor:
-        """(B, 1 + P, d) → (B, k), the projected embedding before it is normalised."""
+    def forward(self, points: Float[Tensor, "B S d"], layer: int) -> Float[Tensor, "B k"]:
+        """The projected embedding before it is normalised."""
         states = self.states(points, 0) if layer == 0 else points
         for block in self.vision.encoder.layers[layer:]:
             states = _first(block(states, None))
-        return self.module.visual_projection(self.vision.post_layernorm(states[:, 0]))
+        projected: Tensor = self.clip.visual_projection(self.vision.post_layernorm(states[:, 0]))
+        return projected
 
-    def embed(self, picture: Any, request: Request) -> Tensor:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
         with torch.no_grad():
-            return self.forward(self.patches(self.pixels(picture))[None], 0)[0]
+            return self.forward(self.patches(self.pixels(text))[None], 0)[0]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         layer = self._layer(request.layer)
@@ -221,7 +231,7 @@ class ClipImage(TextModel):
             raise InputError(f"layer={layer} is not in the image side: it has {self.depth} blocks")
         return number
 
-    def _baseline(self, choice: Any, pixels: Tensor) -> tuple[Tensor, str]:
+    def _baseline(self, choice: Any, pixels: Float[Tensor, "C H W"]) -> tuple[Float[Tensor, "C H W"], str]:
         if choice is None or choice == "zero":
             return torch.zeros_like(pixels), "zero"
         if isinstance(choice, str):
@@ -243,5 +253,6 @@ class ClipImage(TextModel):
         )
 
 
-def _first(output: Any) -> Tensor:
-    return output[0] if isinstance(output, tuple) else output
+def _first(output: Any) -> Float[Tensor, "B S d"]:
+    states: Tensor = output[0] if isinstance(output, tuple) else output
+    return states

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, Request
-from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, whole_number
+from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, function_name, whole_number
 from pathlens.text.outputs import (
     Asked,
     Kept,
@@ -63,7 +64,7 @@ class Generator(LanguageModel):
     options = ("contrast", "generate", "sink")
     default_score = DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B P V"]:
         logits = getattr(raw, "logits", None)
         if not isinstance(logits, Tensor) or logits.ndim != 3:
             raise ModelError(
@@ -83,13 +84,14 @@ class Generator(LanguageModel):
     @torch.no_grad()
     def greedy(self, opened: Tokens, count: int) -> list[int]:
         """The likeliest next token, `count` times; ends before an end-of-text token, unless that is all there is."""
-        ends, read, found = end_ids(self.module, self.tokenizer), self.reader(opened), []
-        while len(found) < count and not ends & set(found):
-            following = int(read(found).argmax())
-            if following in ends and found:
+        ends, read = end_ids(self.module, self.tokenizer), self.reader(opened)
+        written: list[int] = []
+        while len(written) < count and not ends & set(written):
+            following = int(read(written).argmax())
+            if following in ends and written:
                 break
-            found.append(following)
-        return found
+            written.append(following)
+        return written
 
     @abstractmethod
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
@@ -120,22 +122,22 @@ class Generator(LanguageModel):
             asked = as_one_text(asked, follows=self.one_text)
         score = self._score(request, single=len(asked.reading.ids) == 1)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
-        notes = (*asked.notes, *self._said(request, score))
+        notes = (*asked.notes, *self._defaults(request, score))
         given = request.target if isinstance(request.target, str) else chosen.first.ids[0]
         again = None if request.options.get("generate") is not None else given
         return replace(asked, name=chosen.name(score), again=again, meta=meta, notes=notes)
 
-    def _said(self, request: Request, score: str) -> tuple[str, ...]:
+    def _defaults(self, request: Request, score: str) -> tuple[str, ...]:
         """A default of this model's own is not chosen silently."""
-        said = []
+        notes = []
         if self.default_layer != 0 and request.layer == self.default_layer:
-            said.append(f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)")
+            notes.append(f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)")
         one_number = not request.vector and not callable(request.target)
         if request.score is None and score != DEFAULT_SCORE and one_number:
-            said.append(
+            notes.append(
                 f"the token's probability is explained, this model's default (score={DEFAULT_SCORE!r}: its logarithm)"
             )
-        return tuple(said)
+        return tuple(notes)
 
     def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
         count, contrast = whole_number(request.options.get("generate")), request.options.get("contrast")
@@ -191,7 +193,13 @@ class Generator(LanguageModel):
             raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         return request.score or (self.default_score if single else DEFAULT_SCORE)
 
-    def _target(self, tokens: Asked, output: Kept, request: Request) -> Target:
+    def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
+        """A caller's function gets the logits (B, V) of the next token."""
+        assert isinstance(tokens, Asked)
+        return Target(function_name(function), ReadNext(_Own(function)), tokens.reading)
+
+    def target(self, tokens: Tokens, output: Kept, request: Request) -> Target:
+        assert isinstance(tokens, Asked)  # see `tokenise`
         reading = tokens.reading
         score = self._score(request, single=len(reading.ids) == 1)
         if request.vector:
@@ -201,26 +209,20 @@ class Generator(LanguageModel):
                     "block (block='…'), or use ig for a single token"
                 )
             return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
-        if callable(request.target):
-            name = getattr(request.target, "__name__", "own function")
-            return Target(name, ReadNext(_Own(request.target)), reading)
         if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0:
             read = ReadEach(score, len(reading.ids))
             return Target(tokens.name, read, reading, reading.outputs, tokens.again, score)
         return Target(tokens.name, ReadSum(score), reading, (), tokens.again, score)
 
-    def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
-        return self._target(tokens, output, request)  # a caller's function reads logits, so all go one way
-
 
 @dataclass(frozen=True)
 class _Own:
-    """A caller's function of (B, V) logits, checked."""
+    """A caller's function of logits, checked."""
 
-    function: Any
+    function: Callable[[Any], Tensor]
 
-    def __call__(self, logits: Tensor) -> Tensor:
-        return OwnFunction(self.function)(logits, range(len(logits)))
+    def __call__(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B"]:
+        return OwnFunction(self.function).checked(logits, len(logits))
 
 
 def _check_count(count: Any, target: Any) -> None:
@@ -237,6 +239,6 @@ def _read_text(opened: Tokens) -> str:
 
 
 def end_ids(module: nn.Module, tokenizer: Any) -> set[int]:
-    told = getattr(getattr(module, "generation_config", None), "eos_token_id", None)
-    listed = told if isinstance(told, list | tuple) else [told]
+    stated = getattr(getattr(module, "generation_config", None), "eos_token_id", None)
+    listed = stated if isinstance(stated, list | tuple) else [stated]
     return {int(i) for i in (*listed, getattr(tokenizer, "eos_token_id", None)) if i is not None}

@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text import baseline as baselines
-from pathlens.text.adapter import Case, Chosen, Request, TextModel, collate
+from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
@@ -32,7 +33,7 @@ class Target:
     """What is explained: its name, how it is read from the model's output, and what that needs of this text."""
 
     name: str
-    read: Callable[[Any, Sequence[Case]], Tensor]  # equal readers may share a batch
+    read: Callable[[Any, Sequence[Case]], Scores]  # equal readers may share a batch
     value: Any = None
     outputs: tuple[str, ...] = ()
     again: int | str | tuple[Any, ...] | None = None  # the target to ask for, to have this one
@@ -45,12 +46,12 @@ class Score:
 
     model: LanguageModel
     layer: int
-    read: Callable[[Any, Sequence[Case]], Tensor]
+    read: Callable[[Any, Sequence[Case]], Scores]
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         return self.read(self.model.forward(points, cases, self.layer), cases)
 
-    def lean(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def lean(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         """The same, keeping less for the reverse pass; where no blocks are known, just the same."""
         with self.model.network.checkpointing():
             return self(points, cases)
@@ -95,7 +96,7 @@ class LanguageModel(TextModel):
     def quiet(self) -> AbstractContextManager[None]:
         return self.network.quiet()
 
-    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Any:
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
         return self.output(self.network.run(points, self.inputs(context), layer), cases)
 
@@ -108,7 +109,7 @@ class LanguageModel(TextModel):
             return chat_tokens(self.tokenizer, text, limit=self.limit)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 
-    def held(self, tokens: Tokens) -> Tensor:
+    def held(self, tokens: Tokens) -> Bool[Tensor, "S"]:
         """Tokens that stay at their value along the whole path: the special ones."""
         return torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
 
@@ -175,7 +176,7 @@ class LanguageModel(TextModel):
         end = self.network.states(draft.ends.end[None], context, layer)[0]
         free = torch.zeros_like(draft.ends.held)
         if given is not None:
-            return Ends(baselines._given(given, end, free).rows, end, free)
+            return Ends(baselines.given_rows(given, end, free).rows, end, free)
         start = self.network.states(draft.ends.start[None], context, layer)[0]
         return Ends(start, end, free)
 
@@ -202,8 +203,12 @@ class LanguageModel(TextModel):
         if request.score is not None and request.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         if callable(request.target):
-            return Target(getattr(request.target, "__name__", "own function"), OwnFunction(request.target))
+            return self.function_target(tokens, request.target)
         return self.target(tokens, output, request)
+
+    def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
+        """A caller's function of the output as the target."""
+        return Target(function_name(function), OwnFunction(function))
 
 
 @dataclass(frozen=True)
@@ -212,14 +217,19 @@ class OwnFunction:
 
     function: Callable[[Any], Tensor]
 
-    def __call__(self, output: Any, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Any, cases: Sequence[Case]) -> Float[Tensor, "B"]:
+        return self.checked(output, len(cases))
+
+    def checked(self, output: Any, rows: int) -> Float[Tensor, "B"]:
         value = self.function(output)
-        if not isinstance(value, Tensor) or value.shape != (len(cases),):
+        if not isinstance(value, Tensor) or value.shape != (rows,):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(
-                f"the target function must give one number per row, shape ({len(cases)},); it gave {shape}"
-            )
+            raise InputError(f"the target function must give one number per row, shape ({rows},); it gave {shape}")
         return value
+
+
+def function_name(function: Any) -> str:
+    return str(getattr(function, "__name__", "own function"))
 
 
 class _Lazy(Vocabulary):
@@ -234,7 +244,7 @@ class _Lazy(Vocabulary):
         return object.__getattribute__(self, name)
 
 
-def _not_yet(points: Tensor, cases: Sequence[Case]) -> Tensor:
+def _not_yet(points: Tensor, cases: Sequence[Case]) -> Scores:
     raise RuntimeError("the case is still being prepared")
 
 
@@ -258,8 +268,8 @@ def with_drift(case: Case) -> Case:
     return replace(case, notes=(*case.notes, note), meta={**case.meta, "drift": drift})
 
 
-def form(logits: Tensor, index: Tensor, score: str) -> Tensor:
-    """(B, C) logits → the chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
+def form(logits: Float[Tensor, "B C"], index: Int[Tensor, "B"], score: str) -> Float[Tensor, "B"]:
+    """The chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
     rows = torch.arange(logits.shape[0], device=logits.device)
     if score == "logit":
         return logits[rows, index]

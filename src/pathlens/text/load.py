@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.token_heads import Answerer, Tagger
 
-KINDS = {  # suffix of a Hugging Face class -> model kind
+KINDS: dict[str, Callable[[nn.Module, Any], TextModel]] = {  # suffix of a Hugging Face class -> model kind
     "ForSequenceClassification": Classifier,
     "ForTokenClassification": Tagger,
     "ForQuestionAnswering": Answerer,
@@ -89,7 +90,8 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
                 return kind(module, tokenizer)
     _refuse_unknown(names)
     masked = any(name.endswith("ForMaskedLM") for name in names)
-    return SentenceEncoder(module.base_model if masked else module, tokenizer, **options)
+    body: nn.Module = getattr(module, "base_model", module) if masked else module
+    return SentenceEncoder(body, tokenizer, **options)
 
 
 def _refuse_unknown(names: list[str]) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -43,24 +44,26 @@ class Network:
         return self.embedding.weight.dtype
 
     @property
-    def embedding(self) -> nn.Module:
+    def embedding(self) -> nn.Embedding:
         """The table of word embeddings."""
+        body: Any = self.module
         try:
-            found = self.module.get_input_embeddings()
+            table: nn.Embedding | None = body.get_input_embeddings()
         except (AttributeError, NotImplementedError):
-            found = None
-        if found is None:
+            table = None
+        if table is None:
             raise ModelError(
                 f"{type(self.module).__name__} has no table of word embeddings (get_input_embeddings() gave "
                 "nothing); pathlens needs one to interpolate between words. Pass a Hugging Face text model, or a "
                 "plain nn.Module with tensors."
             )
-        return found
+        return table
 
-    def embed(self, ids: Tensor) -> Tensor:
+    def embed(self, ids: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S d"]:
         """Rows as the model itself would look them up (some scale them)."""
         with torch.no_grad():
-            return self.embedding(ids.to(self.device)).detach()
+            rows: Tensor = self.embedding(ids.to(self.device))
+        return rows.detach()
 
     def check_layer(self, layer: int | None) -> int:
         """The layer as a number from 0 to depth; negative ones count from the end."""
@@ -87,13 +90,13 @@ class Network:
         with evaluation_mode(self.whole):
             yield
 
-    def call(self, embeds: Tensor, context: Mapping[str, Tensor]) -> Any:
+    def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
         """One forward pass from word embeddings; keyword inputs the model does not know are left out."""
         known = {name: value for name, value in context.items() if self._takes(name)}
         extra = {"use_cache": False} if "use_cache" in self.accepts else {}
         return self.module(inputs_embeds=embeds, **known, **extra)
 
-    def run(self, states: Tensor, context: Mapping[str, Tensor], layer: int = 0) -> Any:
+    def run(self, states: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int = 0) -> Any:
         """One forward pass from the states of a layer; the blocks below it cost nothing."""
         if layer == 0:
             return self.call(states, context)
@@ -119,7 +122,9 @@ class Network:
             finally:
                 self.runs_again = False
 
-    def states(self, embeds: Tensor, context: Mapping[str, Tensor], layer: int) -> Tensor:
+    def states(
+        self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int
+    ) -> Float[Tensor, "B S k"]:
         """The hidden states at a layer, from word embeddings."""
         if layer == 0:
             return embeds
@@ -153,7 +158,7 @@ class Network:
             yield
 
     @contextmanager
-    def _entering(self, layer: int, states: Tensor) -> Iterator[None]:
+    def _entering(self, layer: int, states: Float[Tensor, "B S d"]) -> Iterator[None]:
         """Blocks below `layer` pass their input on; block `layer` starts from `states`."""
         count = 0
 
@@ -182,10 +187,13 @@ class Network:
 
 
 def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    return args[0] if args else kwargs["hidden_states"]
+    states: Tensor = args[0] if args else kwargs["hidden_states"]
+    return states
 
 
-def _with_first(states: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+def _with_first(
+    states: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return ((states, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": states})
 
 
@@ -197,14 +205,14 @@ def replaced_forwards(
     before = [(module, module.__dict__.get("forward")) for module in modules]
     try:
         for module in modules:
-            module.forward = wrap(module.forward)  # type: ignore[method-assign]
+            module.forward = wrap(module.forward)
         yield
     finally:
-        for module, own in before:
-            if own is None:
+        for module, replaced in before:
+            if replaced is None:
                 module.__dict__.pop("forward", None)
             else:
-                module.forward = own
+                module.forward = replaced
 
 
 @contextmanager

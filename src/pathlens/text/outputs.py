@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.errors import InputError
@@ -62,8 +63,8 @@ class Asked(Tokens):
 class Kept(NamedTuple):
     """Logits, at a few positions only: a vocabulary is large."""
 
-    logits: Tensor  # (B, P, V)
-    at: Tensor  # (P,) the positions, ascending
+    logits: Float[Tensor, "B P V"]
+    at: Int[Tensor, "P"]  # the positions, ascending
 
 
 def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
@@ -97,8 +98,8 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
 
     def shown(ids: list[int]) -> str:
         first = max(0, same - 1)
-        found = output_of_ids(tokenizer, ids[:first], ids[first:])
-        return " ".join(repr(found.text[start:end]) for start, end in _untrimmed(found)) or "nothing"
+        tail = output_of_ids(tokenizer, ids[:first], ids[first:])
+        return " ".join(repr(tail.text[start:end]) for start, end in _untrimmed(tail)) or "nothing"
 
     hint = ""
     blanks = len(prompt) - len(prompt.rstrip())
@@ -115,8 +116,8 @@ def _untrimmed(output: Output) -> list[Span]:
     return [(ends[i], ends[i + 1]) for i in range(len(output.offsets))]
 
 
-def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Tensor, Tensor]:
-    """(B, T) the score of every output token of every row, and (B, T) its sign: 0 past a row's own."""
+def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
+    """The score of every output token of every row, and its sign: 0 past a row's own."""
     readings = [case.target for case in cases]
     most = max(len(reading.ids) for reading in readings)
     device = kept.logits.device
@@ -141,30 +142,30 @@ class ReadSum:
 
     score: str
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"]:
         value, sign = scores_of(output, cases, self.score)
         return (value * sign).sum(-1)
 
 
 @dataclass(frozen=True)
 class ReadEach:
-    """A number for every output token, (B, T, 1)."""
+    """A number for every output token."""
 
     score: str
     count: int  # T: only texts with as many share a batch
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B T 1"]:
         value, sign = scores_of(output, cases, self.score)
         return (value * sign)[..., None]
 
 
 @dataclass(frozen=True)
 class ReadNext:
-    """(B, V): the logits of the token after the text, for `function` (None: as one vector, (B, 1, V))."""
+    """The logits (B, V) of the token after the text, for `function` (None: as one vector)."""
 
     function: Callable[[Any], Tensor] | None = None
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B 1 V"]:
         last = torch.tensor([case.target.at[0] for case in cases], device=output.logits.device)
         rows = torch.arange(len(cases), device=last.device)
         logits = output.logits[rows, torch.searchsorted(output.at, last)]
@@ -183,8 +184,8 @@ def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tens
         at += [first, *range(start, start + len(tail))]
         start += len(tail)
     several = any(tails)
-    own = {f.name: getattr(opened, f.name) for f in fields(Tokens)}
-    own |= {
+    parts = {f.name: getattr(opened, f.name) for f in fields(Tokens)}
+    parts |= {
         "ids": (*opened.ids, *(i for tail in tails for i in tail)),
         "tokens": (*opened.tokens, *(n for each in names for n in each[:-1])),
         "offsets": (*opened.offsets, *(span for output in outputs for span in output.offsets[:-1])),
@@ -199,7 +200,7 @@ def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tens
         outputs=tuple(n for each in names for n in each),
         offsets=tuple(span for output in outputs for span in output.offsets),
     )
-    return Asked(**own, reading=reading, **more)
+    return Asked(**parts, reading=reading, **more)
 
 
 def as_one_text(asked: Asked, follows: bool) -> Asked:
@@ -221,13 +222,13 @@ def as_one_text(asked: Asked, follows: bool) -> Asked:
     )
 
 
-def branches(opened: Tokens, outputs: Sequence[Output]) -> Tensor:
-    """(S,) 0 for the prompt, k for the tokens of output k: alternatives do not see each other."""
+def branches(opened: Tokens, outputs: Sequence[Output]) -> Int[Tensor, "S"]:
+    """0 for the prompt, k for the tokens of output k: alternatives do not see each other."""
     tails = [k for k, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
     return torch.tensor([*[0] * len(opened), *tails], dtype=torch.long)
 
 
-def kept_positions(cases: Sequence[Case], device: torch.device) -> Tensor:
-    """(P,) every position that some row is read at; before the target is known, the last one."""
+def kept_positions(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "P"]:
+    """Every position that some row is read at; before the target is known, the last one."""
     wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
     return torch.tensor(sorted(wanted), device=device)

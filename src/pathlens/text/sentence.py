@@ -7,36 +7,37 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
-from pathlens.text.adapter import Case, Request, Wrapped
+from pathlens.text.adapter import Case, Request, Scores, Wrapped
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.tokens import Tokens
 
-Head = Callable[[Tensor, Tensor, Sequence[Case]], Tensor]  # token states (B, S, d), mask (B, S) -> (B, k)
+Head = Callable[[Tensor, Tensor, Sequence[Case]], Tensor]  # token states (B, S, d), mask (B, S) → (B, k)
 SIMILARITIES = ("cosine", "dot")
 POOLINGS = ("mean", "cls", "last")
 
 
 @dataclass(frozen=True)
 class ReadEmbedding:
-    """(B, k) → (B, 1, k)."""
+    """The embedding as a vector score."""
 
     norm: str = "outside"
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, "B 1 k"]:
         vector = torch.nn.functional.normalize(output, dim=-1) if self.norm == "inside" else output
         return vector[:, None]
 
 
 @dataclass(frozen=True)
 class ReadSimilarity:
-    """(B, k) → similarity with a fixed vector, the embedding of the second text."""
+    """Similarity with a fixed vector, the embedding of the second text."""
 
     similarity: str
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
         other = torch.stack([case.target for case in cases]).to(output)
         product = (output * other).sum(-1)
         return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
@@ -63,8 +64,8 @@ class SentenceEncoder(LanguageModel):
     def two_texts_are_a_pair(self) -> bool:
         return True
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
-        states = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B k"]:
+        states: Tensor = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
         lengths = torch.tensor([len(case) for case in cases], device=states.device)
         mask = torch.arange(states.shape[1], device=states.device)[None] < lengths[:, None]
         return self.head(states, mask, cases)
@@ -78,13 +79,14 @@ class SentenceEncoder(LanguageModel):
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         return super().case(text, None, request=request)
 
-    def embed(self, text: str, request: Request) -> Tensor:
-        """e(text) (k,), before a trailing Normalize."""
+    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+        """e(text), before a trailing Normalize."""
         case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline=None))
         with torch.no_grad():
-            return self.forward(case.ends.end[None], [case], 0)[0]
+            vector: Tensor = self.forward(case.ends.end[None], [case], 0)[0]
+        return vector
 
-    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "1 k"], request: Request) -> Target:
         if request.vector:
             norm = request.options.get("norm", "outside")
             if norm not in ("outside", "inside"):
@@ -103,7 +105,7 @@ class SentenceEncoder(LanguageModel):
             "similarity, or method='vaig' to explain the vector itself"
         )
 
-    def _similarity(self, output: Tensor, other: Tensor, kind: str) -> Target:
+    def _similarity(self, output: Float[Tensor, "1 k"], other: Float[Tensor, "k"], kind: str) -> Target:
         if kind not in SIMILARITIES:
             raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {kind!r}")
         if kind == "cosine" and (float(output.norm()) == 0 or float(other.norm()) == 0):
@@ -136,7 +138,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
             self.limit = min(model.max_seq_length, self.limit or model.max_seq_length)
 
     def whole(self) -> nn.Module:
-        return self.sentence_transformer
+        whole: nn.Module = self.sentence_transformer
+        return whole
 
     def settings(self) -> tuple[str, ...]:
         """The modules after the transformer as they describe themselves, and where the vector is cut."""
@@ -147,13 +150,16 @@ class SentenceTransformerEncoder(SentenceEncoder):
         ]
         return repr(described), str(self.normalised), str(self.sentence_transformer.truncate_dim)
 
-    def _own_modules(self, states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
+    def _own_modules(
+        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
+    ) -> Float[Tensor, "B k"]:
         features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}
         if (length := cases[0].meta.get("prompt_length")) is not None:  # one prompt per batch: see `case`
             features["prompt_length"] = length
         for module in self.after:
             features = module(features)
-        return features["sentence_embedding"][..., : self.sentence_transformer.truncate_dim]
+        embedding: Tensor = features["sentence_embedding"]
+        return embedding[..., : self.sentence_transformer.truncate_dim]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         case = super().case(text, text_b, request=request)
@@ -218,12 +224,12 @@ def open_sentence_transformer(source: str, *, name: str | None = None, **options
 
 @dataclass(frozen=True)
 class ReadShifted:
-    """(B, k) → the shifted embedding, then what is read from it; `target` of a case: (its shift, what else)."""
+    """The shifted embedding, then what is read from it; `target` of a case: (its shift, what else)."""
 
     read: ReadEmbedding | ReadSimilarity
     scale: float
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
         shift = torch.stack([case.target[0] for case in cases]).to(output)
         plain = isinstance(self.read, ReadEmbedding)
         inner = cases if plain else [replace(case, target=case.target[1]) for case in cases]
@@ -263,15 +269,16 @@ class Shifted(Wrapped):
     def settings(self) -> tuple[str | int | float, ...]:
         return (*super().settings(), str(self.reference), self.scale)
 
-    def shift(self, text: str, request: Request) -> Tensor:
-        """e'(r) (k,): it depends on the text's length, its special tokens and prompt alone."""
+    def shift(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+        """e'(r): it depends on the text's length, its special tokens and prompt alone."""
         plain = replace(request, target=None, vector=True, layer=None, baseline=self.reference, block=None)
         case = self.inner.case(text, request=plain)
         with torch.no_grad():
-            return self.inner.forward(case.ends.start[None], [case], 0)[0]
+            vector: Tensor = self.inner.forward(case.ends.start[None], [case], 0)[0]
+        return vector
 
-    def embed(self, text: str, request: Request) -> Tensor:
-        """e(text) (k,)."""
+    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+        """e(text)."""
         return (self.inner.embed(text, request) - self.shift(text, request)) / self.scale
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:

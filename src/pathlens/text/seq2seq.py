@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
@@ -41,9 +42,8 @@ class Seq2Seq(Generator):
                 f"{type(self.module).__name__}'s config has no decoder_start_token_id, so its output has no beginning; set it"
             )
         special = set(self.tokenizer.all_special_ids)
-        told = self.tokenizer(text_target="a", verbose=False)["input_ids"]
         before = []
-        for number in told:
+        for number in self.tokenizer(text_target="a", verbose=False)["input_ids"]:
             if number not in special:
                 break
             before.append(int(number))
@@ -96,7 +96,7 @@ class Seq2Seq(Generator):
             return {}
         return {"second_output_at": len(self.start) + len(outputs[0]) - 1}
 
-    def forward(self, points: Tensor, cases: Sequence[Case], layer: int) -> Kept:
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         """Each alternative is written by itself: neither sees the other, both see the prompt and the start."""
         splits = [int(case.meta["decoder_starts_at"]) for case in cases]
         tails = [len(case) - split for case, split in zip(cases, splits, strict=True)]
@@ -113,14 +113,19 @@ class Seq2Seq(Generator):
         rows = torch.arange(len(cases), device=device)[:, None]
         after = at[None] - torch.tensor(skips, device=device)[:, None]  # where the second one wrote it
         is_first = at[None] < torch.tensor(seconds, device=device)[:, None]
-        own = logits[rows, at[None].clamp_max(logits.shape[1] - 1)]
-        others = other[rows, after.clamp(0, other.shape[1] - 1)]
-        return Kept(torch.where(is_first[..., None], own, others), at)
+        firsts = logits[rows, at[None].clamp_max(logits.shape[1] - 1)]
+        after_start = other[rows, after.clamp(0, other.shape[1] - 1)]
+        return Kept(torch.where(is_first[..., None], firsts, after_start), at)
 
     def _written(
-        self, points: Tensor, cases: Sequence[Case], splits: list[int], tails: list[int], skips: list[int]
-    ) -> Tensor:
-        """(B, T, V) logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start."""
+        self,
+        points: Float[Tensor, "B S d"],
+        cases: Sequence[Case],
+        splits: list[int],
+        tails: list[int],
+        skips: list[int],
+    ) -> Float[Tensor, "B T V"]:
+        """Logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start."""
         device, longest, most = points.device, max(splits), max(tails)
         rows = torch.arange(len(cases), device=device)[:, None]
         split, tail, skip = (torch.tensor(each, device=device)[:, None] for each in (splits, tails, skips))
@@ -140,9 +145,9 @@ class Seq2Seq(Generator):
         device = self.network.device
         ids = torch.tensor([opened.ids], device=device)
 
-        def read(found: list[int]) -> Tensor:
-            written = torch.tensor([[*self.start, *found]], device=device)
-            raw = self.module(input_ids=ids, decoder_input_ids=written, use_cache=False)
+        def read(written: list[int]) -> Tensor:
+            decoder = torch.tensor([[*self.start, *written]], device=device)
+            raw = self.module(input_ids=ids, decoder_input_ids=decoder, use_cache=False)
             return self.output(raw, ())[0, -1]
 
         return read

@@ -18,6 +18,7 @@ from numbers import Real
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -25,7 +26,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pathlens.errors import CurvatureWarning, InputError
-from pathlens.text.adapter import Case
+from pathlens.text.adapter import Case, ScoreFunction, Scores
 
 IN_PLACE = frozenset({torch.relu_, functional.relu_, Tensor.relu_})
 RELU = frozenset({torch.relu, functional.relu, Tensor.relu}) | IN_PLACE
@@ -34,7 +35,7 @@ DEFAULT_BETA = 10.0  # on XOR networks 1 distorts the output and 50 needs four t
 
 
 def check_beta(beta: Any) -> float:
-    if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < beta < float("inf"):
+    if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < float(beta) < float("inf"):
         raise InputError(
             f"softplus needs a positive β, got {beta!r}; 10 is a good start, larger is closer to ReLU and needs more nodes"
         )
@@ -72,7 +73,8 @@ class softplus(TorchFunctionMode):
 
 def surrounding() -> list[softplus]:
     """The `with softplus` blocks that this call stands in, the innermost, which decides, last."""
-    return [mode for mode in _get_current_function_mode_stack() if isinstance(mode, softplus)]
+    modes: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return [mode for mode in modes if isinstance(mode, softplus)]
 
 
 @contextmanager
@@ -107,10 +109,10 @@ def output_change(function: Callable[[Tensor], Tensor], inputs: Tensor, beta: fl
 class Smoothed:
     """A case's score with every relu smoothed, and nothing else anywhere."""
 
-    score: Callable[[Tensor, Sequence[Case]], Tensor]
+    score: ScoreFunction
     beta: float
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         with softplus(self.beta):
             return self.score(points, cases)
 
@@ -141,19 +143,19 @@ def smoothed(case: Case, beta: float) -> Case:
     return replace(case, score=score, pack=(case.pack, score), notes=(*case.notes, note), meta=meta)
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes kinked operations and the module they were called in."""
 
     def __init__(self, stack: list[Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.stack = stack
-        self.found: dict[str, list[Any]] = {}
+        self.kinked: dict[str, list[Any]] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function.overloadpacket.__name__.rstrip("_")
         cut_at_zero = name in ("clamp", "clamp_min") and len(args) == 2 and args[1] == 0  # ReLU by another name
         if name in KINKED or (cut_at_zero and args[0].is_floating_point()):
-            self.found.setdefault(name, []).append(self.stack[-1] if self.stack else None)
+            self.kinked.setdefault(name, []).append(self.stack[-1] if self.stack else None)
         return function(*args, **(kwargs or {}))
 
 
@@ -181,24 +183,26 @@ def kinks(case: Case) -> dict[str, tuple[str, ...]]:
         operation: tuple(
             dict.fromkeys(f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules if m is not None)
         )
-        for operation, modules in watch.found.items()
+        for operation, modules in watch.kinked.items()
     }
 
 
 def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
     """Second derivatives of a ReLU model say nothing about its interactions: warn, and note it in the result."""
-    found = kinks(case)
-    if not found:
+    kinked = kinks(case)
+    if not kinked:
         return case
-    where = "; ".join(f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in found.items())
+    where = "; ".join(
+        f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in kinked.items()
+    )
     note = (
         f"second derivatives vanish where the model is piecewise linear ({where}): interactions that sit in the kinks are "
         "missing and the matrix need not add up. Pass softplus=10 (or explain inside `with pl.softplus(beta=10):`), "
         "which rounds ReLU for the explanation only; other kinked functions must be replaced in the model"
     )
     warnings.warn(note, CurvatureWarning, stacklevel=stacklevel)
-    known = {operation: list(modules) for operation, modules in found.items()}
-    return replace(case, notes=(*case.notes, note), meta={**case.meta, "kinks": known})
+    listed = {operation: list(modules) for operation, modules in kinked.items()}
+    return replace(case, notes=(*case.notes, note), meta={**case.meta, "kinks": listed})
 
 
 def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:
@@ -207,6 +211,6 @@ def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:
     if beta is not None:
         case = smoothed(case, beta)
     elif around:  # the `with` around the call does it already; the result says what it did
-        said = smoothed(case, around[-1].beta)
-        case = replace(case, notes=said.notes, meta=said.meta)
+        noted = smoothed(case, around[-1].beta)
+        case = replace(case, notes=noted.notes, meta=noted.meta)
     return warn_of_kinks(case, stacklevel=9) if second_order else case

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
-from pathlens.text.adapter import Case, Chosen, Request, TextModel, index_of
+from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, index_of
 from pathlens.text.language import SCORES, OwnFunction, form, whole_number
 from pathlens.text.network import check_weights, evaluation_mode
 from pathlens.types import Ends
@@ -19,7 +20,7 @@ from pathlens.types import Ends
 
 @dataclass(frozen=True)
 class TabularScore:
-    """points (B, F, 1) → the chosen output (B,), or all of them (B, 1, C)."""
+    """The chosen output, or all of them."""
 
     model: Tabular
     shape: tuple[int, ...]
@@ -27,7 +28,7 @@ class TabularScore:
     vector: bool
     own: OwnFunction | None = None
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, points: Float[Tensor, "B F 1"], cases: Sequence[Case]) -> Scores:
         output = self.model.output(points.reshape(len(points), *self.shape))
         if self.own is not None:
             return self.own(output, cases)
@@ -53,9 +54,10 @@ class Tabular(TextModel):
     def quiet(self) -> AbstractContextManager[None]:
         return evaluation_mode(self.module)
 
-    def output(self, rows: Tensor) -> Tensor:
-        value = self.module(rows)
-        value = value.logits if hasattr(value, "logits") else value
+    def output(self, rows: Float[Tensor, "B *shape"]) -> Tensor:
+        """(B, C), if the module is as expected; `case` checks it."""
+        raw = self.module(rows)
+        value: Tensor = raw.logits if hasattr(raw, "logits") else raw
         return value[:, None] if value.ndim == 1 else value
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
@@ -96,8 +98,8 @@ class Tabular(TextModel):
             meta={"features": end[:, 0].tolist()},
         )
 
-    def _output_of(self, x: Tensor) -> Tensor:
-        """The module's outputs for one row, (1, C)."""
+    def _output_of(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "1 C"]:
+        """The module's outputs for one row."""
         try:
             with torch.no_grad():
                 output = self.output(x[None])
@@ -113,7 +115,7 @@ class Tabular(TextModel):
             )
         return output
 
-    def _tensor(self, row: Any) -> Tensor:
+    def _tensor(self, row: Any) -> Float[Tensor, "*shape"]:
         if not isinstance(row, Tensor):
             try:
                 row = torch.as_tensor(row)
@@ -128,12 +130,12 @@ class Tabular(TextModel):
             raise ModelError(
                 "the module was made under torch.inference_mode(), so it has no gradients; make it outside"
             )
-        row = row.detach().clone().to(first if first is not None else torch.get_default_dtype())
-        if not torch.isfinite(row).all():
+        features: Tensor = row.detach().clone().to(first if first is not None else torch.get_default_dtype())
+        if not torch.isfinite(features).all():
             raise InputError("the row holds NaN or infinity; give finite features")
-        return row
+        return features
 
-    def _baseline(self, choice: Any, x: Tensor) -> tuple[Tensor, str]:
+    def _baseline(self, choice: Any, x: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], str]:
         if choice is None or (isinstance(choice, str) and choice == "zero"):
             return torch.zeros_like(x), "zero"
         if isinstance(choice, str):
@@ -148,7 +150,7 @@ class Tabular(TextModel):
             )
         return start, "tensor"
 
-    def _target(self, output: Tensor, request: Request) -> tuple[int, str]:
+    def _target(self, output: Float[Tensor, "1 C"], request: Request) -> tuple[int, str]:
         count = output.shape[1]
         wanted = whole_number(request.target) if request.target is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.errors import InputError
@@ -17,11 +18,11 @@ from pathlens.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class ReadTag:
-    """(B, S, C) logits → the tag at the token each row asks for; target = (token, label)."""
+    """Logits → the tag at the token each row asks for; target = (token, label)."""
 
     score: str
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
         place = torch.tensor([case.target for case in cases], device=output.device)
         rows = torch.arange(len(cases), device=output.device)
         return form(output[rows, place[:, 0]], place[:, 1], self.score)
@@ -29,9 +30,9 @@ class ReadTag:
 
 @dataclass(frozen=True)
 class ReadTags:
-    """(B, S, C) logits as they are: one vector per token."""
+    """Logits as they are: one vector per token."""
 
-    def __call__(self, output: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
         return output
 
 
@@ -41,10 +42,11 @@ class Tagger(LanguageModel):
     kind = "token classification"
     token_axis = True
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
-        return raw.logits
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
+        logits: Tensor = raw.logits
+        return logits
 
-    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "1 S C"], request: Request) -> Target:
         labels = labels_of(self.module, output.shape[-1])
         if request.vector:
             return Target("all tags", ReadTags(), outputs=tokens.tokens)
@@ -55,7 +57,9 @@ class Tagger(LanguageModel):
         name = f"{labels[label]} at token {place} {tokens.tokens[place]!r} ({score})"
         return Target(name, ReadTag(score), (place, label), again=(place, label), score=score)
 
-    def _place(self, tokens: Tokens, sure: Tensor, labels: dict[int, str], wanted: Any) -> tuple[int, Any]:
+    def _place(
+        self, tokens: Tokens, sure: Float[Tensor, "S C"], labels: dict[int, str], wanted: Any
+    ) -> tuple[int, Any]:
         if wanted is None:
             tagged = sure.clone()
             tagged[[i for i, s in enumerate(tokens.segments) if s < 0]] = -torch.inf
@@ -75,17 +79,18 @@ class Tagger(LanguageModel):
         return wanted[0], wanted[1]
 
 
+Logits = tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]  # of the start and of the end of an answer
 LONGEST_ANSWER = 64  # tokens; the usual limit when the best span is sought
 
 
 @dataclass(frozen=True)
 class ReadSpan:
-    """(start, end) logits, each (B, S) → start, end, or their sum at the span each row asks for."""
+    """Logits of the start and of the end → start, end, or their sum at the span each row asks for."""
 
     which: str
     score: str
 
-    def __call__(self, output: tuple[Tensor, Tensor], cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B"]:
         place = torch.tensor([case.target for case in cases], device=output[0].device)
         lengths = torch.tensor([len(case) for case in cases], device=output[0].device)
         parts = []
@@ -95,7 +100,9 @@ class ReadSpan:
         total = torch.stack(parts).sum(0)
         return total.exp() if self.score == "prob" else total
 
-    def _read(self, logits: Tensor, index: Tensor, lengths: Tensor) -> Tensor:
+    def _read(
+        self, logits: Float[Tensor, "B S"], index: Int[Tensor, "B"], lengths: Int[Tensor, "B"]
+    ) -> Float[Tensor, "B"]:
         rows = torch.arange(len(index), device=logits.device)
         if self.score == "logit":
             return logits[rows, index]
@@ -105,9 +112,9 @@ class ReadSpan:
 
 @dataclass(frozen=True)
 class ReadBoth:
-    """(start, end) logits → (B, 2, S): two vectors."""
+    """Logits of the start and of the end: two vectors."""
 
-    def __call__(self, output: tuple[Tensor, Tensor], cases: Sequence[Case]) -> Tensor:
+    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
         return torch.stack(output, dim=1)
 
 
@@ -120,7 +127,7 @@ class Answerer(LanguageModel):
     kind = "question answering"
     token_axis = True
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> tuple[Tensor, Tensor]:
+    def output(self, raw: Any, cases: Sequence[Case]) -> Logits:
         return raw.start_logits, raw.end_logits
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
@@ -128,7 +135,7 @@ class Answerer(LanguageModel):
             raise InputError("question answering needs two texts: explain(model, question, passage)")
         return super().tokenise(text, text_b, request)
 
-    def target(self, tokens: Tokens, output: tuple[Tensor, Tensor], request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Logits, request: Request) -> Target:
         if request.vector:
             return Target("start and end logits", ReadBoth(), outputs=("start", "end"))
         which = "span" if request.target is None else request.target
@@ -141,7 +148,7 @@ class Answerer(LanguageModel):
         return Target(name, ReadSpan(which, score), (start, end), again=which, score=score)
 
 
-def best_span(start: Tensor, end: Tensor, segments: Sequence[int]) -> tuple[int, int]:
+def best_span(start: Float[Tensor, "S"], end: Float[Tensor, "S"], segments: Sequence[int]) -> tuple[int, int]:
     """The span of the passage with the largest sum of logits, start before end."""
     inside = torch.tensor([segment == 1 for segment in segments], device=start.device)
     if not inside.any():

@@ -59,7 +59,7 @@ def decoded(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[
 
 
 def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit report a huge number

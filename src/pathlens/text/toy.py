@@ -17,6 +17,7 @@ from typing import Any
 
 import regex
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import InputError
@@ -26,12 +27,14 @@ from pathlens.types import Ends
 
 @dataclass(frozen=True)
 class ToyScore:
-    """points (B, S, d) → F (B,), or the vector (B, 1, 3) of the linear part, the quadratic part, and F."""
+    """F, or the vector of the linear part, the quadratic part, and F."""
 
     model: ToyModel
     vector: bool = False
 
-    def __call__(self, points: Tensor, cases: Sequence[Case]) -> Tensor:
+    def __call__(
+        self, points: Float[Tensor, "B S d"], cases: Sequence[Case]
+    ) -> Float[Tensor, "B"] | Float[Tensor, "B 1 3"]:
         present = torch.stack([_pad(torch.ones(len(case)), points.shape[1]) for case in cases]).to(points)
         points = points * present[..., None]
         linear = (points @ self.model.a.to(points)).sum(-1)
@@ -57,12 +60,12 @@ class ToyModel(TextModel):
     def settings(self) -> tuple[int, ...]:
         return self.d, self.seed
 
-    def coupling(self, length: int) -> Tensor:
-        """c(|i − j|) = 1 / (1 + |i − j|), (S, S)."""
+    def coupling(self, length: int) -> Float[Tensor, "S S"]:
+        """c(|i − j|) = 1 / (1 + |i − j|)."""
         place = torch.arange(length, dtype=torch.float64)
         return 1 / (1 + (place[:, None] - place[None]).abs())
 
-    def row(self, word: str) -> Tensor:
+    def row(self, word: str) -> Float[Tensor, "d"]:
         """A word's embedding: always the same for the same word."""
         generator = torch.Generator().manual_seed(zlib.crc32(word.lower().encode()))
         return torch.randn(self.d, generator=generator, dtype=torch.float64)
@@ -92,7 +95,7 @@ class ToyModel(TextModel):
             chosen=Chosen(baseline="zero" if request.baseline is None else given),
         )
 
-    def _baseline(self, choice: Any, end: Tensor) -> tuple[Tensor, str]:
+    def _baseline(self, choice: Any, end: Float[Tensor, "S d"]) -> tuple[Float[Tensor, "S d"], str]:
         if choice is None or (isinstance(choice, str) and choice == "zero"):
             return torch.zeros_like(end), "zero"
         if isinstance(choice, str):
@@ -105,21 +108,21 @@ class ToyModel(TextModel):
             raise InputError(f"the baseline has shape {tuple(start.shape)}; this text needs {tuple(end.shape)}")
         return start.expand_as(end), "tensor"
 
-    def hessian(self, length: int) -> Tensor:
-        """H as (S, d, S, d)."""
+    def hessian(self, length: int) -> Float[Tensor, "S d S d"]:
+        """H, the same everywhere."""
         return torch.einsum("ij,de->idje", self.coupling(length), self.m)
 
-    def ig(self, start: Tensor, end: Tensor) -> Tensor:
-        """Closed form, (S,)."""
+    def ig(self, start: Float[Tensor, "S d"], end: Float[Tensor, "S d"]) -> Float[Tensor, "S"]:
+        """Closed form."""
         slope = self.a + torch.einsum("idje,je->id", self.hessian(len(end)), (start + end) / 2)
         return ((end - start) * slope).sum(-1)
 
-    def ih(self, start: Tensor, end: Tensor) -> Tensor:
-        """Closed form, (S, S): off the diagonal δ_iᵀ H_ij δ_j / 4; on it the rest of IG_i."""
+    def ih(self, start: Float[Tensor, "S d"], end: Float[Tensor, "S d"]) -> Float[Tensor, "S S"]:
+        """Closed form: off the diagonal δ_iᵀ H_ij δ_j / 4; on it the rest of IG_i."""
         delta = end - start
         matrix = torch.einsum("id,idje,je->ij", delta, self.hessian(len(end)), delta) / 4
-        own = self.ig(start, end) - matrix.sum(1) + matrix.diagonal()
-        return matrix - torch.diag(matrix.diagonal()) + torch.diag(own)
+        rest = self.ig(start, end) - matrix.sum(1) + matrix.diagonal()
+        return matrix - torch.diag(matrix.diagonal()) + torch.diag(rest)
 
 
 def _pad(row: Tensor, length: int) -> Tensor:
