@@ -278,20 +278,6 @@ class Index:
         files = [self._read_file(number) for number in range(len(self.manifest["files"]))]
         self.table.write(np.concatenate([vectors.embeddings for vectors in files]), self.manifest["rows"])
 
-    def size(self) -> dict[str, float]:
-        """Bytes in all, per passage, and of the two parts."""
-        files = [self.folder / file["file"] for file in self.manifest["files"]]
-        vectors = sum(file.stat().st_size for file in files if file.exists())
-        embeddings = _folder_size(Path(self.table.where))
-        total = vectors + embeddings
-        return {
-            "bytes": total,
-            "per_passage": total / len(self),
-            "per_document": total / len({row["document"] for row in self.manifest["rows"]}),
-            "vectors": vectors,
-            "embeddings": embeddings,
-        }
-
     def encoder(self) -> SideEncoder:
         """The model with the choices of the build, checked once."""
         if self._encoder is None:
