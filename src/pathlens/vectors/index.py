@@ -24,7 +24,7 @@ from pathlens.text.load import load
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, measure_of
 from pathlens.vectors.rank import Candidate, Query, Ranking, ranked
-from pathlens.vectors.store import STORAGES, Table, digest, pack, unpack
+from pathlens.vectors.store import STORAGES, EmbeddingTable, digest, pack, unpack
 
 FORMAT = 3  # an index of another format is refused
 MANIFEST = "index.json"
@@ -75,7 +75,7 @@ def build(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
-    table = Table(store or str(folder / "table"))
+    table = EmbeddingTable(store or str(folder / "table"))
     table.connect()  # can a table be written there? Asked before the work
     files: list[dict[str, Any]] = []
     embeddings = []
@@ -190,7 +190,7 @@ class Index:
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], model: Any = None) -> None:
         self.folder, self.manifest = folder, manifest
-        self.table = Table(manifest.get("store") or str(folder / "table"))
+        self.table = EmbeddingTable(manifest.get("store") or str(folder / "table"))
         self.choices = {name: manifest[name] for name in ("layer", "tolerance", "norm") if manifest.get(name)}
         if (baseline := _chosen(manifest["baseline"])) is not None:
             self.choices["baseline"] = baseline

@@ -163,7 +163,7 @@ def unpack(side: Side) -> Side:
     )
 
 
-class Table:
+class EmbeddingTable:
     """The embeddings at an address (any of LanceDB's), one row per passage, `number` counting from 0."""
 
     def __init__(self, where: str) -> None:
