@@ -16,7 +16,7 @@ import pathlens as pl
 from pathlens.errors import InputError
 from pathlens.studies.zoom import zoom
 from pathlens.text.chat import as_chat, chat, chat_tokens
-from pathlens.units.named import named_units
+from pathlens.units.units import units
 from tests.support.models import classifier, config, sharpen, tokenizer
 
 PLAIN = (
@@ -102,7 +102,7 @@ def test_units_cover_every_token_once(unit, template):
     made = templated()
     given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template)
     tokens = chat_tokens(made, given, limit=None)
-    found = named_units(unit, tokens.meta["spans"], tokens.tokens, tokens.offsets, tokens.segments, tokens.texts)
+    found = units(unit, tokens.tokens, tokens.offsets, tokens.segments, tokens.texts, tokens.meta["spans"])
     assert (found.members.sum(0) == 1).all()
     wanted = ["system", "user"] if unit == "turn" else ["system", "passage 1", "passage 2", "question"]
     assert list(found.names) == ["template", *wanted]

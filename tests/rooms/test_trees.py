@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pathlens.errors import InputError, StoreError
 from pathlens.units.brackets import bracketed_text, read_bracketed
-from pathlens.units.pieces import word_spans
+from pathlens.units.cuts import word_spans
 from pathlens.units.trees import read_tree, right_branching, tree_groups
 
 SST = "(3 (2 It) (4 (4 (2 's) (3 (2 a) (4 (3 lovely) (2 film)))) (2 .)))"

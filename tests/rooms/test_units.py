@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathlens.errors import InputError
-from pathlens.units.groups import units
-from pathlens.units.pieces import point_at, sentence_spans, word_spans
+from pathlens.units.cuts import point_at, sentence_spans, word_spans
+from pathlens.units.units import units
 
 
 def cut(text: str, *spans, special: bool = True):

@@ -18,7 +18,7 @@ from pathlens.corpus.formats import Row
 from pathlens.explanation import store
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import PairExplanation
-from pathlens.units.groups import units
+from pathlens.units.units import units
 
 VERSION = 1  # raised when a reader of the old files would misread the new ones
 COLUMNS: dict[str, pa.DataType] = {

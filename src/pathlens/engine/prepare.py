@@ -20,10 +20,9 @@ from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.softplus import prepared
-from pathlens.units.groups import Units, units
-from pathlens.units.named import LEVELS, named_units
-from pathlens.units.treebank import Treebank
+from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
+from pathlens.units.units import Units, units
 
 LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
 MOST_NODES = 100_000  # more only fill the memory: no score changes any more
@@ -193,10 +192,7 @@ def units_of(case: Case, unit: Any, kind: str = "") -> Units:
         raise InputError("a tabular model has features, not words; unit must be 'token'")
     if case.sources or not case.texts:
         return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(len(case), dtype=bool))
-    if isinstance(unit, str) and unit in LEVELS:
-        spans = case.meta.get("spans", {})
-        return named_units(unit, spans, case.tokens, case.offsets, case.segments, case.texts)
-    return units(unit, case.tokens, case.offsets, case.segments, case.texts)
+    return units(unit, case.tokens, case.offsets, case.segments, case.texts, case.meta.get("spans"))
 
 
 def embedding_of(case: Case) -> np.ndarray:

@@ -27,7 +27,7 @@ from pathlens.path.token_lines import moving_units
 from pathlens.path.words.options import nodes_per_leg
 from pathlens.text.adapter import Case
 from pathlens.types import Points, Route
-from pathlens.units.groups import Units
+from pathlens.units.units import Units
 
 LARGE = 1_000_000  # numbers in a result (units × output); past that, fewer sums are kept at once
 

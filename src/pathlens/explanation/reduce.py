@@ -14,7 +14,7 @@ def words(result: Any) -> Any:
     """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
     from pathlens.explanation import record
     from pathlens.explanation.continuation import Continuation
-    from pathlens.units.groups import units
+    from pathlens.units.units import units
 
     if result.method == "sig" and result.meta.get("context", "full") == "full":
         raise InputError(

@@ -20,7 +20,7 @@ from pathlens.text.baseline import NAMES
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import Span
-from pathlens.units.named import Opened
+from pathlens.units.units import Opened
 
 INSIDE = ("token", "word", "sentence")
 KEPT = ("layer", "score", "generate", "contrast", "context", "path", "softplus")  # choices a result says of itself
@@ -115,7 +115,7 @@ def _opened(
 
 
 def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span]:
-    from pathlens.units.groups import units
+    from pathlens.units.units import units
 
     case = model.case(text, request=Request(vector=True))
     found = units(inside, case.tokens, case.offsets, case.segments, case.texts)
@@ -142,7 +142,7 @@ def _one(
             "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
             "ig result, or run sig again with unit='token'"
         )
-    cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside, meta.get("spans", {}))
+    cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside)
     kept = {name: meta[name] for name in KEPT if meta.get(name) is not None}
     kept |= {"method": result.method, "tolerance": result.certificate.tolerance, **_target_of(result)}
     if meta.get("baseline") in NAMES:

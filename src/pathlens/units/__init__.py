@@ -1,1 +1,1 @@
-"""Room 0: characters of a text → words, sentences, spans and trees. No model, no tensor of one."""
+"""Characters of a text → words, sentences, spans and trees. No model, no tensor of one."""

@@ -1,4 +1,4 @@
-"""Bracketed trees (Penn Treebank, Stanford Sentiment Treebank): read them, find their leaves in a text."""
+"""Bracketed trees (Penn Treebank, Stanford Sentiment Treebank): read them, find their leaves in a text; files of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import regex
 
 from pathlens.errors import InputError, StoreError
 from pathlens.types import Span
-from pathlens.units.pieces import point_at
+from pathlens.units.cuts import point_at
 
 _PART = regex.compile(r"[()]|[^\s()]+")
 _ESCAPES = MappingProxyType(
@@ -128,3 +128,37 @@ def _match(form: str, text: str, at: int) -> Span | None:
 
 def _alike(character: str) -> str:
     return character.translate(_ALIKE).lower()
+
+
+class Treebank:
+    """`Treebank("dev.txt")(text)` is the gold tree of that text: a parser that looks up, spaces and capitals aside.
+
+    `texts` and `trees` are in the file's order: `explain(model, bank.texts, method="idg", tree=bank)`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = Path(path).name
+        self.trees = tuple(read_bracketed(path))
+        if not self.trees:
+            raise InputError(f"{self.name!r} holds no trees; expected bracketed ones: (S (NP ...) (VP ...))")
+        try:
+            self.texts = tuple(bracketed_text(tree) for tree in self.trees)
+        except InputError as error:
+            raise InputError(f"{self.name!r} is not a file of bracketed trees: {error}") from error
+        self._of = {_key(text): tree for text, tree in zip(self.texts, self.trees, strict=True)}
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    def __call__(self, text: str) -> str:
+        tree = self._of.get(_key(text))
+        if tree is None:
+            raise InputError(
+                f"{self.name!r} has no tree of the text {text[:60]!r} (it has {len(self)}); give the tree itself, or None "
+                "for a right-branching one"
+            )
+        return tree
+
+
+def _key(text: str) -> str:
+    return "".join(_alike(character) for character in text if not character.isspace())

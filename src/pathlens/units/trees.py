@@ -13,11 +13,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from pathlens.errors import InputError
 from pathlens.types import Span
 from pathlens.units.brackets import Constituents, align
-from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
+from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Tree:
 class Groups:
     """The family M of IDG over a text's tokens: tokens, words, constituents, the whole. All different."""
 
-    members: np.ndarray  # (G, S) bool; row 0 is the whole text
+    members: Bool[np.ndarray, "G S"]  # row 0 is the whole text
     nodes: tuple[Node, ...]  # the tree that is shown: nodes without tokens of their own are gone
     group: tuple[int, ...]  # the row of `members` each node stands for
 
@@ -114,9 +115,10 @@ def _is_list(value: Any) -> bool:
 
 def _flatten(tree: Any, text: str) -> Iterable[tuple[str, Span]]:
     """Constituents of nested spans, outer before inner; a child must lie inside its parent."""
-    waiting = [(tree, None)]
+    waiting: list[tuple[Any, Span | None]] = [(tree, None)]
     while waiting:
         item, parent = waiting.pop()
+        span: Any
         if isinstance(item, Mapping):
             label, span, children = str(item.get("label") or ""), item.get("span"), item.get("children") or ()
         else:
@@ -228,8 +230,8 @@ def tree_groups(tree: Tree, offsets: Sequence[Span], special: Sequence[bool]) ->
     where a token straddles a border. Spans with the same tokens are one group, so a node may vanish into the
     one above it; a node without tokens vanishes too.
     """
-    middle = [-1 if alone else _middle(tree.text, *span) for span, alone in zip(offsets, special, strict=True)]
-    middle = np.array(middle)
+    places = [-1 if alone else _middle(tree.text, *span) for span, alone in zip(offsets, special, strict=True)]
+    middle = np.array(places)
     holds = np.array([(middle >= node.span[0]) & (middle < node.span[1]) for node in tree.nodes])
     holds[0] = middle >= 0
     if not holds[0].any():
@@ -251,7 +253,7 @@ def _middle(text: str, start: int, end: int) -> int:
     return visible[(len(visible) - 1) // 2]
 
 
-def _shown(tree: Tree, holds: np.ndarray) -> tuple[tuple[Node, ...], list[int]]:
+def _shown(tree: Tree, holds: Bool[np.ndarray, "N S"]) -> tuple[tuple[Node, ...], list[int]]:
     """The tree with empty nodes left out and nodes of the same tokens joined; and which nodes were kept."""
     kept, label = [0], {0: tree.nodes[0].label}
     below: dict[int, list[int]] = {0: []}

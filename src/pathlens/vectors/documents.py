@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pathlens.errors import InputError, StoreError, TooLongError
-from pathlens.units.pieces import sentence_spans
+from pathlens.units.cuts import sentence_spans
 
 
 @dataclass(frozen=True)

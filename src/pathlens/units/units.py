@@ -1,24 +1,28 @@
-"""Units: which tokens are explained together. Words, sentences and given spans, by characters of the text.
+"""Units: which tokens are explained together. Words, sentences, given spans and named parts, by characters of the text.
 
 Characters decide, never the tokenizer's marks ("##", "Ġ", "▁"): the same rules then serve every model.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from pathlens.errors import InputError
 from pathlens.types import Span
-from pathlens.units.pieces import point_at, sentence_spans, trim, word_spans
+from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
+Label = tuple[str | int, ...]  # tokens with equal labels are one unit
+Parts = Mapping[str, Mapping[str, Sequence[int]]]  # of a prompt, by level: {"turn": {"user": (start, end)}, …}
+LEVELS = ("turn", "passage")  # units that a prompt has when it says what its parts are
+REST = "template"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,20 +33,10 @@ class Units:
     offsets: tuple[Span, ...]  # characters of the text of `segments`
     segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
     special: tuple[bool, ...]
-    members: np.ndarray  # (U, S) bool; every column has exactly one True
+    members: Bool[np.ndarray, "U S"]  # every column has exactly one True
 
     def __len__(self) -> int:
         return len(self.names)
-
-
-class Cut(ABC):
-    """A way to cut texts that knows more than their characters: units some of which are opened, say."""
-
-    @abstractmethod
-    def units(
-        self, tokens: Sequence[str], offsets: Sequence[Span], segments: Sequence[int], texts: Sequence[str]
-    ) -> Units:
-        """The units of a text."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class _Tokens:
     segments: Sequence[int]
     texts: Sequence[str]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Place]:
         """(segment, start, end) of each token."""
         for segment, (start, end) in zip(self.segments, self.offsets, strict=True):
             yield segment, start, end
@@ -64,13 +58,15 @@ class _Tokens:
 
 
 def units(
-    unit: str | Iterable[Sequence[int]] | Mapping[str, Sequence[int]] | Cut,
+    unit: str | Iterable[Sequence[int]] | Mapping[str, Sequence[int]] | Opened,
     tokens: Sequence[str],
     offsets: Sequence[Span],
     segments: Sequence[int],
     texts: Sequence[str],
+    parts: Parts | None = None,
 ) -> Units:
-    """The units of a text: `"token"`, `"word"`, `"sentence"`, character spans, or `{name: (start, end)}`.
+    """The units of a text: `"token"`, `"word"`, `"sentence"`, character spans, or `{name: (start, end)}`; of a prompt
+    that says what its `parts` are also `"turn"` and `"passage"`; and any of these with some of its units opened.
 
     A span is (start, end) in the first text or (segment, start, end). A token that touches several words
     joins them into one unit (some tokenizers put ". The" in one token). A token that touches several
@@ -80,11 +76,13 @@ def units(
     Limits: word borders inside Chinese, Japanese, Thai and kin follow changes of script, a heuristic;
     for exact words give their spans.
     """
-    if isinstance(unit, Cut):
-        return unit.units(tokens, offsets, segments, texts)
     found = _Tokens(tokens, offsets, segments, texts)
+    if isinstance(unit, Opened):
+        return _opened(unit, found, parts or {})
     if not isinstance(unit, str):
         return _by_given_spans(unit, found)
+    if unit in LEVELS:
+        return _by_part(unit, found, parts or {})
     if unit == "token":
         special = tuple(segment < 0 for segment in segments)
         spans = tuple((start, end) for start, end in offsets)
@@ -194,7 +192,7 @@ def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, s
 
     rows = []
     for row in members:
-        tokens = np.flatnonzero(row)
+        tokens = [int(token) for token in np.flatnonzero(row)]
         k = max(home[t] for t in tokens)
         segment = found.segments[tokens[0]]
         if segment < 0:
@@ -207,7 +205,7 @@ def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, s
     return Units(tuple(texts), tuple(spans), tuple(parts), tuple(part < 0 for part in parts), members)
 
 
-def _describe(tokens: np.ndarray, place: Place | None, read: int, found: _Tokens) -> tuple[str, Span, int]:
+def _describe(tokens: Sequence[int], place: Place | None, read: int, found: _Tokens) -> tuple[str, Span, int]:
     """(text, characters, segment) of a unit: its place's characters, as far as the model read the text."""
     segment = found.segments[tokens[0]]
     start, end = min(found.offsets[t][0] for t in tokens), max(found.offsets[t][1] for t in tokens)
@@ -217,9 +215,9 @@ def _describe(tokens: np.ndarray, place: Place | None, read: int, found: _Tokens
     return found.texts[segment][start:end] or found.names[tokens[0]], (start, end), segment
 
 
-def _labels(home: Sequence[int], found: _Tokens) -> list[tuple]:
+def _labels(home: Sequence[int], found: _Tokens) -> list[Label]:
     """One label per token; equal labels are one unit."""
-    labels: list[tuple | None] = []
+    labels: list[Label | None] = []
     run = 0
     for i, token in enumerate(found):
         if token[0] < 0:
@@ -233,7 +231,7 @@ def _labels(home: Sequence[int], found: _Tokens) -> list[tuple]:
     return _with_blanks(labels, found.segments)
 
 
-def _with_blanks(labels: Sequence[tuple | None], segments: Sequence[int]) -> list[tuple]:
+def _with_blanks(labels: Sequence[Label | None], segments: Sequence[int]) -> list[Label]:
     """A blank token joins the next unit of its text, else the one before; a blank text is a unit."""
     settled = list(labels)
     for step in (1, -1):
@@ -242,3 +240,72 @@ def _with_blanks(labels: Sequence[tuple | None], segments: Sequence[int]) -> lis
             if settled[i] is None and 0 <= near < len(settled) and segments[near] == segments[i]:
                 settled[i] = settled[near]
     return [("blank", segment) if label is None else label for label, segment in zip(settled, segments, strict=True)]
+
+
+# ---- parts with names, and units that are opened
+
+
+def _by_part(level: str, found: _Tokens, parts: Parts) -> Units:
+    """One unit per named span of the prompt, an answer's tokens as they are.
+
+    Whatever else the prompt has (the chat template, a token held at its beginning) is one unit called "template", so
+    that the units cover everything that can move and their scores still add up.
+    """
+    if not parts.get(level):
+        raise InputError(
+            f"unit={level!r} is for prompts that say what their parts are: give pl.chat(user=…, passages=[…]) or a list "
+            "of messages as the text, or name the parts with unit={name: (start, end)}"
+        )
+    wanted = {name: tuple(span) for name, span in parts[level].items()}
+    cut = _by_given_spans(wanted, found)
+    _, end = parts.get("prompt", {"prompt": (0, len(found.texts[0]))})[
+        "prompt"
+    ]  # an answer may follow in the same text
+    rest = np.array(
+        [
+            (segment < 0 or (segment == 0 and span[0] < end)) and not (name in wanted and tuple(span) == wanted[name])
+            for name, span, segment in zip(cut.names, cut.offsets, cut.segments, strict=True)
+        ]
+    )
+    return _with_rest(cut, rest) if rest.any() else cut
+
+
+def _with_rest(cut: Units, rest: Bool[np.ndarray, "U"]) -> Units:
+    """The units of `rest` made one, which stands first and in no text."""
+    kept = [int(k) for k in np.flatnonzero(~rest)]
+    return replace(
+        cut,
+        names=(REST, *(cut.names[k] for k in kept)),
+        offsets=((0, 0), *(cut.offsets[k] for k in kept)),
+        segments=(-1, *(cut.segments[k] for k in kept)),
+        special=(True, *(cut.special[k] for k in kept)),
+        members=np.vstack([cut.members[rest].any(0), cut.members[kept]]),
+    )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Units some of which are cut further: passages, and the tokens of the chosen ones."""
+
+    unit: Any  # as in `units`
+    chosen: frozenset[int]  # which of its units are opened
+    inside: str = "token"
+
+
+def _opened(cut: Opened, found: _Tokens, parts: Parts) -> Units:
+    tokens = found.names, found.offsets, found.segments, found.texts
+    whole, fine = units(cut.unit, *tokens, parts), units(cut.inside, *tokens)
+    rows = []
+    for number, members in enumerate(whole.members):
+        if number not in cut.chosen:
+            rows.append((whole, number, members))
+            continue
+        inner = [(fine, k, fine.members[k] & members) for k in range(len(fine))]
+        rows += [row for row in inner if row[2].any()]
+    return Units(
+        names=tuple(of.names[k] for of, k, _ in rows),
+        offsets=tuple(of.offsets[k] for of, k, _ in rows),
+        segments=tuple(of.segments[k] for of, k, _ in rows),
+        special=tuple(of.special[k] for of, k, _ in rows),
+        members=np.stack([members for *_, members in rows]),
+    )
