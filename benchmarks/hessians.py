@@ -31,9 +31,9 @@ from pathlens.engine.explainer import Explainer
 from pathlens.engine.prepare import units_of
 from pathlens.engine.solve import moving_of
 from pathlens.integrand import Hessian
-from pathlens.integrate.adaptive import Interval, _weights
+from pathlens.integrate.adaptive import Interval, nested_weights
 from pathlens.integrate.drive import Ask
-from pathlens.integrate.log_measure import LogMeasure
+from pathlens.integrate.interactions import LogWeight
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.path.line import line
@@ -122,8 +122,8 @@ class Known:
         """∫ (−ln u) M(u) du, with 31 nodes on every cell."""
         total = 0.0
         for low, high in pairwise(EDGES):
-            t, rows = _weights(0, 4)
-            weight = LogMeasure().weigh(Interval(0, low, high, 4), t, rows)[4]
+            t, rows = nested_weights(0, 4)
+            weight = LogWeight().weigh(Interval(0, low, high, 4), t, rows)[4]
             total = total + self.sum(low + (high - low) * t, weight)
         return total
 

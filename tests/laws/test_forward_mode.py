@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from pathlens.integrand import Batch, Directional
 from pathlens.integrand.batch import any_derivative
-from pathlens.integrand.forward_mode import CannotFollow, forward_mode
+from pathlens.integrand.forward_mode import forward_mode
+from pathlens.integrand.forward_tensor import CannotFollow
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support import models

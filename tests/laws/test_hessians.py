@@ -14,10 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import pathlens as pl
 from pathlens.errors import InputError, ModelError
 from pathlens.integrand import Batch, Gradient, Hessian, RowSums, hessian
-from pathlens.integrate.adaptive import Interval, _weights, refined
+from pathlens.integrate.adaptive import Interval, nested_weights, refined
 from pathlens.integrate.drive import Goal
-from pathlens.integrate.interactions import interactions
-from pathlens.integrate.log_measure import LogMeasure
+from pathlens.integrate.interactions import LogWeight, interactions
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits, Planner
 from pathlens.path.line import line
@@ -124,8 +123,8 @@ def test_the_published_grid_tends_to_the_same_and_slower():
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, 0.09)])
 def test_log_weights_from_zero_are_exact_for_polynomials(level, low, high):
     """∫₀ʰ −ln u · uᵈ du = h^(d+1)·(1/(d+1)² − ln h/(d+1)), up to a quarter of the 3n/2 that the nodes allow."""
-    t, rows = _weights(0, level)
-    weight = LogMeasure().weigh(Interval(0, low, high, level), t, rows)[level]
+    t, rows = nested_weights(0, level)
+    weight = LogWeight().weigh(Interval(0, low, high, level), t, rows)[level]
     count = len(t)
     for degree in range(0 if count == 1 else (3 * count + 1) // 4 + 1):
         exact = high ** (degree + 1) * (1 / (degree + 1) ** 2 - np.log(high) / (degree + 1))
@@ -144,7 +143,7 @@ def test_what_an_interval_must_sum_to_is_known_from_its_ends():
 def _interval_sums(case):
     goal = Goal(1e-9, lambda value: torch.tensor(0.0), 400)
     first = [Interval(0, 0.0, 0.5, 2), Interval(0, 0.5, 1.0, 2)]
-    return (yield from refined(line(case.ends), RowSums(), goal, first, LogMeasure()))[1]
+    return (yield from refined(line(case.ends), RowSums(), goal, first, LogWeight()))[1]
 
 
 def test_a_narrow_feature_is_closed_in_on():
@@ -254,7 +253,7 @@ def test_memory_is_counted_with_the_attention_that_will_run():
     """Attention written out keeps S × S numbers that the fused kernel does not."""
     case = load(models.classifier("bert")).case(" ".join(TEXTS * 3), request=Request())
     planner = Planner(Limits(budget=1 << 40))
-    assert planner._probe(case, Hessian()) > planner._probe(case, Gradient())
+    assert planner.estimate(case, Hessian()) > planner.estimate(case, Gradient())
 
 
 def test_units_are_sums_of_their_tokens():

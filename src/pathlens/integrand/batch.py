@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -32,16 +33,31 @@ class Batch:
         return self.lean or self.score
 
 
-class Integrand(Protocol):
-    """Called on a batch, gives one value per row and unit. The other two let the loop plan."""
+class Integrand(ABC):
+    """Called on a batch, gives one value per row and unit. The rest lets the loop plan, and read the values."""
 
+    by_coordinate: ClassVar[bool] = False  # values per token and coordinate (B, S, d, …), not per unit
+    by_pair: ClassVar[bool] = False  # values per pair of units (B, U, U)
+    second_order: ClassVar[bool] = False  # runs under kernels that have second derivatives; they keep more
+
+    @abstractmethod
     def __call__(self, batch: Batch) -> Float[Tensor, "B U ..."]: ...
 
+    @abstractmethod
     def passes(self, units: int) -> int:
         """Model passes one point costs."""
 
+    @abstractmethod
     def rows_alive(self, units: int) -> float:
         """Memory of one point, in units of what one reverse pass keeps for one row."""
+
+    def passes_for(self, units: int, values: Float[Tensor, "B U ..."]) -> int:
+        """Passes one point took, where that is known only once its values show how large the output is."""
+        return self.passes(units)
+
+    def rows_busy(self, units: int) -> float:
+        """Memory under way at once, which should fit the processor's cache; what waits does not count."""
+        return self.rows_alive(units)
 
 
 def any_derivative() -> AbstractContextManager[None]:

@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
-from pathlens.integrand.batch import Batch, any_derivative
-from pathlens.integrand.forward_mode import CannotFollow, forward_mode
+from pathlens.integrand.batch import Batch, Integrand, any_derivative
+from pathlens.integrand.forward_mode import forward_mode
+from pathlens.integrand.forward_tensor import CannotFollow
 from pathlens.integrand.gradient import differentiable
 
 REVERSE_COST = 1.5  # a reverse product keeps and re-reads what a forward product streams through
@@ -22,7 +23,7 @@ TOKENS_AT_ONCE = {"cpu": 2048, "cuda": 1 << 17}  # of all products together: bou
 
 
 @dataclass(frozen=True)
-class Directional:
+class Directional(Integrand):
     """Each unit's share of the output's change along the leg."""
 
     mode: str = "auto"  # "forward", "reverse", or by count
@@ -58,7 +59,7 @@ class Directional:
 
     def _reverse(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One vector–Jacobian product per output coordinate, then summed over each unit's tokens."""
-        value, pull = vjp(batch.score, batch.position)
+        value, pull = vjp(batch.score, batch.position)[:2]
         count = value[0].numel()
         basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(count, 1, *value.shape[1:])
 
@@ -90,13 +91,16 @@ def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B 
     try:
         return forward_mode(batch.score, batch.position, members[..., None] * batch.direction)
     except CannotFollow:
-        return vmap(lambda member: jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1])(
-            members
-        )
+
+        def along(member: Tensor) -> Tensor:
+            change: Tensor = jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1]
+            return change
+
+        return vmap(along)(members)
 
 
 @dataclass(frozen=True)
-class Jacobian:
+class Jacobian(Integrand):
     """Every coordinate's share of every output coordinate, the paper's matrix before its sums.
 
     One reverse pass per output coordinate (Moeller, Nikolaev, Padó, EMNLP 2023).
@@ -106,13 +110,13 @@ class Jacobian:
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B S d out k"]:
         with torch.no_grad(), any_derivative():
-            value, pull = vjp(batch.score, batch.position)
+            value, pull = vjp(batch.score, batch.position)[:2]
             count = value[0].numel()
             basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(count, 1, *value.shape[1:])
             room = TOKENS_AT_ONCE.get(value.device.type, TOKENS_AT_ONCE["cuda"])
             at_once = max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
             slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(basis)  # (out·k, B, S, d)
-            share = slopes.permute(1, 2, 3, 0) * batch.direction[..., None]
+            share: Tensor = slopes.permute(1, 2, 3, 0) * batch.direction[..., None]
             return share.reshape(*share.shape[:3], *value.shape[1:])
 
     def passes(self, units: int) -> int:
@@ -126,7 +130,7 @@ class Jacobian:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class Outputs(Integrand):
     """Each unit's share of each number's change along the leg, in float64 for the sums that follow.
 
     A list of T numbers, the output tokens of a continuation, all read from one forward pass. Reverse mode pulls each

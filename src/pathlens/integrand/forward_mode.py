@@ -160,7 +160,7 @@ def _elementwise(function: Any) -> Rule:
     def carry(x: Any, *args: Any, **more: Any) -> Any:
         if any(isinstance(arg, Tensor) for arg in (*args, *more.values())) or more.get("inplace"):
             return NotImplemented
-        value, slope = jvp(lambda y: function(y, *args, **more), (x.value,), (torch.ones_like(x.value),))
+        value, slope = jvp(lambda y: function(y, *args, **more), (x.value,), (torch.ones_like(x.value),))[:2]
         return ForwardTensor(value, x.change * slope)
 
     return carry
@@ -169,8 +169,8 @@ def _elementwise(function: Any) -> Rule:
 for each in ("relu", "tanh", "sigmoid", "erf", "exp", "log", "sqrt", "rsqrt", "square", "pow", "sin", "cos"):
     for home in (Tensor, torch):
         RULES[getattr(home, each)] = _elementwise(getattr(home, each))
-for function in (functional.gelu, functional.relu, functional.silu, functional.elu, functional.softplus):
-    RULES[function] = _elementwise(function)
+for activation in (functional.gelu, functional.relu, functional.silu, functional.elu, functional.softplus):
+    RULES[activation] = _elementwise(activation)
 
 
 @rule(torch.softmax, Tensor.softmax, functional.softmax)
@@ -213,14 +213,12 @@ def matmul(a: Any, b: Any) -> Any:
     first, second = value_of(a), value_of(b)
     if min(first.ndim, second.ndim) < 2 or first.shape[:-2] != second.shape[:-2]:
         return NotImplemented
-    value, change = first @ second, None
+    changes = []
     if isinstance(a, ForwardTensor):
-        rows = (_rows(a.change) @ second).unflatten(-2, (len(a.change), -1))
-        change = rows.movedim(-3, 0)
+        changes.append((_rows(a.change) @ second).unflatten(-2, (len(a.change), -1)).movedim(-3, 0))
     if isinstance(b, ForwardTensor):
-        columns = (first @ _columns(b.change)).unflatten(-1, (len(b.change), -1)).movedim(-2, 0)
-        change = columns if change is None else change + columns
-    return ForwardTensor(value, change)
+        changes.append((first @ _columns(b.change)).unflatten(-1, (len(b.change), -1)).movedim(-2, 0))
+    return ForwardTensor(first @ second, changes[0] if len(changes) == 1 else changes[0] + changes[1])
 
 
 @rule(functional.scaled_dot_product_attention)

@@ -43,7 +43,9 @@ class ForwardTensor(Tensor):
         return made
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         rule = RULES.get(func)
         if rule is not None:
             result = rule(*args, **(kwargs or {}))
@@ -52,10 +54,14 @@ class ForwardTensor(Tensor):
         return by_torch(func, args, kwargs or {})
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # torch declares it as switched off
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         raise CannotFollow(f"{func} went past the rules")
 
-    def __repr__(self) -> str:  # the inherited one would read the memory that is not there
+    def __repr__(
+        self, *, tensor_contents: Any = None
+    ) -> str:  # the inherited one would read the memory that is not there
         return f"ForwardTensor(value {tuple(self.value.shape)}, change {tuple(self.change.shape)})"
 
 
@@ -70,7 +76,7 @@ def _in_place(name: str) -> bool:
     return name.endswith("_")
 
 
-def by_torch(func: Any, args: tuple, kwargs: dict) -> Any:
+def by_torch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Any other operation: torch's own derivative of this one step, for all directions."""
     name = getattr(func, "__name__", str(func))
     if _in_place(name) or kwargs.get("out") is not None or kwargs.get("inplace"):

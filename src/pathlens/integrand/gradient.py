@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import ModelError
-from pathlens.integrand.batch import Batch
+from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.products import kept_products, reverse_products
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Integrand):
     """F at the point, (B, 1) for a number, (B, 1, out, k) for a vector. Where an integral telescopes,
     differences of it are exact and need no gradient; the loop's weights make them.
     """
@@ -53,7 +53,7 @@ def _slope_times_step(batch: Batch) -> Float[Tensor, "B S d"]:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Integrand):
     """Each unit's share of dF along the leg, (B, U): Σ over its tokens and their coordinates of ∂F · direction."""
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B U"]:
@@ -68,7 +68,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class Coordinates(Integrand):
     """The same before summing, (B, S, d): every coordinate of every token."""
 
     by_coordinate = True

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jvp, vmap
 
-from pathlens.integrand.batch import Batch, any_derivative, out_of_memory
+from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory
 from pathlens.integrand.second_derivative import check_twice, no_second_derivative
 
 BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reverse pass of that attention
@@ -29,7 +29,7 @@ Derivatives = tuple[Float[Tensor, "B S"], Float[Tensor, "R B S"]]
 
 
 @dataclass(frozen=True)
-class Hessian:
+class Hessian(Integrand):
     """u·H + diag(g) at each point: row r belongs to unit `rows[r]`, or all units in order.
 
     Limits: only on the straight line, where `batch.t` is u. Symmetric up to rounding when all rows are taken;
@@ -39,7 +39,7 @@ class Hessian:
     rows: tuple[int, ...] | None = None
     mode: str = "auto"  # "forward" (over reverse, directions together) or "reverse" (twice, one by one; long texts)
     by_pair = True
-    attention = staticmethod(any_derivative)  # what a probe of its memory must run under
+    second_order = True
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B R U"]:
         which = list(range(batch.members.shape[1]) if self.rows is None else self.rows)
@@ -63,7 +63,7 @@ class Hessian:
 
 
 @dataclass(frozen=True)
-class RowSums:
+class RowSums(Integrand):
     """Every row of `Hessian` summed: u·(∇²F δ)_U + g_U, one product along δ for all rows.
 
     It integrates to IG (rows of the matrix sum to it), so it tells how many nodes the matrix will need, at one
@@ -71,7 +71,7 @@ class RowSums:
     """
 
     mode: str = "auto"
-    attention = staticmethod(any_derivative)
+    second_order = True
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B U"]:
         whole = batch.members.sum(1).to(batch.direction.dtype)[None]
@@ -114,7 +114,7 @@ def _forward(batch: Batch, directions: Directions) -> Derivatives:
     step = batch.direction
 
     def along(member: Tensor) -> tuple[Tensor, Tensor]:
-        slope, curve = jvp(slope_of, (batch.position,), (member[..., None] * step,))
+        slope, curve = jvp(slope_of, (batch.position,), (member[..., None] * step,))[:2]
         return _contract(slope, step), _contract(curve, step)
 
     slopes, curves = [], []

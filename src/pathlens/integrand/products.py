@@ -85,7 +85,8 @@ def _fits(weight: Any, x: Tensor) -> bool:
 
 
 def _product(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, laid, bias, "none", [], "")
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, laid, bias, "none", [], "")
+    return product
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -112,9 +113,11 @@ class _Linear(torch.autograd.Function):
 
 
 class _Routed(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if func is functional.linear and not kwargs and len(args) in (2, 3) and _fits(args[1], args[0]):
-            return _Linear.apply(*args, *[None] * (3 - len(args)))
+            return _Linear.apply(*args, *[None] * (3 - len(args)))  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 

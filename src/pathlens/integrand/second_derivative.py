@@ -40,9 +40,10 @@ def check_twice(value: Tensor) -> None:
         if node is None or node in seen:
             continue
         seen.add(node)
-        backward = getattr(getattr(type(node), "_forward_cls", None), "backward", None)
+        function: Any = getattr(type(node), "_forward_cls", None)
+        backward: Any = getattr(function, "backward", None)
         if hasattr(backward, "__wrapped__") and backward.__code__.co_filename == torch.autograd.function.__file__:
-            raise RuntimeError(f"{type(node)._forward_cls.__name__} is marked once_differentiable")
+            raise RuntimeError(f"{function.__name__} is marked once_differentiable")
         todo += [before for before, _ in node.next_functions]
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
@@ -45,16 +46,20 @@ class Interval:
     level: int
     whole_error: float | None = None  # of the interval this one is a half of
     change: Tensor | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
-    sums: Tensor | None = None  # (LEVELS, U, …)
+    sums: Float[Tensor, "levels U ..."] | None = None
+
+    def at(self, level: int) -> Float[Tensor, "U ..."]:
+        assert self.sums is not None, "an interval has a value once its nodes are evaluated"
+        return self.sums[level]
 
     @property
-    def value(self) -> Tensor:
-        return self.sums[self.level]
+    def value(self) -> Float[Tensor, "U ..."]:
+        return self.at(self.level)
 
-    def step(self, level: int) -> Tensor:
+    def step(self, level: int) -> Float[Tensor, "U ..."]:
         """|I_level − I_below| of each unit."""
-        below = self.sums[level - 1] if level > 0 else torch.zeros_like(self.sums[0])
-        return size(self.sums[level] - below)
+        below = self.at(level - 1) if level > 0 else torch.zeros_like(self.at(0))
+        return size(self.at(level) - below)
 
     @property
     def rate(self) -> float:
@@ -73,7 +78,7 @@ class Interval:
         return self.rate < STALLED or (self.whole_error is None and self.level < SURE)
 
     @property
-    def error(self) -> Tensor:
+    def error(self) -> Float[Tensor, "U ..."]:
         """Estimate: each unit's last change, times the rate at which its own changes shrink (at most one digit).
 
         A rate shared by all units would call 3 to 4 times as many unsettled shares settled (benchmarks/rules.py).
@@ -95,25 +100,29 @@ class Interval:
 
 
 @cache
-def _weights(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes new at levels first … last, and their weight at every level of the family (LEVELS, n)."""
+def nested_weights(first: int, last: int) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "levels n"]]:
+    """Nodes new at levels first … last, and their weight at every level of the family."""
     t = np.concatenate([nested.new_nodes(level) for level in range(first, last + 1)])
     skip = sum(len(nested.new_nodes(level)) for level in range(first))
     rows = np.zeros((LEVELS, len(t)))
     for level in range(LEVELS):
-        own = nested.weights(level)[skip : skip + len(t)]
-        rows[level, : len(own)] = own
+        known = nested.weights(level)[skip : skip + len(t)]
+        rows[level, : len(known)] = known
     return t, rows
 
 
-class Measure:
-    """What is integrated against: here nothing but dt, so that an interval must sum to its change of output."""
+class Weight:
+    """The function that is integrated against: here 1, nothing but dt, so that an interval must sum to its change of output."""
 
-    def weigh(self, interval: Interval, t: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Weights `rows` (LEVELS, n) of places t in [0, 1] → those of the interval."""
+    def weigh(
+        self, interval: Interval, t: Float[np.ndarray, "n"], rows: Float[np.ndarray, "levels n"]
+    ) -> Float[np.ndarray, "levels n"]:
+        """Weights `rows` of places t in [0, 1] → those of the interval."""
         return rows * (interval.high - interval.low)
 
-    def potential(self, route: Route, legs: np.ndarray, t: np.ndarray) -> Generator[Ask, Tensor, Tensor]:
+    def potential(
+        self, route: Route, legs: Int[np.ndarray, "n"], t: Float[np.ndarray, "n"]
+    ) -> Generator[Ask, Tensor, Tensor]:
         """(n, …) that which differs, from one end of an interval to the other, by the sum of all units."""
         values = yield Ask(Points(route, legs, t, np.eye(len(t))), Value())
         return values.squeeze(1)
@@ -125,17 +134,17 @@ def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
 
 
 def refined(
-    route: Route, integrand: Integrand, goal: Goal, intervals: list[Interval], measure: Measure | None = None
+    route: Route, integrand: Integrand, goal: Goal, intervals: list[Interval], weight: Weight | None = None
 ) -> Generator[Ask, Tensor, tuple[Integral, list[Interval]]]:
-    """The same from given intervals and under any measure; also the intervals it ended with."""
-    measure = measure or Measure()
+    """The same from given intervals and under any weight; also the intervals it ended with."""
+    weight = weight or Weight()
     work = [(each, 0) for each in intervals]
     spent, history = 0, []
     known: dict[tuple[int, float], Tensor] = {}
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
-        spent += yield from _evaluate(route, integrand, work, measure)
-        yield from _know_changes(route, [each for each in intervals if each.change is None], known, measure)
+        spent += yield from _evaluate(route, integrand, work, weight)
+        yield from _know_changes(route, [each for each in intervals if each.change is None], known, weight)
         value = torch.stack([each.value for each in intervals]).sum(0)
         gap = goal.gap(value)
         guess = torch.stack([each.error for each in intervals]).sum(0)
@@ -163,26 +172,26 @@ def first_intervals(route: Route) -> list[Interval]:
 
 
 def _evaluate(
-    route: Route, integrand: Integrand, work: list[tuple[Interval, int]], measure: Measure
+    route: Route, integrand: Integrand, work: list[tuple[Interval, int]], weight: Weight
 ) -> Generator[Ask, Tensor, int]:
     """Fill in the sums of every interval at work, from its first missing level on; all in one request."""
-    legs, places, weights = [], [], []
+    legs, places, rows = [], [], []
     for number, (interval, first) in enumerate(work):
-        t, rows = _weights(first, interval.level)
+        t, levels = nested_weights(first, interval.level)
         legs.append(np.full(len(t), interval.leg))
         places.append(interval.low + (interval.high - interval.low) * t)
         block = np.zeros((len(work) * LEVELS, len(t)))
-        block[number * LEVELS : (number + 1) * LEVELS] = measure.weigh(interval, t, rows)
-        weights.append(block)
-    points = Points(route, np.concatenate(legs), np.concatenate(places), np.concatenate(weights, axis=1))
+        block[number * LEVELS : (number + 1) * LEVELS] = weight.weigh(interval, t, levels)
+        rows.append(block)
+    points = Points(route, np.concatenate(legs), np.concatenate(places), np.concatenate(rows, axis=1))
     sums = yield Ask(points, integrand)
-    for (interval, first), own in zip(work, sums.reshape(len(work), LEVELS, *sums.shape[1:]), strict=True):
-        interval.sums = own if first == 0 else interval.sums + own
+    for (interval, first), part in zip(work, sums.reshape(len(work), LEVELS, *sums.shape[1:]), strict=True):
+        interval.sums = part if interval.sums is None or first == 0 else interval.sums + part
     return len(points)
 
 
 def _know_changes(
-    route: Route, intervals: list[Interval], known: dict[tuple[int, float], Tensor], measure: Measure
+    route: Route, intervals: list[Interval], known: dict[tuple[int, float], Tensor], weight: Weight
 ) -> Generator[Ask, Tensor, None]:
     """The output at both ends of new intervals (a forward pass each, kept): each sum is then checked on its own.
 
@@ -192,7 +201,7 @@ def _know_changes(
     missing = [place for place in places if place not in known]
     if missing:
         legs, t = np.array([leg for leg, _ in missing]), np.array([t for _, t in missing])
-        known.update(zip(missing, (yield from measure.potential(route, legs, t)), strict=True))
+        known.update(zip(missing, (yield from weight.potential(route, legs, t)), strict=True))
     for each in intervals:
         each.change = known[each.leg, each.high] - known[each.leg, each.low]
 

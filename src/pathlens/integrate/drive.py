@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
@@ -38,23 +39,21 @@ class Goal:
     bound: float
     gap: Callable[[Tensor], Tensor]  # value (U, …) -> how far it is from what it should sum to: () or (T,)
     ceiling: int = 512
-    judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: (
-        estimate
-    )  # (value, estimate) -> error, where more is known
+    judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: estimate  # -> error, where more is known
 
 
 @dataclass(frozen=True, eq=False)
 class Integral:
     """What a driver found: a value per unit and how far it may be off."""
 
-    value: Tensor  # (U, …)
-    error: Tensor  # (U,), or (U, T) for a list of T numbers
+    value: Float[Tensor, "U ..."]
+    error: Float[Tensor, "U ..."]  # (U,), or (U, T) for a list of T numbers
     nodes: int
     history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
     extra: dict[str, Tensor] = field(default_factory=dict)
 
 
-def size(value: Tensor) -> Tensor:
+def size(value: Float[Tensor, "U ..."]) -> Float[Tensor, "U ..."]:
     """|value| of each unit: the absolute number, or the length of its vector.
 
     By coordinate (S, d), a token's score is the sum of its row, which can be off by more than the row's length.
@@ -68,7 +67,7 @@ def size(value: Tensor) -> Tensor:
     return torch.maximum(length, value.sum(1).abs()) if value.ndim == 2 else length
 
 
-def covering(error: Tensor, gap: Tensor | float) -> Tensor:
+def covering(error: Float[Tensor, "U *T"], gap: Float[Tensor, "*T"] | float) -> Float[Tensor, "U *T"]:
     """Estimates (U,) that at least cover the gap () that is known to be there; (U, T) and (T,), each number's own."""
     total = error.sum(0)
     gap = torch.as_tensor(gap, dtype=error.dtype)
@@ -82,7 +81,7 @@ def largest(values: Tensor | float) -> float:
     return float(values.max()) if values.numel() else 0.0
 
 
-def _coarser(nodes: Nodes, weight: np.ndarray, name: str) -> np.ndarray:
+def _coarser(nodes: Nodes, weight: Float[np.ndarray, "n"], name: str) -> Float[np.ndarray, "n"]:
     """A still coarser rule, on the nodes that the coarse one uses."""
     used = np.flatnonzero(weight)
     result = np.zeros(len(nodes))
@@ -91,7 +90,7 @@ def _coarser(nodes: Nodes, weight: np.ndarray, name: str) -> np.ndarray:
     return result
 
 
-def place(route: Route, nodes: list[Nodes], *extra: list[np.ndarray]) -> Points:
+def place(route: Route, nodes: list[Nodes], *extra: list[Float[np.ndarray, "_"]]) -> Points:
     """One rule per leg → points on the whole route; each leg's weights as they are (a leg's step is its own)."""
     leg = np.repeat(np.arange(len(nodes)), [len(n) for n in nodes])
     rows = [np.concatenate([n.weight for n in nodes])]

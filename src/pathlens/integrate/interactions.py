@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
+import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.integrand import Gradient, Hessian, RowSums
-from pathlens.integrate.adaptive import CELL_START, STALLED, Interval, adaptive, refined
+from pathlens.integrate.adaptive import CELL_START, STALLED, Interval, Weight, adaptive, refined
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, largest, place, size
-from pathlens.integrate.log_measure import LogMeasure
 from pathlens.quadrature import coarse, nested, rule
-from pathlens.types import Route
+from pathlens.quadrature.orthogonal import legendre_basis, log_moments
+from pathlens.types import Points, Route
 
 CELLS = (0.0, 0.09, 0.19, 0.39, 1.0)  # finer near the baseline; none is a cell of IG, so no node is shared
 IG_SHARE = 0.25  # IG is held to a quarter of the bound: a row gap then measures the matrix, not IG
@@ -48,31 +51,39 @@ def interactions(
     ig = yield from adaptive(route, Gradient(), Goal(goal.bound * IG_SHARE, goal.gap, goal.ceiling))
     wanted = ig.value if rows is None else ig.value[list(rows)]
     if rows == ():  # only units that do not move were asked for
-        found = Integral(wanted[:0, None].expand(0, len(ig.value)), wanted[:0], 0)
+        matrix = Integral(wanted[:0, None].expand(0, len(ig.value)), wanted[:0], 0)
     elif n is not None:
-        found = yield from _fixed(route, goal, rows, wanted, n)
+        matrix = yield from _fixed(route, goal, rows, wanted, n)
     else:
-        found = yield from _placed(route, goal, rows, wanted, ig.value, kinked=kinked)
-    gaps = (found.value.sum(1) - wanted).abs()
-    gap = _gap(goal, rows, found.value, wanted)
+        matrix = yield from _placed(route, goal, rows, wanted, ig.value, kinked=kinked)
+    gaps = (matrix.value.sum(1) - wanted).abs()
+    gap = _gap(goal, rows, matrix.value, wanted)
     extra = {"ig": ig.value, "ig_error": ig.error, "gaps": gaps, "gap": gap}
-    return Integral(found.value, found.error, found.nodes, found.history, extra)
+    return Integral(matrix.value, matrix.error, matrix.nodes, matrix.history, extra)
 
 
-def _gap(goal: Goal, rows: tuple[int, ...] | None, value: Tensor, wanted: Tensor) -> Tensor:
+def _gap(
+    goal: Goal, rows: tuple[int, ...] | None, value: Float[Tensor, "R U"], wanted: Float[Tensor, "R"]
+) -> Float[Tensor, ""]:
     """Of the total; where only some rows are there, the largest of theirs."""
     return goal.gap(value) if rows is None else torch.tensor(largest((value.sum(1) - wanted).abs()))
 
 
 def _placed(
-    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, ig: Tensor, *, kinked: bool
+    route: Route,
+    goal: Goal,
+    rows: tuple[int, ...] | None,
+    wanted: Float[Tensor, "R"],
+    ig: Float[Tensor, "U"],
+    *,
+    kinked: bool,
 ) -> Generator[Ask, Tensor, Integral]:
     """Row sums until they agree with IG; the matrix on the intervals this took, and further only if it must.
 
     The estimate of a row of the matrix: what its intervals' last steps moved, scaled by what that was worth on the
     row sums, whose true error is known; never below the row's own gap.
     """
-    log = LogMeasure()
+    log = LogWeight()
     known = Goal(
         goal.bound,
         lambda value: torch.tensor(0.0),
@@ -108,20 +119,20 @@ class _Judge:
     seen whether entries that cancel in their row's sum need more nodes than the sums did.
     """
 
-    true: Tensor  # (U,) how far row sums were off
-    guess: Tensor  # (U,) what had been estimated for them
-    own: Tensor  # (R,) of the rows wanted
-    wanted: Tensor  # (R,) IG
+    true: Float[Tensor, "U"]  # how far row sums were off
+    guess: Float[Tensor, "U"]  # what had been estimated for them
+    of_rows: Float[Tensor, "R"]  # the same for the rows wanted
+    wanted: Float[Tensor, "R"]  # IG
     worth: float | None = None
 
-    def __call__(self, value: Tensor, estimate: Tensor) -> Tensor:
+    def __call__(self, value: Float[Tensor, "R U"], estimate: Float[Tensor, "R"]) -> Float[Tensor, "R"]:
         if self.worth is None:
-            self.worth = _for_entries(_worth(self.true, self.guess), estimate, self.own)
+            self.worth = _for_entries(_worth(self.true, self.guess), estimate, self.of_rows)
         return torch.maximum(self.worth * estimate, (value.sum(1) - self.wanted).abs())
 
 
 def _fixed(
-    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Tensor, n: int
+    route: Route, goal: Goal, rows: tuple[int, ...] | None, wanted: Float[Tensor, "R"], n: int
 ) -> Generator[Ask, Tensor, Integral]:
     """The log-weighted Gauss sum with n nodes, and an estimate from a coarser one on the same nodes."""
     nodes = rule("log")(n)
@@ -147,3 +158,52 @@ def _for_entries(worth: float, entries: Tensor, sums: Tensor) -> float:
     """
     seen, moved = largest(sums.abs()), largest(entries.abs())
     return min(1.0, worth * max(1.0, moved / seen)) if seen > 0 else 1.0
+
+
+class LogWeight(Weight):
+    """−ln u du on parts of the straight line, so that nodes can be placed where they are needed.
+
+    Away from u = 0 the weight is smooth and simply multiplied in. On an interval that begins at 0 it is split,
+    −ln u = −ln h − ln(u/h), and the second part has weights of its own on the same nodes.
+    """
+
+    def weigh(
+        self, interval: Interval, t: Float[np.ndarray, "n"], rows: Float[np.ndarray, "levels n"]
+    ) -> Float[np.ndarray, "levels n"]:
+        width = interval.high - interval.low
+        if interval.low > 0:
+            log = -np.log(interval.low + width * t)
+        else:
+            log = np.stack([_log_factor(level, t.tobytes()) for level in range(len(rows))]) - np.log(width)
+        weighed: np.ndarray = rows * width * log
+        return weighed
+
+    def potential(
+        self, route: Route, legs: Int[np.ndarray, "n"], t: Float[np.ndarray, "n"]
+    ) -> Generator[Ask, Tensor, Tensor]:
+        """φ − u ln u · φ′ with φ(u) = F(b + uδ): the rows of all units sum to (uφ′)′, integrated by parts.
+
+        So an interval's sum is known from its ends, as F(high) − F(low) is for IG.
+        """
+        outputs = yield from super().potential(route, legs, t)
+        inside = (t > 0) & (t < 1)  # at both ends u ln u is 0; a gradient at the baseline need not even exist
+        if inside.any():
+            at = t[inside]
+            slopes = yield Ask(Points(route, legs[inside], at, np.eye(len(at))), Gradient())
+            outputs[torch.from_numpy(inside)] -= torch.from_numpy(at * np.log(at)) * slopes.sum(1)
+        return outputs
+
+
+@cache
+def _log_factor(level: int, places: bytes) -> Float[np.ndarray, "n"]:
+    """What a weight of the rule at `level` is multiplied by, at each place t, to integrate against −ln t.
+
+    Σ_k m_k p_k(t) over the moments m_k of −ln t in the orthonormal Legendre basis, as far as the rule keeps that
+    basis orthonormal: half its degree of exactness, (3n + 1)/2 for n nodes. Solving for weights through all n
+    moments instead would lose them to rounding.
+    """
+    t, count = np.frombuffer(places), nested.COUNTS[level]
+    degree = 1 if count == 1 else (3 * count + 1) // 2
+    terms = degree // 2 + 1
+    factor: np.ndarray = log_moments(terms) @ legendre_basis(t, terms)
+    return factor

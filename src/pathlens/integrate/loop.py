@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from pathlens.errors import NumberError
 from pathlens.integrand import Batch, Value
-from pathlens.integrand.batch import out_of_memory
+from pathlens.integrand.batch import Score, out_of_memory
 from pathlens.integrand.products import kept_layouts
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.memory import Limits, Planner
@@ -24,21 +25,27 @@ from pathlens.text.adapter import Case
 
 @dataclass(eq=False)
 class Job:
-    """One text's driver and what it asks about. `members` (U, S): the units that move."""
+    """One text's driver and what it asks about. `members`: the units that move."""
 
     case: Case
-    members: Tensor
+    members: Shaped[Tensor, "U S"]
     work: Generator[Ask, Tensor, Any]
     passes: int = 0
     result: Any = None
     error: Exception | None = None
     ask: Ask | None = field(default=None, repr=False)
-    sums: Tensor | None = field(default=None, repr=False)
+    sums: Float[Tensor, "sums U ..."] | None = field(default=None, repr=False)
     missing: int = 0
     output: int = 1  # numbers in one output, once seen
     asked: int = 0  # points its driver has asked for so far, and how many are done
     done: int = 0
     watch: Callable[[Job], None] | None = field(default=None, repr=False)  # told after every batch
+
+    @property
+    def question(self) -> Ask:
+        """What its driver has asked and is not yet answered."""
+        assert self.ask is not None, "a job without a question is over"
+        return self.ask
 
     def value_bytes(self) -> int:
         """What one row's value takes: for every unit, a change of the whole output."""
@@ -53,13 +60,13 @@ class Job:
         except StopIteration as end:
             self.ask, self.result = None, end.value
 
-    def add(self, rows: range, values: Tensor) -> bool:
+    def add(self, rows: range, values: Float[Tensor, "B U ..."]) -> bool:
         """Sum a few rows' values into the answer; True when the question is answered."""
-        weight = torch.from_numpy(self.ask.points.weight[:, rows.start : rows.stop])
+        weight = torch.from_numpy(self.question.points.weight[:, rows.start : rows.stop])
         flat = values.double().flatten(1).cpu()
         part = (weight @ flat).reshape(len(weight), *values.shape[1:])
         self.sums = part if self.sums is None else self.sums.add_(part)
-        if isinstance(self.ask.integrand, Value):
+        if isinstance(self.question.integrand, Value):
             self.output = values[0].numel()
         self.missing -= len(rows)
         self.done += len(rows)
@@ -69,11 +76,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Rows:
     """Consecutive rows of one job's question."""
 
     job: Job
-    rows: range
+    which: range
+
+    def __len__(self) -> int:
+        return len(self.which)
 
 
 def run(jobs: Sequence[Job], limits: Limits, tick: Callable[[Job], None] | None = None) -> None:
@@ -88,7 +98,7 @@ def run(jobs: Sequence[Job], limits: Limits, tick: Callable[[Job], None] | None 
     with kept_layouts():
         while open_jobs := [job for job in waiting if job.ask is not None]:
             for group in _groups(open_jobs):
-                _answer(group, planner, tick)
+                _answer([Rows(job, range(len(job.question.points))) for job in group], planner, tick)
 
 
 def _advance(job: Job, sums: Tensor | None, tick: Callable[[Job], None] | None) -> None:
@@ -104,46 +114,29 @@ def _groups(jobs: list[Job]) -> list[list[Job]]:
     """Questions that may share batches: same integrand, same model and reading; sorted by length."""
     by_key: dict[Any, list[Job]] = {}
     for job in jobs:
-        by_key.setdefault((job.case.pack, job.ask.integrand), []).append(job)
+        by_key.setdefault((job.case.pack, job.question.integrand), []).append(job)
     return [sorted(group, key=lambda job: (len(job.case), len(job.members))) for group in by_key.values()]
 
 
-def _answer(group: list[Job], planner: Planner, tick: Callable[[Job], None] | None) -> None:
-    """Answer one question of every job in the group, in as few batches as the budget allows."""
-    queue = [Piece(job, range(len(job.ask.points))) for job in group]
+def _answer(queue: list[Rows], planner: Planner, tick: Callable[[Job], None] | None) -> None:
+    """Answer the questions of a group of jobs, in as few batches as the budget allows."""
     while queue:
-        pieces, rest = [queue[0]], queue[1:]
+        batch, rest = queue[:1], queue[1:]
         try:
-            pieces, rest = planner.next_batch(queue)
-            values = _evaluate(pieces, planner)
-            _share_out(pieces, values, tick)
-            queue = rest
-        except Exception as error:
-            owners = list({id(piece.job): piece.job for piece in pieces}.values())
-            if out_of_memory(error) and planner.halve(sum(len(piece.rows) for piece in pieces)):
-                queue = pieces + rest
-            elif len(owners) > 1:  # find the one that fails: each text alone
-                for job in owners:
-                    _answer_rest(job, [piece for piece in queue if piece.job is job], planner, tick)
-                queue = [piece for piece in rest if all(piece.job is not job for job in owners)]
-            else:
-                _fail(owners[0], error, tick)
-                queue = [piece for piece in rest if piece.job is not owners[0]]
-
-
-def _answer_rest(job: Job, pieces: list[Piece], planner: Planner, tick: Callable[[Job], None] | None) -> None:
-    """What is left of one text's question, in batches of its own."""
-    while pieces and job.ask is not None:
-        batch, rest = [pieces[0]], pieces[1:]
-        try:
-            batch, rest = planner.next_batch(pieces)
+            batch, rest = planner.next_batch(queue)
             _share_out(batch, _evaluate(batch, planner), tick)
-            pieces = rest
+            queue = [rows for rows in rest if rows.job.ask is not None]  # a job that failed asks no more
         except Exception as error:
-            if out_of_memory(error) and planner.halve(sum(len(piece.rows) for piece in batch)):
-                pieces = batch + rest
+            jobs = list(dict.fromkeys(rows.job for rows in batch))
+            if out_of_memory(error) and planner.halve(sum(map(len, batch))):
+                queue = batch + rest
+            elif len(jobs) > 1:  # find the one that fails: each text alone
+                for job in jobs:
+                    _answer([rows for rows in queue if rows.job is job], planner, tick)
+                queue = [rows for rows in rest if rows.job not in jobs]
             else:
-                _fail(job, error, tick)
+                _fail(jobs[0], error, tick)
+                queue = [rows for rows in rest if rows.job is not jobs[0]]
 
 
 def _fail(job: Job, error: Exception, tick: Callable[[Job], None] | None) -> None:
@@ -152,28 +145,28 @@ def _fail(job: Job, error: Exception, tick: Callable[[Job], None] | None) -> Non
         tick(job)
 
 
-def _share_out(pieces: list[Piece], values: Tensor, tick: Callable[[Job], None] | None) -> None:
-    """Every piece's rows into its own text's sums; a text whose answer is complete goes on."""
+def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."], tick: Callable[[Job], None] | None) -> None:
+    """Every row's value into its own text's sums; a text whose answer is complete goes on."""
     at = 0
-    for piece in pieces:
-        job, count = piece.job, len(piece.rows)
-        own = _without_padding(values[at : at + count], job.ask, len(job.members), len(job.case))
-        at += count
-        if not torch.isfinite(own).all():
-            _fail(job, _not_a_number(job, piece.rows, own), tick)
+    for rows in batch:
+        job = rows.job
+        part = _without_padding(values[at : at + len(rows)], job)
+        at += len(rows)
+        if not torch.isfinite(part).all():
+            _fail(job, _not_a_number(job, rows.which, part), tick)
             continue
-        job.passes += count * _passes(job.ask.integrand, len(job.members), own)
-        if job.add(piece.rows, own):
+        job.passes += len(rows) * job.question.integrand.passes_for(len(job.members), part)
+        if job.add(rows.which, part):
             _advance(job, job.sums, tick)
 
 
-def _not_a_number(job: Job, rows: range, values: Tensor) -> NumberError:
+def _not_a_number(job: Job, rows: range, values: Float[Tensor, "B ..."]) -> NumberError:
     """Where on the path the model gave NaN or infinity, and what helps."""
     bad = next(i for i in range(len(rows)) if not torch.isfinite(values[i]).all())
-    t = float(job.ask.points.t[rows.start + bad])
-    what = "output" if isinstance(job.ask.integrand, Value) else "derivative"
+    t = float(job.question.points.t[rows.start + bad])
+    what = "output" if isinstance(job.question.integrand, Value) else "derivative"
     where = {0.0: "the baseline", 1.0: "the text"}.get(t, f"a point of the path (t = {t:.3f})")
-    if len(job.ask.points.route.legs) > 1:
+    if len(job.question.points.route.legs) > 1:
         where = "a point of the path"
     dtype = str(job.case.ends.end.dtype).removeprefix("torch.")
     cure = (
@@ -184,48 +177,40 @@ def _not_a_number(job: Job, rows: range, values: Tensor) -> NumberError:
     return NumberError(f"the model's {what} at {where} is NaN or infinite; {cure}")
 
 
-def _passes(integrand: Any, units: int, values: Tensor) -> int:
-    """Passes one point took; some integrands know only once they see how large the output is."""
-    return integrand.passes_for(units, values) if hasattr(integrand, "passes_for") else integrand.passes(units)
-
-
-def _without_padding(values: Tensor, ask: Ask, units: int, length: int) -> Tensor:
-    """(B, U, …) with the batch's largest U (or, by coordinate, S; by pair, U twice) → this text's own."""
-    if getattr(ask.integrand, "by_pair", False):
+def _without_padding(values: Float[Tensor, "B U ..."], job: Job) -> Float[Tensor, "B own ..."]:
+    """The batch's largest U (or, by coordinate, S; by pair, U twice) cut to this text's own."""
+    integrand, units = job.question.integrand, len(job.members)
+    if integrand.by_pair:
         return values[:, :units, :units]
-    own = length if _by_coordinate(ask) else max(units, 1)  # a text at rest still has its output
-    return values[:, : min(values.shape[1], own)]
+    most = len(job.case) if integrand.by_coordinate else max(units, 1)  # a text at rest still has its output
+    return values[:, : min(values.shape[1], most)]
 
 
-def _by_coordinate(ask: Ask) -> bool:
-    return getattr(ask.integrand, "by_coordinate", False)
-
-
-def _evaluate(pieces: list[Piece], planner: Planner) -> Tensor:
-    """Lay the pieces' points into one padded batch and take the integrand there."""
-    room, lean = planner.room(pieces), planner.lean(pieces)
-    cases = [piece.job.case for piece in pieces for _ in piece.rows]
-    length = max(len(piece.job.case) for piece in pieces)
-    units = max(len(piece.job.members) for piece in pieces)
-    like = pieces[0].job.case.ends.end
+def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
+    """Lay the rows' points into one padded batch and take the integrand there."""
+    room, lean = planner.room(batch), planner.lean(batch)
+    cases = [rows.job.case for rows in batch for _ in rows.which]
+    length = max(len(rows.job.case) for rows in batch)
+    units = max(len(rows.job.members) for rows in batch)
+    like = batch[0].job.case.ends.end
     count = len(cases)
     position = like.new_zeros((count, length, like.shape[-1]))
     direction = torch.zeros_like(position)
     members = torch.zeros((count, units, length), device=like.device)
     t = torch.zeros(count, dtype=torch.float64, device=like.device)
     row = 0
-    for piece in pieces:
-        points, own = piece.job.ask.points, len(piece.job.case)
-        members[row : row + len(piece.rows), : len(piece.job.members), :own] = piece.job.members.to(members)
-        for index in piece.rows:
+    for rows in batch:
+        points, tokens = rows.job.question.points, len(rows.job.case)
+        members[row : row + len(rows), : len(rows.job.members), :tokens] = rows.job.members.to(members)
+        for index in rows.which:
             left, reached = (points.route.corner(int(i)) for i in points.route.legs[points.leg[index]])
-            position[row, :own] = torch.lerp(left, reached, float(points.t[index]))
-            direction[row, :own] = reached - left
+            position[row, :tokens] = torch.lerp(left, reached, float(points.t[index]))
+            direction[row, :tokens] = reached - left
             t[row] = float(points.t[index])
             row += 1
-    integrand = pieces[0].job.ask.integrand
 
-    def of(score: Callable[[Tensor, Sequence[Case]], Tensor] | None) -> Callable[[Tensor], Tensor] | None:
-        return None if score is None else lambda rows: score(rows, cases[: len(rows)])
+    def of(score: Callable[[Tensor, Sequence[Case]], Tensor]) -> Score:
+        return lambda points: score(points, cases[: len(points)])
 
-    return integrand(Batch(of(cases[0].score), position, direction, members, t, room, of(lean)))
+    lean_score = None if lean is None else of(lean)
+    return batch[0].job.question.integrand(Batch(of(cases[0].score), position, direction, members, t, room, lean_score))

@@ -1,14 +1,21 @@
-"""How many rows at once: under a memory budget found by a probe, halved when memory runs out all the same."""
+"""How many rows at once: under a memory budget, by an estimate of one row, halved when memory runs out all the same."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+from pathlens.integrand import Integrand
+from pathlens.integrand.batch import any_derivative
+from pathlens.text.adapter import Case
+
+if TYPE_CHECKING:
+    from pathlens.integrate.loop import Rows
 
 DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
@@ -23,7 +30,7 @@ class Limits:
 
     rows: int | None = None
     budget: int | None = (
-        None  # bytes a batch may take (the result's own sums come on top); None: 2 GiB, or half of what is free if that is less
+        None  # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
     )
 
     def bytes(self, device: torch.device) -> int:
@@ -43,7 +50,7 @@ def free_memory(device: torch.device) -> int:
 
 
 class Planner:
-    """Cuts a queue of pieces (sorted by length) into batches."""
+    """Cuts a queue of rows (sorted by length) into batches."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -52,52 +59,49 @@ class Planner:
         self.bytes_per_row: dict[Any, int] = {}
         self.budgets: dict[torch.device, int] = {}
 
-    def next_batch(self, queue: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The longest run of pieces that fits; a piece may be split."""
+    def next_batch(self, queue: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
+        """The longest run that fits, and what is left; the last job's rows may be split between both."""
         first = queue[0]
-        pieces, rows = [], 0
-        for number, piece in enumerate(queue):
-            length = max(len(piece.job.case), 1)
-            if pieces and length > WASTE * len(first.job.case):
-                return pieces, list(queue[number:])
-            room = self.rows_that_fit(piece) - rows
+        batch: list[Rows] = []
+        count = 0
+        for number, rows in enumerate(queue):
+            length = max(len(rows.job.case), 1)
+            if batch and length > WASTE * len(first.job.case):
+                return batch, list(queue[number:])
+            room = self.rows_that_fit(rows) - count
             if room <= 0:
-                return pieces, list(queue[number:])
-            if len(piece.rows) > room:
-                cut = piece.rows.start + room
-                pieces.append(type(piece)(piece.job, range(piece.rows.start, cut)))
-                rest = type(piece)(piece.job, range(cut, piece.rows.stop))
-                return pieces, [rest, *queue[number + 1 :]]
-            pieces.append(piece)
-            rows += len(piece.rows)
-        return pieces, []
+                return batch, list(queue[number:])
+            if len(rows) > room:
+                cut = rows.which.start + room
+                batch.append(replace(rows, which=range(rows.which.start, cut)))
+                return batch, [replace(rows, which=range(cut, rows.which.stop)), *queue[number + 1 :]]
+            batch.append(rows)
+            count += len(rows)
+        return batch, []
 
-    def rows_that_fit(self, piece: Any) -> int:
-        """Rows of this piece's kind that a batch may hold; at least one."""
+    def rows_that_fit(self, rows: Rows) -> int:
+        """Rows of this kind that a batch may hold; at least one."""
         if self.limits.rows is not None:
             return max(1, self.limits.rows)
-        case, integrand = piece.job.case, piece.job.ask.integrand
-        alive = integrand.rows_alive(len(piece.job.members))
-        values = VALUE_COPIES * piece.job.value_bytes()
-        by_budget = self._budget(case) / (alive * self._probe(case, integrand) + values)
-        rows = by_budget
+        case, integrand, units = rows.job.case, rows.job.question.integrand, len(rows.job.members)
+        values = VALUE_COPIES * rows.job.value_bytes()
+        most = self._budget(case) / (integrand.rows_alive(units) * self.estimate(case, integrand) + values)
         if case.ends.end.device.type == "cpu":
-            busy = getattr(integrand, "rows_busy", integrand.rows_alive)(len(piece.job.members))
-            rows = min(rows, BUSY_TOKENS / len(case) / max(1.0, busy))
+            most = min(most, BUSY_TOKENS / len(case) / max(1.0, integrand.rows_busy(units)))
         if self.most is not None:
-            rows = min(rows, self.most)
-        return max(1, int(rows))
+            most = min(most, self.most)
+        return max(1, int(most))
 
-    def room(self, pieces: Sequence[Any]) -> float:
+    def room(self, batch: Sequence[Rows]) -> float:
         """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit."""
-        longest = max((piece.job.case for piece in pieces), key=len)
-        return self.share * self._budget(longest) / self._probe(longest, pieces[0].job.ask.integrand)
+        longest = max((rows.job.case for rows in batch), key=len)
+        return self.share * self._budget(longest) / self.estimate(longest, batch[0].job.question.integrand)
 
-    def lean(self, pieces: Sequence[Any]) -> Any:
+    def lean(self, batch: Sequence[Rows]) -> Any:
         """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
-        longest = max((piece.job.case for piece in pieces), key=len)
-        too_much = self.share < 1 or self._probe(longest, pieces[0].job.ask.integrand) >= self._budget(longest)
-        return getattr(longest.score, "lean", None) if too_much else None
+        longest = max((rows.job.case for rows in batch), key=len)
+        kept = self.estimate(longest, batch[0].job.question.integrand)
+        return getattr(longest.score, "lean", None) if self.share < 1 or kept >= self._budget(longest) else None
 
     def halve(self, rows: int) -> bool:
         """Memory ran out with this many rows: never so many again in this run. False: nothing left to halve."""
@@ -107,31 +111,30 @@ class Planner:
             self.share /= 2
         return self.share >= SMALLEST_SHARE
 
-    def _budget(self, case: Any) -> int:
+    def _budget(self, case: Case) -> int:
         """Read once for a device: what is free changes, the plan must not."""
         device = case.ends.end.device
         if device not in self.budgets:
             self.budgets[device] = self.limits.bytes(device)
         return self.budgets[device]
 
-    def _probe(self, case: Any, integrand: Any) -> int:
+    def estimate(self, case: Case, integrand: Integrand) -> int:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         bucket = 1 << (len(case) - 1).bit_length()
-        attention = getattr(integrand, "attention", nullcontext)  # kernels differ in what they keep
-        key = (case.pack, bucket, attention)
+        key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
         if key not in self.bytes_per_row:
             most = self._budget(case)
-            with attention():
+            with any_derivative() if integrand.second_order else nullcontext():
                 counted = _saved_bytes(case, most) * bucket // len(case)
             self.bytes_per_row[key] = max(1, min(most, counted))
         return self.bytes_per_row[key]
 
 
 class _Enough(Exception):
-    """A probe has seen what it came for."""
+    """The estimate has seen what it came for."""
 
 
-def _saved_bytes(case: Any, most: int) -> int:
+def _saved_bytes(case: Case, most: int) -> int:
     """Counted up to `most`: a row that keeps more than the budget is not kept to find out how much."""
     seen: dict[int, int] = {}
 

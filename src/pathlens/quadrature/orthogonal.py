@@ -17,8 +17,9 @@ from jaxtyping import Float
 
 def legendre_step(count: int) -> Float[np.ndarray, "{count}"]:
     """√β_1 … √β_count of the shifted Legendre polynomials: √β_k = k / (2√(4k² − 1)); their α_k are all ½."""
-    k = np.arange(1.0, count + 1)
-    return k / (2 * np.sqrt(4 * k**2 - 1))
+    k: np.ndarray = np.arange(1.0, count + 1)
+    step: np.ndarray = k / (2 * np.sqrt(4 * k**2 - 1))
+    return step
 
 
 def gauss_rule(
@@ -64,12 +65,14 @@ def legendre_basis(t: Float[np.ndarray, "n"], count: int) -> Float[np.ndarray, "
     rows[1] = x
     for k in range(1, count - 1):
         rows[k + 1] = ((2 * k + 1) * x * rows[k] - k * rows[k - 1]) / (k + 1)
-    return rows[:count] * np.sqrt(2 * np.arange(count) + 1)[:, None]
+    basis: np.ndarray = rows[:count] * np.sqrt(2 * np.arange(count) + 1)[:, None]
+    return basis
 
 
 def uniform_moments(count: int) -> Float[np.ndarray, "{count}"]:
     """∫₀¹ p_k dt: 1, 0, 0, …"""
-    return np.eye(1, count)[0]
+    first: np.ndarray = np.eye(1, count)[0]
+    return first
 
 
 def log_moments(count: int) -> Float[np.ndarray, "{count}"]:
