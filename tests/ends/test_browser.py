@@ -20,7 +20,7 @@ if CHROMIUM is None:
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests were skipped: playwright is not installed")
 
 from pathlens.serve.app import make_app  # noqa: E402
-from pathlens.serve.limits import Limits  # noqa: E402
+from pathlens.serve.tasks import ServerLimits  # noqa: E402
 from pathlens.text.load import load  # noqa: E402
 from tests.support.models import classifier, encoder  # noqa: E402
 
@@ -38,7 +38,7 @@ def address():
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(make_app(models, limits=Limits(units=600)), log_level="error", access_log=False)
+        uvicorn.Config(make_app(models, limits=ServerLimits(units=600)), log_level="error", access_log=False)
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

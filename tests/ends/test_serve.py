@@ -11,7 +11,7 @@ import torch
 import pathlens as pl
 from pathlens.explanation.store import from_dict
 from pathlens.serve.app import POLICY, make_app
-from pathlens.serve.limits import Limits
+from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from tests.support.models import classifier, encoder
 
@@ -45,7 +45,7 @@ def models():
 def client(models):
     from starlette.testclient import TestClient
 
-    with TestClient(make_app(models, limits=Limits(waiting=3, units=40))) as made:
+    with TestClient(make_app(models, limits=ServerLimits(waiting=3, units=40))) as made:
         yield made
 
 
@@ -193,7 +193,7 @@ def test_the_page_is_there_before_the_models():
     from starlette.testclient import TestClient
 
     from pathlens.errors import ModelError
-    from pathlens.serve.models import Stand, fill_in_turn
+    from pathlens.serve.models import ModelSlot
 
     arrived = threading.Event()
 
@@ -204,10 +204,11 @@ def test_the_page_is_there_before_the_models():
         arrived.wait(30)
         return pl.ToyModel()
 
-    shelf = {"toy": Stand("toy", load=late), "bad": Stand("bad", load=broken)}
+    slots = {"toy": ModelSlot("toy", load=late), "bad": ModelSlot("bad", load=broken)}
     said, failures = [], []
-    client = TestClient(make_app(shelf))
-    thread = fill_in_turn(shelf.values(), said.append, failures.append)
+    app = make_app(slots)
+    client = TestClient(app)
+    thread = app.state.models.fill(said.append, failures.append)
     assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["loading", "loading"]
     first, second = (
         client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"] for _ in range(2)

@@ -9,9 +9,9 @@ from schemathesis import checks
 
 import pathlens as pl
 from pathlens.serve.app import make_app
-from pathlens.serve.limits import Limits
+from pathlens.serve.tasks import ServerLimits
 
-app = make_app({"toy": pl.ToyModel()}, limits=Limits(waiting=4, units=64))
+app = make_app({"toy": pl.ToyModel()}, limits=ServerLimits(waiting=4, units=64))
 schema = schemathesis.openapi.from_asgi("/api/openapi.json", app)
 
 

@@ -34,14 +34,14 @@ def serve(
     max_waiting: Annotated[int, typer.Option(help="Jobs that may wait.", min=1)] = 16,
 ) -> None:
     """Open a page that explains, compares and edits texts, and a JSON API, for the models named here."""
-    from pathlens.serve.limits import Limits
-    from pathlens.serve.run import run
+    from pathlens.serve.app import serve as verb
+    from pathlens.serve.tasks import ServerLimits
 
-    run(
+    verb(
         models,
         host=host,
         port=port,
         token=token,
-        limits=Limits(units=max_units, waiting=max_waiting),
+        limits=ServerLimits(units=max_units, waiting=max_waiting),
         tell=lambda line: typer.echo(f"pathlens: {line}", err=True),
     )

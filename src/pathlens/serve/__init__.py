@@ -1,1 +1,1 @@
-"""Room 11: the same over HTTP, with a page. FastAPI and uvicorn, only models named at start, nothing fetched."""
+"""The same over HTTP, with a page. FastAPI and uvicorn, only models named at start, nothing fetched."""

@@ -1,19 +1,16 @@
-"""The web application: the page, the API, and who may talk to it."""
+"""The web application: the page, the API, who may talk to it, and how it is started."""
 
 import hmac
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
-from pathlens.errors import MissingError, PathlensError
-from pathlens.serve import requests as bodies
-from pathlens.serve import views
-from pathlens.serve.jobs import OVER, Full, Jobs
-from pathlens.serve.limits import Limits
-from pathlens.serve.models import stands
-from pathlens.serve.responses import describe, reply
-from pathlens.serve.work import Shelf
+from pathlens.errors import InputError, MissingError, PathlensError
+from pathlens.serve.models import Models
+from pathlens.serve.responses import FORMATS, reply, script, style
+from pathlens.serve.tasks import OVER, Full, ServerLimits, TaskQueue
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 POLICY = (
@@ -24,35 +21,35 @@ HEADERS = {
     "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
-FORMATS = ("json", "html", "png", "fragment")
+NEEDED = 'the server needs packages: pip install "pathlens[serve]"'
 FILES = {"page.css": "text/css", "page.js": "text/javascript", "form.js": "text/javascript"}
 
 
 def make_app(
-    models: Mapping[str, Any], *, limits: Limits | None = None, token: str | None = None, host: str = "127.0.0.1"
+    models: Mapping[str, Any], *, limits: ServerLimits | None = None, token: str | None = None, host: str = "127.0.0.1"
 ) -> Any:
-    """A FastAPI application that serves these models (or stands of models on their way) and no others."""
+    """A FastAPI application that serves these models (or slots of models on their way) and no others."""
     try:
         from fastapi import FastAPI
     except ImportError as error:
-        raise MissingError('the server needs packages: pip install "pathlens[serve]"') from error
+        raise MissingError(NEEDED) from error
     from pathlens import __version__
 
-    limits = limits or Limits()
+    limits = limits or ServerLimits()
     app = FastAPI(title="pathlens", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
                   description="Why did the model say that? Scores that add up, with a certificate.")  # fmt: skip
-    jobs, shelf = Jobs(limits), Shelf(stands(models), limits)
+    jobs, named = TaskQueue(limits), Models(models, limits)
     _guard(app, limits, token, host)
     _errors(app)
     _page(app)
-    _facts(app, shelf, jobs, bool(token))
-    _works(app, shelf, jobs)
+    _facts(app, named, jobs)
+    _work_routes(app, named, jobs)
     _job_routes(app, jobs)
-    app.state.jobs = jobs
+    app.state.jobs, app.state.models = jobs, named
     return app
 
 
-def _guard(app: Any, limits: Limits, token: str | None, host: str) -> None:
+def _guard(app: Any, limits: ServerLimits, token: str | None, host: str) -> None:
     """Before anything is read: the right host, our own page, the token, a body of bounded size; headers after."""
     from fastapi import Request
     from fastapi.responses import JSONResponse
@@ -92,7 +89,7 @@ def _errors(app: Any) -> None:
     from fastapi.responses import JSONResponse
 
     @app.exception_handler(PathlensError)
-    async def told(request: Request, error: PathlensError) -> Any:
+    async def refused(request: Request, error: PathlensError) -> Any:
         return JSONResponse({"detail": str(error)}, 422)
 
     @app.exception_handler(RequestValidationError)
@@ -110,7 +107,7 @@ def _page(app: Any) -> None:
     def read(name: str) -> str:
         return resources.files("pathlens.serve").joinpath("static").joinpath(name).read_text(encoding="utf-8")
 
-    made = {"views.css": ("text/css", views.style), "views.js": ("text/javascript", views.script)}
+    made = {"views.css": ("text/css", style), "views.js": ("text/javascript", script)}
 
     @app.get("/", include_in_schema=False)
     async def home() -> Any:
@@ -127,16 +124,15 @@ def _page(app: Any) -> None:
         return Response(text, media_type=f"{kind}; charset=utf-8")
 
 
-def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
+def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
     @app.get("/api/health", tags=["facts"])
     async def health() -> dict[str, Any]:
         """Is the server there, which models it has (each loading, ready or failed), what it takes."""
         from pathlens import __version__
 
-        known = [describe(stand) for stand in shelf.models.values()]
-        limits = {
-            name: getattr(shelf.limits, name) for name in ("characters", "units", "nodes", "documents", "waiting")
-        }
+        known = [slot.to_dict() for slot in models.slots.values()]
+        names = ("characters", "units", "nodes", "documents", "waiting")
+        limits = {name: getattr(models.limits, name) for name in names}
         return {"status": "ok", "version": __version__, "models": known, "limits": limits, "jobs": jobs.counts()}
 
     @app.get("/api/methods", tags=["facts"])
@@ -150,88 +146,144 @@ def _facts(app: Any, shelf: Shelf, jobs: Jobs, locked: bool) -> None:
         ]  # fmt: skip
 
 
-def _works(app: Any, shelf: Shelf, jobs: Jobs) -> None:
+ANSWERS = {
+    202: "wait=false: the job, to be asked for under /api/jobs/{id}",
+    400: "not JSON",
+    401: "token missing or wrong",
+    403: "wrong host or page",
+    404: "no such job",
+    409: "not finished, or called off",
+    413: "too large",
+    422: "the request cannot be used, or the work not be done; detail says why",
+    429: "too many jobs are waiting",
+    500: "the work failed",
+}
+
+
+def _answers(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer besides 200, for its description."""
+    return {code: {"description": ANSWERS[code]} for code in codes}
+
+
+def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
     """POST routes that start work: by default they wait for it, with ?wait=false they answer at once."""
     from fastapi import Query
     from fastapi.responses import JSONResponse
     from starlette.concurrency import run_in_threadpool
 
-    answers: Any = {
-        202: {"description": "wait=false: the job, to be asked for under /api/jobs/{id}"},
-        422: {"description": "the request cannot be used; detail says why"},
-        429: {"description": "too many jobs are waiting"},
-        409: {"description": "the job was called off"},
-        500: {"description": "the work failed"},
-        **{code: {"description": text} for code, text in ((400, "not JSON"), (401, "token missing or wrong"),
-                                                         (403, "wrong host or page"), (413, "too large"))},
-    }  # fmt: skip
+    from pathlens.serve.requests import REQUESTS
 
-    async def start(kind: str, work: Any, model: str, wait: bool) -> Any:
-        if model not in shelf.models:
-            return JSONResponse({"detail": f"model {model!r} was not named at start; this server has "
-                                 f"{', '.join(shelf.models)}"}, 422)  # fmt: skip
+    async def start(kind: str, asked: Any, wait: bool) -> Any:
+        models.check(asked.model)
         try:
-            job = jobs.put(kind, work)
+            task = jobs.put(kind, lambda meter: asked.answer(lambda name: models.take(name, meter)))
         except Full:
             return JSONResponse({"detail": "too many jobs are waiting; try again later"}, 429, {"Retry-After": "5"})
         if not wait:
-            return JSONResponse(job.to_dict(jobs.ahead(job)), 202)
-        await run_in_threadpool(job.over.wait)
-        return reply(job, "json")
+            return JSONResponse(task.to_dict(jobs.ahead(task)), 202)
+        await run_in_threadpool(task.over.wait)
+        return reply(task, "json")
 
-    def route(path: str, body: Any, make: Any) -> None:
-        kind = path.rsplit("/", 1)[1]
-
+    def route(kind: str, request: Any) -> None:
         async def endpoint(body: Any, wait: bool = Query(True)) -> Any:
-            return await start(kind, make(body), body.model, wait)
+            return await start(kind, body, wait)
 
-        endpoint.__annotations__ = {"body": body, "wait": bool}
-        endpoint.__doc__ = body.__doc__
-        app.post(path, name=kind, responses=answers, tags=["work"])(endpoint)
+        endpoint.__annotations__ = {"body": request, "wait": bool}
+        endpoint.__doc__ = request.__doc__
+        described = _answers(202, 422, 429, 409, 500, 400, 401, 403, 413)
+        app.post(f"/api/{kind}", name=kind, responses=described, tags=["work"])(endpoint)
 
-    route("/api/explain", bodies.ExplainBody, shelf.explain)
-    route("/api/rank", bodies.RankBody, shelf.rank)
-    route("/api/compare", bodies.CompareBody, shelf.compare)
-    route("/api/whatif", bodies.WhatIfBody, shelf.whatif)
-    route("/api/path", bodies.PathBody, shelf.path)
-    route("/api/layers", bodies.LayersBody, shelf.layers)
-    route("/api/nodes", bodies.NodesBody, shelf.nodes)
+    for kind, request in REQUESTS.items():
+        route(kind, request)
 
 
-def _job_routes(app: Any, jobs: Jobs) -> None:
+def _job_routes(app: Any, jobs: TaskQueue) -> None:
     from fastapi import Query
     from fastapi.responses import JSONResponse
     from starlette.concurrency import run_in_threadpool
 
-    missing: Any = {code: {"description": text} for code, text in (
-        (401, "token missing or wrong"), (403, "wrong host or page"), (404, "no such job"), (409, "not finished, or called off"),
-        (422, "the work could not be done; detail says why"), (500, "the work failed"))}  # fmt: skip
+    described = _answers(401, 403, 404, 409, 422, 500)
 
     def gone() -> Any:
         return JSONResponse({"detail": "no such job (finished ones are kept for a while only)"}, 404)
 
-    @app.get("/api/jobs/{name}", tags=["jobs"], responses=missing)
+    @app.get("/api/jobs/{name}", tags=["jobs"], responses=described)
     async def state(name: str) -> Any:
         """How far a job is: its state, the points evaluated so far, how many wait before it."""
-        job = jobs.get(name)
-        return gone() if job is None else job.to_dict(jobs.ahead(job))
+        task = jobs.get(name)
+        return gone() if task is None else task.to_dict(jobs.ahead(task))
 
-    @app.delete("/api/jobs/{name}", tags=["jobs"], responses=missing)
+    @app.delete("/api/jobs/{name}", tags=["jobs"], responses=described)
     async def cancel(name: str) -> Any:
         """Call a job off."""
-        job = jobs.get(name)
-        if job is None:
+        task = jobs.get(name)
+        if task is None:
             return gone()
-        jobs.cancel(job)
-        return job.to_dict()
+        jobs.cancel(task)
+        return task.to_dict()
 
     async def result(name: str, format: str = Query("json", pattern=f"^({'|'.join(FORMATS)})$")) -> Any:
-        """What a finished job found, as json, html (a page), png or fragment (a part of a page)."""
-        job = jobs.get(name)
-        if job is None:
+        """What came of a finished job, as json, html (a page), png or fragment (a part of a page)."""
+        task = jobs.get(name)
+        if task is None:
             return gone()
-        if job.state not in OVER:
-            return JSONResponse({"detail": f"the job is {job.state}"}, 409)
-        return await run_in_threadpool(reply, job, format)
+        if task.state not in OVER:
+            return JSONResponse({"detail": f"the job is {task.state}"}, 409)
+        return await run_in_threadpool(reply, task, format)
 
-    app.get("/api/jobs/{name}/result", tags=["jobs"], responses=missing)(result)
+    app.get("/api/jobs/{name}/result", tags=["jobs"], responses=described)(result)
+
+
+def serve(
+    names: Sequence[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    limits: ServerLimits | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Bind, serve, load the models meanwhile; until stopped, or until a model turns out not to load."""
+    if host not in LOOPBACK and not token:
+        raise InputError(
+            f"--host {host} can be reached from other machines, so it needs a token: set PATHLENS_TOKEN or --token"
+        )
+    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
+        raise InputError("the token must be at least 16 printable ASCII characters")
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingError(NEEDED) from error
+    listener = _listener(host, port)
+    app = make_app(Models.named(names), limits=limits, token=token, host=host)
+    # no access log: lines of it would hold what people ask
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(settings)
+    failures: list[Exception] = []
+
+    def failed(error: Exception) -> None:
+        failures.append(error)
+        server.should_exit = True
+
+    def opened() -> None:
+        """Called when the page answers: loading before that would only keep it waiting."""
+        shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        tell(f"the page is at http://{shown}:{listener.getsockname()[1]}/")
+        app.state.models.fill(tell, failed)
+
+    app.router.on_startup.append(opened)
+    server.run(sockets=[listener])
+    if failures:
+        raise failures[0]
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+    except (OSError, OverflowError) as error:
+        raise InputError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}") from error
+    return listener

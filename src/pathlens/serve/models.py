@@ -1,33 +1,35 @@
-"""A named model's place on the shelf: there already, or on its way while the page is open."""
+"""The models named at start: each in its slot, there already or on its way while the page is open.
+
+A request gets a model by its name, watched: every pass is counted, every text bounded. None is ever loaded for it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pathlens.serve.limits import Meter
+from pathlens.errors import InputError
+from pathlens.serve.tasks import Meter, ServerLimits
 
-PATIENCE = 0.1  # seconds between two looks at whether the job was called off
+if TYPE_CHECKING:
+    from pathlens.text.adapter import Case, TextModel
+
+PATIENCE = 0.1  # seconds between two looks at whether the task was called off
 
 
 @dataclass(eq=False)
-class Stand:
-    """One model. `load` is called once, by the thread that fills the shelf, never by a request."""
+class ModelSlot:
+    """One model. `load` is called once, by the thread that fills the slots, never by a request."""
 
     name: str
     load: Callable[[], Any] | None = None
     model: Any = None
     error: Exception | None = None
     there: threading.Event = field(default_factory=threading.Event, repr=False)
-
-    @staticmethod
-    def holding(name: str, model: Any) -> Stand:
-        """A stand whose model is loaded already."""
-        stand = Stand(name, model=model)
-        stand.there.set()
-        return stand
 
     @property
     def state(self) -> str:
@@ -39,12 +41,12 @@ class Stand:
         try:
             if self.load is not None:
                 self.model = self.load()
-        except Exception as error:  # told by whoever waits, and by the one who started the server
+        except Exception as error:  # raised again for whoever waits, and for the one who started the server
             self.error = error
         self.there.set()
 
     def take(self, meter: Meter) -> Any:
-        """The model, waited for; a job that is called off waits no longer."""
+        """The model, waited for; a task that is called off waits no longer."""
         while not self.there.wait(PATIENCE):
             meter.stage = f"loading {self.name}"
             meter.count(0)
@@ -53,26 +55,107 @@ class Stand:
             raise self.error
         return self.model
 
+    def to_dict(self) -> dict[str, Any]:
+        """What a page needs to know to offer choices; little while the model is on its way."""
+        facts = {
+            "name": self.name,
+            "state": self.state,
+            "kind": "",
+            "pair": False,
+            "labels": [],
+            "layers": 0,
+            "generator": False,
+        }
+        model = self.model
+        if model is None:
+            return facts
+        config = getattr(getattr(model, "module", None), "config", None)
+        classes = model.kind in ("sequence classification", "token classification")
+        labels = getattr(config, "id2label", None) if classes else None
+        return facts | {
+            "kind": model.kind,
+            "pair": model.two_texts_are_a_pair(),
+            "labels": [str(labels[k]) for k in sorted(labels)][:200] if labels else [],
+            "layers": getattr(getattr(model, "network", None), "depth", 0),
+            "generator": "generate" in model.options,
+        }
 
-def stands(models: Mapping[str, Any]) -> dict[str, Stand]:
-    """Models or stands, by name → stands."""
-    return {n: m if isinstance(m, Stand) else Stand.holding(n, m) for n, m in models.items()}
+
+class Models:
+    """All slots, by name."""
+
+    def __init__(self, models: Mapping[str, Any], limits: ServerLimits) -> None:
+        self.limits = limits
+        self.slots = {n: m if isinstance(m, ModelSlot) else ModelSlot(n, model=m) for n, m in models.items()}
+        for slot in self.slots.values():
+            if slot.load is None:
+                slot.there.set()
+
+    @staticmethod
+    def named(names: Sequence[str]) -> dict[str, ModelSlot]:
+        """Name → a slot, still empty; a folder is known by its last part, so that no path leaves the machine."""
+        slots: dict[str, ModelSlot] = {}
+        for name in names:
+            short = Path(name).resolve().name if Path(name).is_dir() else name
+            if short in slots:
+                raise InputError(f"two models are called {short!r}; give folders with different names")
+            slots[short] = ModelSlot(short, load=partial(_load, name))
+        return slots
+
+    def check(self, name: str) -> None:
+        if name not in self.slots:
+            raise InputError(f"model {name!r} was not named at start; this server has {', '.join(self.slots)}")
+
+    def take(self, name: str, meter: Meter) -> TextModel:
+        """A model, watched by the meter; waited for while it is being loaded."""
+        self.check(name)
+        return _watched(self.slots[name].take(meter), meter, self.limits)
+
+    def fill(self, tell: Callable[[str], None], failed: Callable[[Exception], None]) -> threading.Thread:
+        """A thread that loads one model after the other, in the order named; the first failure ends it."""
+
+        def work() -> None:
+            for slot in self.slots.values():
+                tell(f"loading {slot.name} …")
+                slot.fill()
+                if slot.error is not None:
+                    failed(slot.error)
+                    return
+            tell("ready")
+
+        thread = threading.Thread(target=work, name="pathlens-loading", daemon=True)
+        thread.start()
+        return thread
 
 
-def fill_in_turn(
-    shelf: Iterable[Stand], tell: Callable[[str], None], failed: Callable[[Exception], None]
-) -> threading.Thread:
-    """A thread that loads one model after the other, in the order named; the first failure ends it."""
+def _load(name: str) -> Any:
+    from pathlens.text.load import load
 
-    def work() -> None:
-        for stand in shelf:
-            tell(f"loading {stand.name} …")
-            stand.fill()
-            if stand.error is not None:
-                failed(stand.error)
-                return
-        tell("ready")
+    return load(name)
 
-    thread = threading.Thread(target=work, name="pathlens-loading", daemon=True)
-    thread.start()
-    return thread
+
+@dataclass(frozen=True)
+class _Counted:
+    """A case's score that counts first; equal when score and meter are, so batches are still shared."""
+
+    score: Any
+    meter: Meter
+
+    def __call__(self, points: Any, cases: Sequence[Case]) -> Any:
+        self.meter.count(len(points))
+        return self.score(points, cases)
+
+
+def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
+    """A model with a meter on its every pass and a bound on its texts."""
+    from pathlens.text.adapter import Request, Wrapped  # with torch, which the page does not wait for
+
+    class Watched(Wrapped):
+        def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+            meter.count(0)
+            case = super().case(text, text_b, request=request)
+            if len(case) > limits.units:
+                raise InputError(f"the text has {len(case)} tokens; this server takes up to {limits.units}")
+            return replace(case, score=_Counted(case.score, meter), pack=(case.pack, id(meter)))
+
+    return Watched(model)

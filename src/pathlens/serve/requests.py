@@ -1,29 +1,56 @@
-"""What a request may say: the names of `pl.explain`, with bounds."""
+"""What a request may say, and what is done for it: the names of `pl.explain` and of the studies, with bounds.
+
+Options of methods are not written here: they come from the methods' records.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from pathlens.checks import Option
+from pathlens.engine.options import options
+
+Take = Callable[[str], Any]  # the name of a model → the model, watched
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
-Said = Annotated[str, Field(min_length=1, max_length=2000)]
+Words = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-OPTIONS = (
-    "context", "similarity", "norm", "block", "hold", "mode", "steps", "neighbours", "factor", "strategy", "contrast", "generate",
-    "tree", "softplus", "path", "prompt", "prompt_name",
-)  # fmt: skip
+Place = Annotated[int, Field(ge=0, le=63)]
+MOST = {"steps": 100, "neighbours": 1000, "factor": 4}  # lower than the library's: others wait
+WRITTEN_AS: dict[str, Any] = {  # options that take several forms in Python: the one they have in JSON
+    "tree": Annotated[str, Field(max_length=20_000)],
+    "hold": Annotated[list[Name], Field(max_length=8)],
+}
+NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
+OF_MODELS = ("softplus", "contrast", "generate", "prompt", "prompt_name")  # options of a kind of model
 
 
-class Choices(BaseModel):
+def _kind(option: Option) -> Any:
+    """What JSON may hold for an option; None where it has no form there."""
+    if option.name in NOT_SERVED:
+        return None
+    if option.choices:
+        return Literal[option.choices]
+    plain = next((each for each in get_args(option.type) or (option.type,) if each is not NoneType), Any)
+    if plain is int:
+        most = [each for each in (option.most, MOST.get(option.name)) if each is not None]
+        return Annotated[int, Field(ge=option.least, le=min(most, default=None))]
+    return {str: Name, bool: bool}.get(plain, WRITTEN_AS.get(option.name))
+
+
+SERVED = {option.name: option for option in options() if _kind(option) is not None}
+
+
+class _Shared(BaseModel):
     """Choices every kind of work shares; what is None is left to the library."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
     model: Name = Field(description="One of the models named at start: GET /api/health lists them.")
-    target: int | Said | None = Field(
-        None, description="Class index or label; start, end, span; what a generator says."
-    )
+    target: int | Words | None = Field(None, description="Class index or label; start, end, span; a generator's words.")
     baseline: Annotated[str, Field(max_length=2000)] | None = Field(
         None, description="mask, pad, unk, eos, zero, mean, or a text."
     )
@@ -35,73 +62,72 @@ class Choices(BaseModel):
     max_nodes: int = Field(512, ge=1, le=512)
     rule: Literal["adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split", "log"] | None = None
     truncation: bool = False
-    context: Literal["full", "prefix"] | None = None
-    similarity: Literal["cosine", "dot"] | None = None
-    norm: Literal["outside", "inside"] | None = None
-    block: Name | None = None
-    hold: list[Name] | None = Field(None, max_length=8)
-    mode: Literal["auto", "forward", "reverse"] | None = None
-    steps: int | None = Field(None, ge=1, le=100)
-    neighbours: int | None = Field(None, ge=1, le=1000)
-    factor: int | None = Field(None, ge=0, le=4)
-    strategy: Literal["greedy", "maxcount", "grid"] | None = None
-    contrast: Said | None = Field(None, description="What a generator could have said instead.")
-    generate: int | None = Field(None, ge=1, le=256, description="Tokens of a generator's own to be explained.")
-    tree: Annotated[str, Field(max_length=20_000)] | None = None
     softplus: float | None = Field(None, gt=0, le=1e4)
-    path: Literal["line", "dig", "udig"] | None = None
+    contrast: Words | None = Field(None, description="What a generator could have said instead.")
+    generate: int | None = Field(None, ge=1, le=256, description="Tokens of a generator's own to be explained.")
     prompt: Annotated[str, Field(max_length=2000)] | None = None
     prompt_name: Name | None = None
 
-    def choices(self) -> dict[str, Any]:
+    def choices(self, *without: str) -> dict[str, Any]:
         """As keyword arguments of `pl.explain`."""
-        shared = (
-            "target",
-            "baseline",
-            "layer",
-            "unit",
-            "score",
-            "tolerance",
-            "n_steps",
-            "max_nodes",
-            "rule",
-            "truncation",
-        )
-        given = {name: getattr(self, name) for name in shared}
-        return given | {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
+        optional = {name: getattr(self, name) for name in (*OF_MODELS, *SERVED)}
+        given = {name: getattr(self, name) for name in _Shared.model_fields if name not in ("model", *OF_MODELS)}
+        given |= {name: value for name, value in optional.items() if value is not None}
+        return {name: value for name, value in given.items() if name not in without}
 
 
-class ExplainBody(Choices):
-    """POST /api/explain: `pl.explain(model, text, text_b, method=…)`."""
+if TYPE_CHECKING:
+    Choices = _Shared
+else:
+    _FIELDS = {name: (_kind(each) | None, Field(None, description=each.help)) for name, each in SERVED.items()}
+    Choices = create_model("Choices", __base__=_Shared, **_FIELDS)
 
+
+class _OfOneText(Choices):
     text: Text
     text_b: Text | None = None
+
+
+class ExplainRequest(_OfOneText):
+    """POST /api/explain: `pl.explain(model, text, text_b, method=…)`."""
+
     method: Name | None = None
     system: Text | None = Field(None, description="A chat model's system prompt.")
     passages: list[Text] | None = Field(None, max_length=64, description="Retrieved texts, put before the text.")
     template: Literal["held", "shown"] | None = Field(None, description="The chat template's own tokens; makes a chat.")
 
-    def asked(self) -> Any:
+    def prompt_or_chat(self) -> Any:
         """The text, or a chat where anything of one was given."""
         if not (self.system or self.passages or self.template):
             return self.text
         from pathlens.text.chat import chat
 
-        shown = {"template": self.template} if self.template else {}
-        return chat(user=self.text, system=self.system, passages=self.passages, **shown)
+        return chat(user=self.text, system=self.system, passages=self.passages, template=self.template or "held")
+
+    def answer(self, take: Take) -> Any:
+        from pathlens.engine.explainer import explain
+
+        return explain(take(self.model), self.prompt_or_chat(), self.text_b, method=self.method, **self.choices())
 
 
-class CompareBody(Choices):
+class CompareRequest(_OfOneText):
     """POST /api/compare: the same text under several methods, baselines or models."""
 
-    text: Text
-    text_b: Text | None = None
     methods: list[Name] | None = Field(None, max_length=8)
-    baselines: list[Annotated[str, Field(min_length=1, max_length=2000)]] | None = Field(None, max_length=8)
+    baselines: list[Words] | None = Field(None, max_length=8)
     models: list[Name] | None = Field(None, max_length=4)
 
+    def answer(self, take: Take) -> Any:
+        from pathlens.studies.compare import compare
 
-class EditBody(BaseModel):
+        several = {"methods": self.methods or None, "baselines": self.baselines or None}
+        others, choices = [take(name) for name in self.models or ()], self.choices()
+        if others and choices["unit"] == "token":  # tokens of two models need not be the same
+            choices["unit"] = "word"
+        return compare(take(self.model), self.text, self.text_b, models=others or None, **several, **choices)
+
+
+class Edit(BaseModel):
     """One edit of a unit."""
 
     model_config = ConfigDict(extra="forbid")
@@ -111,50 +137,85 @@ class EditBody(BaseModel):
     replacement: Annotated[str, Field(max_length=500)] = ""
 
 
-class WhatIfBody(Choices):
+class WhatIfRequest(_OfOneText):
     """POST /api/whatif: predicted change beside actual change."""
 
-    text: Text
-    text_b: Text | None = None
     method: Name | None = None
-    edits: list[EditBody] | None = Field(None, max_length=64)
+    edits: list[Edit] | None = Field(None, max_length=64)
+
+    def answer(self, take: Take) -> Any:
+        from pathlens.studies.whatif import whatif
+
+        edits = None if self.edits is None else [(each.unit, each.kind, each.replacement) for each in self.edits]
+        chosen = {"text_b": self.text_b, "method": self.method or "ig", **self.choices()}
+        return whatif(take(self.model), self.text, edits, **chosen)
 
 
-class PathBody(Choices):
+class PathRequest(_OfOneText):
     """POST /api/path: what happens along the path."""
 
-    text: Text
-    text_b: Text | None = None
     methods: list[Name] | None = Field(None, max_length=3)
     points: int = Field(25, ge=2, le=65)
     words: int = Field(3, ge=1, le=10)
 
+    def answer(self, take: Take) -> Any:
+        from pathlens.studies.pathview import pathview
 
-class LayersBody(Choices):
+        seen = {"methods": self.methods or None, "points": self.points, "words": self.words}
+        return pathview(take(self.model), self.text, self.text_b, **seen, **self.choices())
+
+
+class LayersRequest(_OfOneText):
     """POST /api/layers: the same text layer by layer."""
 
-    text: Text
-    text_b: Text | None = None
     method: Name | None = None
     layers: list[Annotated[int, Field(ge=0, le=1000)]] | None = Field(None, min_length=1, max_length=64)
 
+    def answer(self, take: Take) -> Any:
+        from pathlens.studies.layers import layers
 
-class NodesBody(Choices):
+        chosen = {"layers": self.layers, "method": self.method or "ig", **self.choices("layer")}
+        return layers(take(self.model), self.text, self.text_b, **chosen)
+
+
+class NodesRequest(_OfOneText):
     """POST /api/nodes: error against nodes, rule by rule."""
 
-    text: Text
-    text_b: Text | None = None
     method: Name | None = None
     counts: list[Annotated[int, Field(ge=1, le=128)]] = Field([4, 8, 16, 32, 64], min_length=1, max_length=8)
 
+    def answer(self, take: Take) -> Any:
+        from pathlens.studies.nodes import nodes
 
-class RankBody(Choices):
+        chosen = {"counts": tuple(self.counts), "method": self.method or "ig", **self.choices()}
+        return nodes(take(self.model), self.text, self.text_b, **chosen)
+
+
+class RankRequest(Choices):
     """POST /api/rank: `pl.rank(model, query, documents, top=…)`."""
 
     query: Text
     documents: list[Text] = Field(min_length=1, max_length=64)
     top: int = Field(3, ge=1, le=64)
     one_sided: bool = False
-    why: tuple[Annotated[int, Field(ge=0, le=63)], Annotated[int, Field(ge=0, le=63)]] | None = Field(
+    why: tuple[Place, Place] | None = Field(
         None, description="Two places from 0: why the first stands above the second."
     )
+
+    def answer(self, take: Take) -> Any:
+        from pathlens.vectors.rank import rank
+
+        chosen = {"top": self.top, "one_sided": self.one_sided, **self.choices("target", "score")}
+        ranking = rank(take(self.model), self.query, self.documents, **chosen)
+        return ranking.with_reason(*self.why) if self.why else ranking
+
+
+REQUESTS: dict[str, Any] = {
+    "explain": ExplainRequest,
+    "rank": RankRequest,
+    "compare": CompareRequest,
+    "whatif": WhatIfRequest,
+    "path": PathRequest,
+    "layers": LayersRequest,
+    "nodes": NodesRequest,
+}

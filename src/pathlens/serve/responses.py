@@ -1,57 +1,38 @@
-"""What is sent back: a model's description, a finished job in one of the formats."""
+"""What is sent back: a finished task as JSON, as a page of its own, as a part of the page, as a picture; or why not."""
 
 from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from pathlens.serve import views
-from pathlens.serve.jobs import CANCELLED, DONE
-from pathlens.serve.models import Stand
+from pathlens.serve.tasks import CANCELLED, DONE, Task
+
+FORMATS = ("json", "html", "png", "fragment")
 
 
-def describe(stand: Stand) -> dict[str, Any]:
-    """What a page needs to know of a model to offer choices; little while it is on its way."""
-    model, known = stand.model, {"name": stand.name, "state": stand.state}
-    if model is None:
-        return {**known, "kind": "", "pair": False, "labels": [], "layers": 0, "generator": False}
-    config = getattr(getattr(model, "module", None), "config", None)
-    labels = (
-        getattr(config, "id2label", None) if model.kind in ("sequence classification", "token classification") else None
-    )
-    depth = getattr(getattr(model, "network", None), "depth", 0)
-    names = [str(labels[k]) for k in sorted(labels)][:200] if labels else []
-    return {
-        **known,
-        "kind": model.kind,
-        "pair": model.two_texts_are_a_pair(),
-        "labels": names,
-        "layers": depth,
-        "generator": "generate" in model.options,
-    }
-
-
-def reply(job: Any, form: str) -> Any:
-    """A finished job in one of the formats."""
+def reply(task: Task, form: str) -> Any:
+    """A finished task in one of the formats."""
     from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-    if job.state != DONE:
-        code = 409 if job.state == CANCELLED else 500 if job.internal else 422
-        return JSONResponse({"detail": job.error}, code)
+    from pathlens import draw
+
+    if task.state != DONE:
+        code = 409 if task.state == CANCELLED else 500 if task.internal else 422
+        return JSONResponse({"detail": task.error}, code)
+    saved_as = {"Content-Disposition": f"attachment; filename=pathlens.{form}"}
     if form == "html":
-        return HTMLResponse(
-            views.page(job.result), headers={"Content-Disposition": "attachment; filename=pathlens.html"}
-        )
+        return HTMLResponse(task.result.to_html(), headers=saved_as)
     if form == "fragment":
-        return HTMLResponse(str(views.article(job.result)))
+        return HTMLResponse(str(draw.article(task.result)))
     if form == "png":
-        picture = views.png(job.result)
-        return Response(
-            picture, media_type="image/png", headers={"Content-Disposition": "attachment; filename=pathlens.png"}
-        )
-    text = json.dumps(finite(job.result.to_dict()), ensure_ascii=False)
+        with tempfile.TemporaryDirectory() as folder:
+            picture = task.result.to_png(Path(folder) / "view.png").read_bytes()
+        return Response(picture, media_type="image/png", headers=saved_as)
+    text = json.dumps(finite(task.result.to_dict()), ensure_ascii=False)
     return Response(text.encode("utf-8", "replace"), media_type="application/json")
 
 
@@ -62,3 +43,19 @@ def finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
     return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def style() -> str:
+    """Style of all views together."""
+    from pathlens.draw import edits, paths, ranking, side_by_side
+    from pathlens.draw.sheet import views_style
+
+    return views_style() + side_by_side.STYLE + edits.STYLE + paths.style() + ranking.STYLE
+
+
+def script() -> str:
+    """One function that wires whatever has just been put on the page."""
+    from pathlens.draw import paths
+    from pathlens.draw.sheet import views_script
+
+    return f"window.pathlensWire = () => {{\n{views_script()}\n{paths.script()}\n}};\n"

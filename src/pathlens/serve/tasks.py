@@ -1,4 +1,4 @@
-"""A bounded queue: jobs wait, work, are done, failed or called off."""
+"""A bounded queue of tasks: they wait, work, are done, failed or called off; and what one may ask for."""
 
 from __future__ import annotations
 
@@ -13,19 +13,54 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pathlens.errors import PathlensError
-from pathlens.serve.limits import Cancelled, Limits, Meter
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
 
 
+@dataclass(frozen=True)
+class ServerLimits:
+    """Bounds of one server."""
+
+    characters: int = 20_000  # of one text
+    units: int = 512  # tokens of one text
+    nodes: int = 512
+    documents: int = 64  # of one ranking
+    waiting: int = 16  # tasks in the queue
+    workers: int = 1  # tasks at work at once
+    kept: int = 64  # finished tasks that can still be fetched
+    body: int = 400_000  # bytes of a request
+
+
+class Cancelled(BaseException):
+    """The user called the work off. Not an `Exception`: nothing on the way may swallow it."""
+
+
 class Full(Exception):
-    """Too many jobs are waiting."""
+    """Too many tasks are waiting."""
+
+
+class Meter:
+    """Counts the points a task has evaluated, and stops it when asked to."""
+
+    def __init__(self) -> None:
+        self.points = 0
+        self.stage = ""  # what is waited for before any point: a model on its way
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def count(self, rows: int) -> None:
+        """Called before every pass."""
+        if self._stop.is_set():
+            raise Cancelled
+        self.points += rows
 
 
 @dataclass(eq=False)
-class Job:
-    """One piece of work and how far it is."""
+class Task:
+    """One piece of work and how far it is; a job, to a client."""
 
     kind: str
     work: Callable[[Meter], Any]
@@ -43,8 +78,14 @@ class Job:
     def to_dict(self, ahead: int = 0) -> dict[str, Any]:
         """What a client may know."""
         running = time.perf_counter() - self.started if self.state == WORKING else self.seconds
-        return {"id": self.id, "kind": self.kind, "state": self.state, "points": self.meter.points, "stage": self.meter.stage,
-                "ahead": ahead, "seconds": round(running, 3), "error": self.error or None, "warnings": self.warnings}  # fmt: skip
+        return {
+            **{name: getattr(self, name) for name in ("id", "kind", "state", "warnings")},
+            "points": self.meter.points,
+            "stage": self.meter.stage,
+            "ahead": ahead,
+            "seconds": round(running, 3),
+            "error": self.error or None,
+        }
 
     def run(self) -> None:
         """Work, and keep what came of it. Nothing of the request goes into a log."""
@@ -60,72 +101,70 @@ class Job:
         except PathlensError as error:
             state, self.error = FAILED, str(error)
         except Exception as error:
-            told = (str(error).strip() or "no message").splitlines()[0][:300]
-            state, self.error, self.internal = FAILED, f"{type(error).__name__}: {told}", True
+            line = (str(error).strip() or "no message").splitlines()[0][:300]
+            state, self.error, self.internal = FAILED, f"{type(error).__name__}: {line}", True
         self.seconds = time.perf_counter() - self.started
         self.state = state
         self.over.set()
 
 
-class Jobs:
-    """Workers over a bounded queue; finished jobs are kept for a while."""
+class TaskQueue:
+    """Workers over a bounded queue; finished tasks are kept for a while."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
-        self._queue: queue.Queue[Job] = queue.Queue(limits.waiting)
-        self._known: OrderedDict[str, Job] = OrderedDict()
+        self._queue: queue.Queue[Task] = queue.Queue(limits.waiting)
+        self._known: OrderedDict[str, Task] = OrderedDict()
         self._lock = threading.Lock()
         for number in range(limits.workers):
             threading.Thread(target=self._work, name=f"pathlens-{number}", daemon=True).start()
 
-    def put(self, kind: str, work: Callable[[Meter], Any]) -> Job:
-        """A new job at the end of the queue; `Full` when there is no room."""
-        job = Job(kind, work)
+    def put(self, kind: str, work: Callable[[Meter], Any]) -> Task:
+        """A new task at the end of the queue; `Full` when there is no room."""
+        task = Task(kind, work)
         try:
-            self._queue.put_nowait(job)
+            self._queue.put_nowait(task)
         except queue.Full as error:
             raise Full from error
         with self._lock:
-            self._known[job.id] = job
+            self._known[task.id] = task
             over = [name for name, each in self._known.items() if each.state in OVER]
             for name in over[: max(0, len(over) - self.limits.kept)]:
                 del self._known[name]
-        return job
+        return task
 
-    def get(self, name: str) -> Job | None:
-        """A job by its id."""
+    def get(self, name: str) -> Task | None:
+        """A task by its id."""
         with self._lock:
             return self._known.get(name)
 
-    def ahead(self, job: Job) -> int:
+    def ahead(self, task: Task) -> int:
         """How many wait before it."""
-        if job.state != WAITING:
-            return 0
         with self._lock:
             waiting = [each for each in self._known.values() if each.state == WAITING]
-        return waiting.index(job) if job in waiting else 0
+        return waiting.index(task) if task in waiting else 0
 
-    def cancel(self, job: Job) -> None:
-        """Call a job off: at once while it waits, before its next pass while it works."""
-        job.meter.stop()
-        if job.state == WAITING:
-            job.state, job.error = CANCELLED, "called off"
-            job.over.set()
+    def cancel(self, task: Task) -> None:
+        """Call a task off: at once while it waits, before its next pass while it works."""
+        task.meter.stop()
+        if task.state == WAITING:
+            task.state, task.error = CANCELLED, "called off"
+            task.over.set()
 
     def counts(self) -> dict[str, int]:
         """How many wait and work."""
         with self._lock:
-            states = [job.state for job in self._known.values()]
+            states = [task.state for task in self._known.values()]
         return {WAITING: states.count(WAITING), WORKING: states.count(WORKING)}
 
     def _work(self) -> None:
         shared = False
         while True:
-            job = self._queue.get()
-            if not shared:  # with the first job, not at start: a page need not wait for torch
+            task = self._queue.get()
+            if not shared:  # with the first task, not at start: a page need not wait for torch
                 import torch
 
                 torch.set_num_threads(max(1, torch.get_num_threads() // self.limits.workers))
                 shared = True
-            if job.state == WAITING:
-                job.run()
+            if task.state == WAITING:
+                task.run()
