@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.options import build
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
@@ -54,11 +55,9 @@ def nodes(
         raise InputError(f"counts are whole numbers from 1 to {MOST // 2}, got {list(counts)!r}")
     for name in ("n_steps", "rule"):
         choices.pop(name, None)
-    choices.setdefault("method", "ig")
-    if choices["method"] not in ("ig", "dig", "udig"):
-        raise InputError(
-            f"error against nodes is drawn for ig, dig and udig; {choices['method']} has another integral or none"
-        )
+    method = build(choices.setdefault("method", "ig")).name
+    if method not in ("ig", "dig", "udig"):
+        raise InputError(f"error against nodes is drawn for ig, dig and udig; {method} has another integral or none")
     one = load(model)
     reference = max(2 * max(counts), 128)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.checks import whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.explanation.pair import Side
 from pathlens.files import write_whole
@@ -60,8 +61,7 @@ def build(
     """
     if storage not in STORAGES:
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise InputError(f"keep must be a whole number of at least 1, got {keep!r}")
+    whole_number("keep", keep)
     encoder = SideEncoder.of(model, 1, **choices)
     names, labels, texts = _read(documents)
     pieces = encoder.passages(texts, chunk=chunk, names=labels)
