@@ -3,7 +3,8 @@
 >>> import pathlens as pl
 >>> pl.explain("sentiment", "Not really funny, but moving.").show()
 
-The door is small; the heavy rooms are entered only when a name is used.
+The door is small; the heavy rooms are entered only when a name is used. Model kinds, for those who bring their own,
+are in `pl.models`; whatever runs the verb more than once is in `pl.studies`.
 """
 
 from __future__ import annotations
@@ -13,56 +14,79 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_DOOR = {
-    "explain": "pathlens.engine.explainer",
-    "Explainer": "pathlens.engine.explainer",
-    "encode": "pathlens.vectors.encode",
-    "rank": "pathlens.vectors.rank",
-    "compare": "pathlens.studies.compare",
-    "evaluate": "pathlens.metrics.evaluate",
-    "Evaluation": "pathlens.metrics.record",
-    "whatif": "pathlens.studies.whatif",
-    "pathview": "pathlens.studies.pathview",
-    "chat": "pathlens.text.chat",
-    "zoom": "pathlens.studies.zoom",
-    "load": "pathlens.explanation.store",
-    "methods": "pathlens.engine.methods",
-    "ToyModel": "pathlens.text.toy",
-    "Tabular": "pathlens.text.tabular",
-    "SentenceEncoder": "pathlens.text.sentence",
-    "Shifted": "pathlens.text.sentence",
-    "DualEncoder": "pathlens.text.dual",
-    "Vectors": "pathlens.vectors.encode",
-    "Ranking": "pathlens.vectors.rank",
-    "Explanation": "pathlens.explanation.record",
-    "VectorExplanation": "pathlens.explanation.record",
-    "PairExplanation": "pathlens.explanation.record",
-    "Interactions": "pathlens.explanation.record",
-    "PhraseTree": "pathlens.explanation.record",
-    "Continuation": "pathlens.explanation.continuation",
-    "Certificate": "pathlens.explanation.certificate",
-    "PathlensError": "pathlens.errors",
-    "InputError": "pathlens.errors",
-    "ModelError": "pathlens.errors",
-    "ConvergenceWarning": "pathlens.errors",
-    "CurvatureWarning": "pathlens.errors",
-    "softplus": "pathlens.text.softplus",
-    "softplus_curve": "pathlens.studies.softplus_curve",
-}
-
-__all__ = [*_DOOR, "__version__"]
-
-if TYPE_CHECKING:
+if (
+    TYPE_CHECKING
+):  # what an editor and a type checker see; `_DOOR` says the same to Python, and a test holds them together
+    from pathlens import models as models
+    from pathlens import studies as studies
     from pathlens.engine.explainer import Explainer as Explainer
     from pathlens.engine.explainer import explain as explain
+    from pathlens.engine.methods import methods as methods
+    from pathlens.engine.options import DIG as DIG
+    from pathlens.engine.options import IDG as IDG
+    from pathlens.engine.options import IG as IG
+    from pathlens.engine.options import IH as IH
+    from pathlens.engine.options import IJ as IJ
+    from pathlens.engine.options import SIG as SIG
+    from pathlens.engine.options import UDIG as UDIG
+    from pathlens.engine.options import VAIG as VAIG
+    from pathlens.errors import ConvergenceWarning as ConvergenceWarning
+    from pathlens.errors import CurvatureWarning as CurvatureWarning
+    from pathlens.errors import InputError as InputError
+    from pathlens.errors import ModelError as ModelError
+    from pathlens.errors import PathlensError as PathlensError
+    from pathlens.explanation.certificate import Certificate as Certificate
+    from pathlens.explanation.continuation import Continuation as Continuation
+    from pathlens.explanation.record import Explanation as Explanation
+    from pathlens.explanation.record import Interactions as Interactions
+    from pathlens.explanation.record import PairExplanation as PairExplanation
+    from pathlens.explanation.record import PhraseTree as PhraseTree
+    from pathlens.explanation.record import VectorExplanation as VectorExplanation
+    from pathlens.explanation.store import load as load
+    from pathlens.metrics.evaluate import evaluate as evaluate
+    from pathlens.metrics.record import Evaluation as Evaluation
+    from pathlens.studies.compare import compare as compare
+    from pathlens.studies.zoom import zoom as zoom
+    from pathlens.text.chat import chat as chat
+    from pathlens.vectors.encode import Vectors as Vectors
+    from pathlens.vectors.encode import encode as encode
+    from pathlens.vectors.rank import Ranking as Ranking
+    from pathlens.vectors.rank import rank as rank
+
+_DOOR = {  # module → the names it gives
+    "engine.explainer": ("Explainer", "explain"),
+    "engine.methods": ("methods",),
+    "engine.options": ("DIG", "IDG", "IG", "IH", "IJ", "SIG", "UDIG", "VAIG"),
+    "errors": ("ConvergenceWarning", "CurvatureWarning", "InputError", "ModelError", "PathlensError"),
+    "explanation.certificate": ("Certificate",),
+    "explanation.continuation": ("Continuation",),
+    "explanation.record": ("Explanation", "Interactions", "PairExplanation", "PhraseTree", "VectorExplanation"),
+    "explanation.store": ("load",),
+    "metrics.evaluate": ("evaluate",),
+    "metrics.record": ("Evaluation",),
+    "studies.compare": ("compare",),
+    "studies.zoom": ("zoom",),
+    "text.chat": ("chat",),
+    "vectors.encode": ("Vectors", "encode"),
+    "vectors.rank": ("Ranking", "rank"),
+}
+_WHERE = {name: module for module, names in _DOOR.items() for name in names}
+_ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working
+
+__all__ = [*sorted(_WHERE), *_ROOMS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _DOOR:
-        raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(sorted(_DOOR))}")
-    value = getattr(import_module(_DOOR[name]), name)
-    globals()[name] = value
-    return value
+    if name in _ROOMS:
+        return import_module(f"pathlens.{name}")
+    if name.startswith("_"):
+        raise AttributeError(f"module 'pathlens' has no attribute {name!r}")
+    rooms = [import_module(f"pathlens.{_WHERE[name]}")] if name in _WHERE else map(__getattr__, _ROOMS)
+    for room in rooms:
+        if name in _WHERE or name in room.__all__:
+            globals()[name] = value = getattr(room, name)
+            return value
+    raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

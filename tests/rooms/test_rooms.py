@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ ORDER = (
     *("errors", "types", "checks", "files", "units", "quadrature", "path", "integrand", "text", "integrate"),
     *("explanation", "engine", "vectors", "metrics", "studies", "draw", "report", "corpus", "doctor", "serve", "cli"),
 )  # a room imports only from those before it, for type checkers too; the door may name any
+DOOR = ("__init__", "models")
 HEAVY = {"ray", "fastapi", "matplotlib", "sentence_transformers", "lancedb", "spacy", "pandas", "duckdb"}
 
 
@@ -43,7 +45,7 @@ def against_the_order():
         room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
         for name in imports(file):
             first, *rest = name.split(".")
-            if room == "__init__" or first != "pathlens" or not rest or rest[0] == room:
+            if room in DOOR or first != "pathlens" or not rest or rest[0] == room:
                 continue
             if room not in ORDER or rest[0] not in ORDER or ORDER.index(rest[0]) > ORDER.index(room):
                 yield f"{file.relative_to(SOURCE)} imports {name}"
@@ -83,6 +85,26 @@ def test_the_door_is_what_it_says():
         assert getattr(pathlens, name) is not None
     assert pathlens.methods()["ig"] == "Integrated Gradients"
     assert set(dir(pathlens)) == set(pathlens.__all__)
+    with pytest.raises(AttributeError, match="it offers"):
+        _ = pathlens.explian
+
+
+def test_an_editor_sees_what_python_gives():
+    """The door says its names twice, for type checkers and lazily for Python: the same names from the same modules."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (seen,) = (node for node in tree.body if isinstance(node, ast.If))
+    named = {alias.asname: node.module for node in seen.body for alias in node.names}
+    assert set(named) == set(pathlens.__all__) - {"__version__"}
+    for name, module in named.items():
+        where = importlib.import_module(module)
+        assert getattr(pathlens, name) is getattr(where, name)
+
+
+def test_what_moved_behind_the_door_is_still_given_at_it():
+    for room in (pathlens.models, pathlens.studies):
+        for name in room.__all__:
+            if name != "load":  # `pl.load` reads a saved result
+                assert getattr(pathlens, name) is getattr(room, name)
 
 
 def test_shapes_are_checked_while_tests_run():

@@ -8,7 +8,6 @@ import numpy as np
 from torch import Tensor
 
 from pathlens.engine.assemble import Order, meta_of
-from pathlens.engine.prepare import moving_rows
 from pathlens.engine.solve import Solution
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Interactions
@@ -68,13 +67,18 @@ def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
     full = np.zeros((count, count))
     if "ig" not in solution.integral.extra:  # nothing moved at all
         return full
-    taken = moving if rows is None else moving[list(moving_rows(rows, solution.moving))]
-    full[np.ix_(taken, moving)] = value.numpy()
+    full[np.ix_(_integrated(solution, rows), moving)] = value.numpy()
     if rows is not None:
-        other = np.setdiff1d(np.arange(count), rows)
+        asked, other = np.array(rows), np.setdiff1d(np.arange(count), rows)
         full[np.ix_(other, other)] = np.nan
-        full[np.ix_(other, rows)] = full[np.ix_(rows, other)].T
+        full[np.ix_(other, asked)] = full[np.ix_(asked, other)].T
     return full
+
+
+def _integrated(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
+    """Units whose rows were integrated: those asked for that move at all, in the order of the integral's rows."""
+    moving = solution.moving.cpu().numpy()
+    return moving if rows is None else moving[np.isin(moving, rows)]
 
 
 def _certificate(
@@ -99,8 +103,7 @@ def _certificate(
 
 
 def _row_errors(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
-    error, moving = solution.integral.error, solution.moving.cpu().numpy()
     full = np.zeros(len(solution.units))
     if "ig" in solution.integral.extra:
-        full[moving if rows is None else moving[list(moving_rows(rows, solution.moving))]] = error.numpy()
+        full[_integrated(solution, rows)] = solution.integral.error.numpy()
     return full

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 
 from pathlens.checks import whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, Method, build, option_names
+from pathlens.engine.options import IDG, Method, R, Scores, build, option_names
 from pathlens.engine.prepare import (
     Accuracy,
     Choices,
@@ -29,7 +29,7 @@ from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.certificate import warn_unsettled
-from pathlens.explanation.record import Result
+from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import path_cache
 from pathlens.path.words.settings import WordOptions
@@ -99,7 +99,7 @@ class Explainer:
             given = {name: value for name, value in self._options.items() if name in names or name not in of_model}
             record = build(bare, given, others=self.model.options)
             if isinstance(record, WordOptions):  # words met in several texts are searched once
-                record = replace(record, cache=path_cache(record.cache))
+                record = build(record, {"cache": path_cache(record.cache)})
             if isinstance(record, IDG):
                 record = replace(record, tree=tree_source(record.tree))
             self._built[bare.name] = record
@@ -258,6 +258,46 @@ class Explainer:
         }
 
 
+One = Any  # a text, a chat, a row of a table: whatever the model kind takes
+Choice = Any  # checked by `Explainer` and by the method's record, which name what they do not know
+
+
+# fmt: off
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Method[R], **choices: Choice) -> list[R]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Method[R], **choices: Choice) -> R: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> list[Scores]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> Scores: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> list[PhraseTree]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> PhraseTree: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> list[Interactions]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> Interactions: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> list[VectorExplanation]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> VectorExplanation: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> list[PairExplanation]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> PairExplanation: ...
+@overload
+def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Choice) -> list[Scores]: ...
+@overload
+def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., **choices: Choice) -> Scores: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any, *, method: None = ..., **choices: Choice) -> list[Scores | PairExplanation]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any, *, method: None = ..., **choices: Choice) -> Scores | PairExplanation: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: str, **choices: Choice) -> Any: ...
+# fmt: on
 def explain(
     model: Any, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64, **choices: Any
 ) -> Any:
