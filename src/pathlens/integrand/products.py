@@ -96,6 +96,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return functional.linear(x, weight, bias) if laid is None else _product(x, laid, bias)
 
 
+def pulled(slope: Tensor, weight: Tensor) -> Tensor:
+    """slope @ weight: a linear layer on the way back."""
+    layouts = CURRENT.get()
+    laid = layouts.find(weight, slope, back=True) if layouts is not None else None
+    return slope @ weight.detach() if laid is None else _product(slope, laid, None)
+
+
 class _Linear(torch.autograd.Function):
     """x @ weightᵀ + bias, differentiated by x alone."""
 
@@ -107,9 +114,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
-        layouts = CURRENT.get()
-        laid = layouts.find(ctx.weight, slope, back=True) if layouts is not None else None
-        return slope @ ctx.weight if laid is None else _product(slope, laid, None), None, None
+        return pulled(slope, ctx.weight), None, None
 
 
 class _Routed(TorchFunctionMode):

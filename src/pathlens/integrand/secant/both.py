@@ -1,0 +1,310 @@
+"""A tensor in two runs at once, the baseline's and the text's, and how an operation is followed through both.
+
+Every operation of the network is replaced by its mean derivative J̄ between its two values, J̄·Δin = Δout exactly
+(METHODS §13). A rule (rules.py) gives both values and `push`, the linear map v ↦ J̄·v, made of torch operations. Forward
+mode applies it to the changes of U units. Reverse mode applies it to the text's values and keeps the graph of that, so
+autograd itself takes the transpose: one rule serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import jvp, vmap
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from pathlens.errors import ModelError
+from pathlens.integrand.forward_mode import RULES as PUSH_RULES
+from pathlens.integrand.forward_mode import Pushed
+from pathlens.integrand.forward_mode import by_torch as push_by_torch
+
+Rule = Callable[..., Any]
+RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by rules.py
+AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by rules.py
+INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
+
+
+class CannotFollow(ModelError):
+    """An operation has no mean derivative between the two runs; the message names it."""
+
+
+class Both(Tensor):
+    """`start` and `end`: the value in the baseline's run and in the text's.
+
+    Forward mode: `change` (U, …) is each unit's share of end − start. Reverse mode: `change` is None, and `end` carries
+    the graph. `reciprocal` is n where this is known to be 1/n: a product with it is then a division, whose rule is bounded.
+    It has no memory of its own: what goes past the rules is an error, never a value without its change.
+    """
+
+    start: Tensor
+    end: Tensor
+    change: Tensor | None
+    reciprocal: Both | None
+
+    @staticmethod
+    def __new__(cls, start: Tensor, end: Tensor, change: Tensor | None = None) -> Both:
+        made = Tensor._make_wrapper_subclass(
+            cls, end.shape, strides=end.stride(), dtype=end.dtype, device=end.device, requires_grad=False
+        )
+        made.start, made.end, made.change, made.reciprocal = start, end, change, None
+        return made
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        rule = RULES.get(func)
+        if rule is not None:
+            result = rule(*args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
+        if func in AFFINE or (rule is None and _name(func) == "__get__"):
+            return affine(func, args, kwargs or {})
+        return along_own_line(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        raise CannotFollow(
+            f"the model calls {func} in a way that secants cannot follow (a compiled kernel or an autograd function of its "
+            "own); use method='ig'"
+        )
+
+    def __repr__(self) -> str:  # type: ignore[override]  # the inherited one would read the memory that is not there
+        return f"Both({tuple(self.shape)}, {self.dtype})"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation between its two values: both results, and v ↦ J̄·v for the inputs that move."""
+
+    start: Tensor
+    end: Tensor
+    push: Callable[..., Tensor]
+
+    def of(self, *moving: Both) -> Both:
+        """Followed: forward through every unit's change, or as a node of the text's graph."""
+        if moving[0].change is not None:
+            return Both(self.start, self.end, self.push(*(each.change for each in moving)))
+        with (
+            torch.enable_grad()
+        ):  # a model may switch gradients off on the way: the output depends on these values all the same
+            path = self.push(*(each.end for each in moving)).to(self.end.dtype)
+            return Both(self.start, _Attach.apply(path, [self.end]))
+
+
+class _Attach(torch.autograd.Function):
+    """The value of one tensor with the graph of another: what is computed, and how it depends on its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, path: Tensor, value: list[Tensor]) -> Tensor:
+        return value.pop().data  # never a view: a model may write into it
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return slope, None
+
+
+def start_of(item: Any) -> Any:
+    return item.start if isinstance(item, Both) else _plain(item)
+
+
+def end_of(item: Any) -> Any:
+    return item.end if isinstance(item, Both) else _plain(item)
+
+
+def values(item: Both) -> tuple[Tensor, Tensor]:
+    """Both values, without a graph."""
+    return item.start, item.end.detach()
+
+
+def _plain(item: Any) -> Any:
+    """A weight without its own gradient: nothing but the text is differentiated by."""
+    return item.detach() if isinstance(item, Tensor) and item.requires_grad else item
+
+
+def moves(item: Any) -> bool:
+    """Does it carry a change? Whole numbers and truth values that differ between the runs are choices, not changes."""
+    return isinstance(item, Both) and (item.is_floating_point() or item.is_complex())
+
+
+def is_choice(item: Any) -> bool:
+    return isinstance(item, Both) and not moves(item)
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", str(func))
+
+
+def _check_choices(func: Any, leaves: list[Any]) -> None:
+    """A choice that differs between the runs may be counted and compared, but nothing that moves may hang on it."""
+    if any(is_choice(leaf) for leaf in leaves) and any(moves(leaf) for leaf in leaves):
+        raise CannotFollow(
+            f"{_name(func)} chooses differently for the text and for its baseline (routing to experts, hashing, sorting or "
+            "rounding): the output jumps there, and no mean derivative exists. Use method='sig', or rule='split'"
+        )
+
+
+def affine(func: Any, args: tuple, kwargs: dict) -> Any:
+    """An operation that is its own mean derivative: applied in both runs, and to the changes."""
+    leaves, form = tree_flatten((args, kwargs))
+    _check_choices(func, leaves)
+    in_place = _in_place(func, kwargs)
+    if in_place and not isinstance(leaves[0], Both):
+        _become_both(leaves[0], leaves)
+    start_args, start_kwargs = tree_unflatten([start_of(leaf) for leaf in leaves], form)
+    with torch.no_grad():
+        start = func(*start_args, **start_kwargs)
+    if in_place:
+        return _followed_in_place(func, leaves, form, start)
+    change = next((leaf.change for leaf in leaves if moves(leaf)), None)
+    if change is None:
+        end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
+        with torch.enable_grad():
+            return _joined(func, start, func(*end_args, **end_kwargs))
+    pushed = [Pushed(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
+    return _joined(func, start, _pushed(func, pushed, form))
+
+
+def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
+    """An affine operation on value and changes: by forward mode's rules, by torch, or unit by unit as f(change) − f(0)."""
+    args, kwargs = tree_unflatten(leaves, form)
+    if not any(leaf.is_complex() for leaf in leaves if isinstance(leaf, Tensor)):
+        rule = PUSH_RULES.get(func)
+        result = NotImplemented if rule is None else rule(*args, **kwargs)
+        try:
+            result = push_by_torch(func, args, kwargs) if result is NotImplemented else result
+            if not any(isinstance(x, Tensor) and x.is_complex() for x in tree_flatten(result)[0]):
+                return result
+        except NotImplementedError:  # a kernel without forward mode
+            pass
+    count = next(len(leaf.change) for leaf in leaves if isinstance(leaf, Pushed))
+
+    def at(pick: Callable[[Pushed], Tensor]) -> Any:
+        picked_args, picked_kwargs = tree_unflatten([pick(x) if isinstance(x, Pushed) else x for x in leaves], form)
+        return tree_flatten(func(*picked_args, **picked_kwargs))
+
+    (zero, shape), (value, _) = at(lambda x: torch.zeros_like(x.value)), at(lambda x: x.value)
+    units = [at(lambda x, unit=unit: x.change[unit])[0] for unit in range(count)]
+    parts = [
+        Pushed(each, torch.stack([unit[i] - zero[i] for unit in units])) if isinstance(each, Tensor) else each
+        for i, each in enumerate(value)
+    ]
+    return tree_unflatten(parts, shape)
+
+
+def _joined(func: Any, start: Any, end: Any) -> Any:
+    """The results of both runs, leaf by leaf; what is the same in both is given as it is."""
+    starts, form = tree_flatten(start)
+    ends, end_form = tree_flatten(end)
+    if form != end_form:
+        raise differ(func)
+    return tree_unflatten([_one(func, *each) for each in zip(starts, ends, strict=True)], form)
+
+
+def _one(func: Any, start: Any, end: Any) -> Any:
+    if isinstance(end, Pushed):
+        return Both(start, end.value, end.change)
+    if not isinstance(end, Tensor):
+        if start is not end and start != end:
+            raise differ(func)
+        return end
+    if start.shape != end.shape:
+        raise differ(func)
+    if end.is_floating_point() or end.is_complex():
+        return Both(start, end)
+    return end if torch.equal(start, end) else Both(start, end)
+
+
+def differ(func: Any) -> CannotFollow:
+    return CannotFollow(
+        f"{_name(func)} gives another shape or another value for the text than for its baseline, and the model goes another way "
+        "there: the two runs cannot be compared operation by operation. Use method='ig' or method='sig'"
+    )
+
+
+def _in_place(func: Any, kwargs: dict) -> bool:
+    name = _name(func)
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE_OPERATORS
+
+
+_IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__", "__iand__"}
+
+
+def _become_both(target: Any, leaves: list[Any]) -> None:
+    """A plain tensor that something moving is written into: from here on it has two values as well."""
+    if type(target) is not Tensor:
+        raise CannotFollow("the model writes into a weight or a tensor of a kind of its own; use method='ig'")
+    start, end = target.detach().clone(), target.detach().clone()
+    change = next((leaf.change for leaf in leaves if moves(leaf)), None)
+    zero = None if change is None else end.new_zeros((len(change), *end.shape))
+    target.__class__ = Both  # type: ignore[assignment]
+    target.start, target.end, target.change, target.reciprocal = start, end, zero, None
+
+
+def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> Any:
+    """The same writing in the text's run, where torch follows it through views; changes are written likewise."""
+    target = leaves[0]
+    if target.change is not None:
+        target.change.copy_(_changes_after(func, leaves, form))
+    end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
+    with torch.enable_grad():
+        func(*end_args, **end_kwargs)
+    target.reciprocal = None
+    return None if func is Tensor.__setitem__ else target
+
+
+def _changes_after(func: Any, leaves: list[Any], form: Any) -> Tensor:
+    """Every unit's change of a tensor that is written into."""
+    moving = [i for i, leaf in enumerate(leaves) if moves(leaf)]
+
+    def written(*tensors: Tensor) -> Tensor:
+        values = [end_of(leaf) for leaf in leaves]
+        for i, tensor in zip(moving, tensors, strict=True):
+            values[i] = tensor
+        values[0] = values[0].clone()
+        args, kwargs = tree_unflatten(values, form)
+        func(*args, **kwargs)
+        return values[0]
+
+    ends = tuple(leaves[i].end for i in moving)
+    return vmap(lambda *changes: jvp(written, ends, changes)[1])(*(leaves[i].change for i in moving))
+
+
+@contextmanager
+def watching_integrated() -> Iterator[dict[str, int]]:
+    """Which operations had no rule and were integrated along their own line, and how often."""
+    names: dict[str, int] = {}
+    token = INTEGRATED.set(names)
+    try:
+        yield names
+    finally:
+        INTEGRATED.reset(token)
+
+
+def along_own_line(func: Any, args: tuple, kwargs: dict) -> Any:
+    """An operation without a rule: its own derivative, integrated along its own line until its own sum holds."""
+    from pathlens.integrand.secant.own_line import follow
+
+    leaves, form = tree_flatten((args, kwargs))
+    _check_choices(func, leaves)
+    if not any(moves(leaf) for leaf in leaves):
+        return affine(func, args, kwargs)
+    if _in_place(func, kwargs) or kwargs.get("inplace") or kwargs.get("out") is not None:
+        raise CannotFollow(f"{_name(func)} changes a tensor in place, and has no rule here; use method='ig'")
+    with torch.no_grad():
+        probe = func(*tree_map(start_of, args), **tree_map(start_of, kwargs))
+    outputs = tree_flatten(probe)[0]
+    if not any(isinstance(each, Tensor) and each.is_floating_point() for each in outputs):
+        with torch.no_grad():  # a size, a mask, a choice
+            return _joined(func, probe, func(*tree_map(end_of, args), **tree_map(end_of, kwargs)))
+    return follow(func, leaves, form, probe)
+
+
+def note_integrated(name: str) -> None:
+    names = INTEGRATED.get()
+    if names is not None:
+        names[name] = names.get(name, 0) + 1
