@@ -100,7 +100,8 @@ def attention(
     more = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
     with torch.no_grad():
         start, end = (functional.scaled_dot_product_attention(*each, **more) for each in (starts, ends))
-    return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))
+    with torch.enable_grad():
+        return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))
 
 
 def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> Any:

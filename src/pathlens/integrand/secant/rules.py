@@ -471,8 +471,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
             return product if bias is None else product + bias
         return affine(functional.linear, (x, weight, bias), {})
     if x.change is None:
-        start, end = _Linear.apply(x.end, x.start, weight, bias)
-        return Both(start, end)
+        with torch.enable_grad():
+            return Both(*_Linear.apply(x.end, x.start, weight, bias))
     start, end = products.linear(torch.stack([x.start, x.end]), weight, bias).unbind(0)
     return Both(start, end, products.linear(x.change, weight))
 
@@ -758,7 +758,8 @@ def glu(x: Any, dim: int = -1) -> Any:
 def write(target: Both, result: Both) -> Both:
     with torch.no_grad():
         target.start.copy_(result.start)
-    target.end.copy_(result.end) if result.change is None else target.end.copy_(result.end.detach())
+    with torch.enable_grad():
+        target.end.copy_(result.end)
     if target.change is not None:
         target.change.copy_(result.change)
     target.reciprocal = None
