@@ -4,7 +4,8 @@ PathlensError
 ├── InputError        (also ValueError)  the text, target, baseline, unit or option cannot be used
 │   └── TooLongError                     the text is longer than the model takes
 ├── ModelError        (also ValueError)  the model or its tokenizer cannot be used
-│   └── NumberError                      the model gives NaN or infinity
+│   ├── NumberError                      the model gives NaN or infinity
+│   └── SecantError                      an operation cannot be followed from the baseline's run to the text's
 ├── MissingError      (also ImportError) a package or a built-in model is not installed
 └── StoreError        (also OSError)     a file cannot be read or written
 
@@ -31,6 +32,10 @@ class ModelError(PathlensError, ValueError):
 
 class NumberError(ModelError):
     """The model gives NaN or infinity."""
+
+
+class SecantError(ModelError):
+    """An operation has no mean derivative between the baseline's run and the text's; the message names it."""
 
 
 class MissingError(PathlensError, ImportError):

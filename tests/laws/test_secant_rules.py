@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn import functional
 
-from pathlens.integrand.secant import CannotFollow, rules, watching_integrated
+from pathlens.errors import SecantError
+from pathlens.integrand.secant import rules, watching_integrated
 from pathlens.integrand.secant.both import AFFINE, RULES, Both
 from pathlens.quadrature import gauss
 from tests.support.twins.secants import line_integral
@@ -261,7 +262,7 @@ def test_an_operation_without_a_rule_is_integrated_and_named():
     ],
 )
 def test_what_has_no_mean_derivative_is_an_error_that_names_it(f, word):
-    with pytest.raises(CannotFollow, match=word):
+    with pytest.raises(SecantError, match=word):
         forward(f, [draw(1)], [-draw(1)], [draw(3)[None]])
 
 

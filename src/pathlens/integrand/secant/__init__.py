@@ -15,17 +15,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch
 from pathlens.integrand.secant import attention, rules
-from pathlens.integrand.secant.both import Both, CannotFollow, watching_integrated
+from pathlens.integrand.secant.both import Both, watching_integrated
 
-__all__ = ["Both", "CannotFollow", "SecantScores", "SecantVectors", "attention", "rules", "watching_integrated"]
+__all__ = ["Both", "SecantError", "SecantScores", "SecantVectors", "attention", "rules", "watching_integrated"]
 
 
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
     output = score(x)
     if not isinstance(output, Both):
-        raise CannotFollow("the model's output does not depend on its embeddings, or leaves torch on the way")
+        raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
     return output
 
 

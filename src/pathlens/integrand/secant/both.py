@@ -19,19 +19,15 @@ from torch import Tensor
 from torch.func import jvp, vmap
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from pathlens.errors import ModelError
-from pathlens.integrand.forward_mode import RULES as PUSH_RULES
-from pathlens.integrand.forward_mode import Pushed
-from pathlens.integrand.forward_mode import by_torch as push_by_torch
+from pathlens.errors import SecantError
+from pathlens.integrand.forward_tensor import RULES as PUSH_RULES
+from pathlens.integrand.forward_tensor import ForwardTensor
+from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by rules.py
 AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by rules.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
-
-
-class CannotFollow(ModelError):
-    """An operation has no mean derivative between the two runs; the message names it."""
 
 
 class Both(Tensor):
@@ -68,7 +64,7 @@ class Both(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        raise CannotFollow(
+        raise SecantError(
             f"the model calls {func} in a way that secants cannot follow (a compiled kernel or an autograd function of its "
             "own); use method='ig'"
         )
@@ -142,7 +138,7 @@ def _name(func: Any) -> str:
 def _check_choices(func: Any, leaves: list[Any]) -> None:
     """A choice that differs between the runs may be counted and compared, but nothing that moves may hang on it."""
     if any(is_choice(leaf) for leaf in leaves) and any(moves(leaf) for leaf in leaves):
-        raise CannotFollow(
+        raise SecantError(
             f"{_name(func)} chooses differently for the text and for its baseline (routing to experts, hashing, sorting or "
             "rounding): the output jumps there, and no mean derivative exists. Use method='sig', or rule='split'"
         )
@@ -165,7 +161,7 @@ def affine(func: Any, args: tuple, kwargs: dict) -> Any:
         end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
         with torch.enable_grad():
             return _joined(func, start, func(*end_args, **end_kwargs))
-    pushed = [Pushed(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
+    pushed = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
     return _joined(func, start, _pushed(func, pushed, form))
 
 
@@ -181,16 +177,18 @@ def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
                 return result
         except NotImplementedError:  # a kernel without forward mode
             pass
-    count = next(len(leaf.change) for leaf in leaves if isinstance(leaf, Pushed))
+    count = next(len(leaf.change) for leaf in leaves if isinstance(leaf, ForwardTensor))
 
-    def at(pick: Callable[[Pushed], Tensor]) -> Any:
-        picked_args, picked_kwargs = tree_unflatten([pick(x) if isinstance(x, Pushed) else x for x in leaves], form)
+    def at(pick: Callable[[ForwardTensor], Tensor]) -> Any:
+        picked_args, picked_kwargs = tree_unflatten(
+            [pick(x) if isinstance(x, ForwardTensor) else x for x in leaves], form
+        )
         return tree_flatten(func(*picked_args, **picked_kwargs))
 
     (zero, shape), (value, _) = at(lambda x: torch.zeros_like(x.value)), at(lambda x: x.value)
     units = [at(lambda x, unit=unit: x.change[unit])[0] for unit in range(count)]
     parts = [
-        Pushed(each, torch.stack([unit[i] - zero[i] for unit in units])) if isinstance(each, Tensor) else each
+        ForwardTensor(each, torch.stack([unit[i] - zero[i] for unit in units])) if isinstance(each, Tensor) else each
         for i, each in enumerate(value)
     ]
     return tree_unflatten(parts, shape)
@@ -206,7 +204,7 @@ def _joined(func: Any, start: Any, end: Any) -> Any:
 
 
 def _one(func: Any, start: Any, end: Any) -> Any:
-    if isinstance(end, Pushed):
+    if isinstance(end, ForwardTensor):
         return Both(start, end.value, end.change)
     if not isinstance(end, Tensor):
         if start is not end and start != end:
@@ -219,8 +217,8 @@ def _one(func: Any, start: Any, end: Any) -> Any:
     return end if torch.equal(start, end) else Both(start, end)
 
 
-def differ(func: Any) -> CannotFollow:
-    return CannotFollow(
+def differ(func: Any) -> SecantError:
+    return SecantError(
         f"{_name(func)} gives another shape or another value for the text than for its baseline, and the model goes another way "
         "there: the two runs cannot be compared operation by operation. Use method='ig' or method='sig'"
     )
@@ -237,7 +235,7 @@ _IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__io
 def _become_both(target: Any, leaves: list[Any]) -> None:
     """A plain tensor that something moving is written into: from here on it has two values as well."""
     if type(target) is not Tensor:
-        raise CannotFollow("the model writes into a weight or a tensor of a kind of its own; use method='ig'")
+        raise SecantError("the model writes into a weight or a tensor of a kind of its own; use method='ig'")
     start, end = target.detach().clone(), target.detach().clone()
     change = next((leaf.change for leaf in leaves if moves(leaf)), None)
     zero = None if change is None else end.new_zeros((len(change), *end.shape))
@@ -294,7 +292,7 @@ def along_own_line(func: Any, args: tuple, kwargs: dict) -> Any:
     if not any(moves(leaf) for leaf in leaves):
         return affine(func, args, kwargs)
     if _in_place(func, kwargs) or kwargs.get("inplace") or kwargs.get("out") is not None:
-        raise CannotFollow(f"{_name(func)} changes a tensor in place, and has no rule here; use method='ig'")
+        raise SecantError(f"{_name(func)} changes a tensor in place, and has no rule here; use method='ig'")
     with torch.no_grad():
         probe = func(*tree_map(start_of, args), **tree_map(start_of, kwargs))
     outputs = tree_flatten(probe)[0]

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.func import jvp, vjp, vmap
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from pathlens.errors import SecantError
 from pathlens.integrand.batch import any_derivative
-from pathlens.integrand.secant.both import Both, CannotFollow, end_of, moves, note_integrated
+from pathlens.integrand.secant.both import Both, end_of, moves, note_integrated
 from pathlens.quadrature import gauss
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 1e-6}  # of the operation's change, relative to its largest value
@@ -77,7 +78,7 @@ def _enough(name: str, step: Function, starts: Sequence[Tensor], ends: Sequence[
         reached = _pushed(step, starts, ends, nodes, delta)
         if all(_holds(*each) for each in zip(first, last, reached, strict=True)):
             return nodes
-    raise CannotFollow(
+    raise SecantError(
         f"{name} has no rule, and its derivative does not add up to its change between the baseline and the text (it jumps, or "
         "its derivative is not its own): secants cannot follow it. Use method='ig', or method='sig'"
     )

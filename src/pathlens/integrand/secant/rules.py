@@ -24,20 +24,9 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn import functional
 
+from pathlens.errors import SecantError
 from pathlens.integrand import products
-from pathlens.integrand.secant.both import (
-    AFFINE,
-    RULES,
-    Both,
-    CannotFollow,
-    Rule,
-    Step,
-    affine,
-    end_of,
-    moves,
-    start_of,
-    values,
-)
+from pathlens.integrand.secant.both import AFFINE, RULES, Both, Rule, Step, affine, end_of, moves, start_of, values
 
 HOMES = (Tensor, torch, functional, torch.special, torch.fft)
 
@@ -195,7 +184,7 @@ def _jumping(function: Any) -> Rule:
         with torch.no_grad():
             start, end = (function(of(x), *(of(a) for a in args), **more) for of in (start_of, end_of))
         if not torch.equal(start, end):
-            raise CannotFollow(
+            raise SecantError(
                 f"{function.__name__} jumps between the baseline and the text, so no mean derivative exists; use method='sig', "
                 "or rule='split'"
             )
@@ -250,7 +239,7 @@ def _inverse(n: Both, function: Any, x: Both | None = None) -> Both:
 
 def _same_sign(n0: Tensor, n1: Tensor) -> None:
     if bool((n0 * n1 <= 0).any()):
-        raise CannotFollow(
+        raise SecantError(
             "the model divides by a number that is zero, or whose sign differs between the baseline and the text: the quotient "
             "has no mean derivative. Use method='ig', or another baseline"
         )
@@ -730,7 +719,7 @@ def _choosing(function: Any) -> Rule:
         with torch.no_grad():
             (_, first), (_, last) = (function(each, *args, **more) for each in values(x))
         if not torch.equal(first.sort(-1).values, last.sort(-1).values):
-            raise CannotFollow(
+            raise SecantError(
                 f"{function.__name__} chooses other entries for the text than for its baseline (routing to experts, hashing or "
                 "sorting): the output jumps there, and no mean derivative exists. Use method='sig', or rule='split'"
             )
