@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.options import IJ
+from pathlens.engine.options import Compared
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
@@ -168,7 +168,7 @@ def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:
 def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
     method = order.prepared.method
-    assert isinstance(method, IJ)
+    assert isinstance(method, Compared)
     a, b = map(side_of, solutions)
     baseline = " | ".join(dict.fromkeys(each.case.baseline for each in solutions))
     result = pair_of(a, b, method.measure(order.tolerance), {**meta_of(order, solutions), "baseline": baseline})

@@ -109,6 +109,7 @@ class Explainer:
         """The method as it is used for one text, or for two: an error where it does not go with the model or the rule."""
         pair = self.model.two_texts_are_a_pair() and text_b is not None
         method = self.method or self._build("ij" if pair else "ig")
+        method = method.settled(encoder=self.model.two_texts_are_a_pair(), two_texts=text_b is not None)
         check_method(self.choices, entry_for(method), text_b)
         return method
 

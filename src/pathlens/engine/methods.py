@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SIG, UDIG, VAIG, Method, option_names
+from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method, option_names
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
+from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix
 from pathlens.path.token_lines import token_lines
@@ -80,6 +81,18 @@ def _curvature(method: IH) -> Integrand:
     return Hessian()
 
 
+def _phrase_scores(method: IDG) -> Integrand:
+    if method.by == "secant":
+        return SecantCoordinates() if method.coordinates else SecantScores()
+    return _share(method)
+
+
+def _secants(method: SECANT) -> Integrand:
+    if method.gives in ("vectors", "pair"):
+        return SecantVectors()
+    return SecantCoordinates() if method.coordinates else SecantScores()
+
+
 _IG = "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks (ICML 2017)"
 _SIG = "Enguehard: Sequential Integrated Gradients (Findings of ACL 2023)"
 _DIG = "Sanyal, Ren: Discretized Integrated Gradients for Explaining Language Models (EMNLP 2021)"
@@ -87,6 +100,7 @@ _UDIG = "Roy, Kundu: Uniform Discretized Integrated Gradients (2024)"
 _IDG = "Sikdar, Bhattacharya, Heese: Integrated Directional Gradients (ACL 2021)"
 _IJ = "Moeller, Nikolaev, Padó: An Attribution Method for Siamese Encoders (EMNLP 2023)"
 _IH = "Janizek, Sturmfels, Lee: Explaining Explanations: Axiomatic Feature Interactions for Deep Networks (JMLR 2021)"
+_SECANT = "ours; after Shrikumar, Greenside, Kundaje: Learning Important Features Through Propagating Activation Differences (ICML 2017)"
 _ALONE = tuple(rule for rule in RULES if rule != "split")  # of a method that has a path of its own
 
 # fmt: off
@@ -96,10 +110,11 @@ _TABLE: tuple[Entry[Any], ...] = (
     Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share,     "tokens", _SIG, by_output=True, telescopes=True, rules=_ALONE),
     Entry(DIG, "Discretized Integrated Gradients",        _words,         _share,     "tokens", _DIG, by_output=True, rules=ALONG_WORDS),
     Entry(UDIG, "Uniform Discretized Integrated Gradients", _words,       _share,     "tokens", _UDIG, by_output=True, rules=ALONG_WORDS),
-    Entry(IDG, "Integrated Directional Gradients",        _straight,      _share,     "phrases", _IDG),
+    Entry(IDG, "Integrated Directional Gradients",        _straight,      _phrase_scores, "phrases", _IDG),
     Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product,   "vectors", _IJ, vector=True),
     Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product,   "pair", _IJ, vector=True, sides=2),
     Entry(IH, "Integrated Hessians",                      _straight,      _curvature, "interactions", _IH, rules=("log",), rule="log"),
+    Entry(SECANT, "Secants",                              _straight,      _secants,   "tokens", _SECANT, by_output=True, rules=("secant",), rule="secant"),
 )
 # fmt: on
 METHODS: Mapping[str, Entry[Any]] = MappingProxyType({entry.name: entry for entry in _TABLE})
@@ -113,9 +128,14 @@ def methods() -> dict[str, str]:
 def entry_for(method: Method[Any], case: Case | None = None) -> Entry[Any]:
     """A method's line; for a continuation, with a number per output token, the integrand and the result for several."""
     entry = METHODS[method.name]
+    if isinstance(method, IDG) and method.by == "secant":
+        entry = replace(entry, rules=("secant",), rule="secant")
+    if isinstance(method, SECANT) and method.gives in ("vectors", "pair"):
+        entry = replace(entry, assemble=method.gives, vector=True, sides=2 if method.gives == "pair" else 1)
     if case is None or entry.vector or not case.outputs:
         return entry
-    return replace(entry, integrand=lambda _: Outputs(len(case.outputs)), assemble="continuation")
+    several = SecantScores(len(case.outputs)) if entry.rule == "secant" else Outputs(len(case.outputs))
+    return replace(entry, integrand=lambda _: several, assemble="continuation")
 
 
 def route_of(method: Method[Any], ends: Ends, units: Tensor | None = None) -> Route:

@@ -41,6 +41,10 @@ class Method(Generic[R]):
         """`"dig"` or `"udig"` where the path goes through words, else None."""
         return None
 
+    def settled(self, *, encoder: bool, two_texts: bool) -> Method[R]:
+        """The method as it is used with one text or two, for a sentence encoder or another model."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class _ByCoordinate:
@@ -48,13 +52,39 @@ class _ByCoordinate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Products:
+class _Embedded:
+    norm: str = option("outside", "Normalise embeddings after the integral (the paper), or inside it.", choices=NORMS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Products(_Embedded):
     mode: str = option(
         "auto",
         "Jacobian products: forward (one per token) or reverse (one per output coordinate).",
         choices={"auto": "whichever takes fewer products", "forward": "", "reverse": ""},
     )
-    norm: str = option("outside", "Normalise embeddings after the integral (the paper), or inside it.", choices=NORMS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(_Embedded):
+    """Methods that explain how two texts are compared."""
+
+    similarity: str | None = option(
+        None,
+        "How two texts are compared (default: as the model does, else cosine).",
+        choices=SIMILARITIES,
+        checked=False,
+    )
+
+    def measure(self, tolerance: float = 1e-3) -> Measure:
+        """How two embeddings are compared, and how exactly the matrix must add up to it."""
+        return Measure(self.similarity or SIMILARITIES[0], self.norm, tolerance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfBlock:
+    block: str | None = option(None, "The module whose output is explained, by its name in the model.")
+    hold: Any = option(None, "Inputs of the block that stay at the text's value, by name.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +142,18 @@ class IDG(_ByCoordinate, Method[PhraseTree]):
 
     name: ClassVar[str] = "idg"
 
+    by: str = option(
+        "ig", "Whose token scores the phrases are made of.", choices={"ig": "the paper", "secant": "exact in one pass"}
+    )
+
     tree: Any = option(None, "The phrases: a bracketed tree, spans, a file of trees, or a parser.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAIG(_Products, PathOptions, Method[VectorExplanation]):
+class VAIG(_OfBlock, _Products, PathOptions, Method[VectorExplanation]):
     """Vector-output Integrated Gradients."""
 
     name: ClassVar[str] = "vaig"
-
-    block: str | None = option(None, "The module whose output is explained, by its name in the model.")
-    hold: Any = option(None, "Inputs of the block that stay at the text's value, by name.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,26 +161,15 @@ class VAIG(_Products, PathOptions, Method[VectorExplanation]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IJ(_ByCoordinate, _Products, PathOptions, Method[PairExplanation]):
+class IJ(_ByCoordinate, Compared, _Products, PathOptions, Method[PairExplanation]):
     """Integrated Jacobians."""
 
     name: ClassVar[str] = "ij"
-
-    similarity: str | None = option(
-        None,
-        "How two texts are compared (default: as the model does, else cosine).",
-        choices=SIMILARITIES,
-        checked=False,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_path()
         self.measure()
-
-    def measure(self, tolerance: float = 1e-3) -> Measure:
-        """How two embeddings are compared, and how exactly the matrix must add up to it."""
-        return Measure(self.similarity or SIMILARITIES[0], self.norm, tolerance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +193,38 @@ class IH(Method[Interactions]):
             raise InputError("give interaction_index or pairs, not both")
 
 
-RECORDS: Mapping[str, type[Method[Any]]] = {each.name: each for each in (IG, SIG, DIG, UDIG, IDG, VAIG, IJ, IH)}
+@dataclass(frozen=True, kw_only=True)
+class SECANT(_OfBlock, Compared, _ByCoordinate, Method[Scores | VectorExplanation | PairExplanation]):
+    """Secants: scores, vectors or pairs, exact in one pass."""
+
+    name: ClassVar[str] = "secant"
+
+    gives: str = option(
+        "auto",
+        "What is explained.",
+        choices={
+            "auto": "a pair where two texts go to a sentence encoder, vectors of a block or of an encoder alone, else a score",
+            "scores": "one number",
+            "vectors": "the whole output",
+            "pair": "the similarity of two texts",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.measure()
+        if self.coordinates and (self.block is not None or self.gives in ("vectors", "pair")):
+            raise InputError("coordinates=True is for scores; vectors and pairs of single coordinates: 'vaig' and 'ij'")
+
+    def settled(self, *, encoder: bool, two_texts: bool) -> SECANT:
+        """With "auto" decided: for a sentence encoder or another model, with one text or two."""
+        if self.gives != "auto":
+            return self
+        vectors = self.block is not None or (encoder and not two_texts)
+        return replace(self, gives="vectors" if vectors else "pair" if encoder else "scores")
+
+
+RECORDS: Mapping[str, type[Method[Any]]] = {each.name: each for each in (IG, SIG, DIG, UDIG, IDG, VAIG, IJ, IH, SECANT)}
 
 
 def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterable[str] = ()) -> Method[Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pathlens.checks import whole_number
 from pathlens.engine.methods import RULES, Entry, entry_for
-from pathlens.engine.options import IH, IJ, Method
+from pathlens.engine.options import IH, IJ, Compared, Method
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
@@ -92,7 +92,8 @@ class Choices:
 
     def layer_of(self, method: Method[Any]) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
-        fixed = entry_for(method).telescopes or method.through_words or "block" in method.given()
+        entry = entry_for(method)
+        fixed = entry.telescopes or entry.rule == "secant" or method.through_words or "block" in method.given()
         return self.layer if self.layer is not None or fixed else self.model.default_layer
 
 
@@ -121,7 +122,8 @@ def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None
     wanted = choices.unit if by_side else (choices.unit,) * len(cases)
     groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
     read = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
-    limits = _pair_limits(choices, method, cases) if isinstance(method, IJ) else (None,) * len(cases)
+    compared = isinstance(method, Compared) and entry.sides == 2
+    limits = _pair_limits(choices, method, cases) if compared else (None,) * len(cases)
     rows = chosen_rows(method, groups[0].names) if isinstance(method, IH) else None
     return Prepared(method, entry, tuple(cases), groups, limits, read, rows)
 
@@ -150,6 +152,10 @@ def check_method(choices: Choices, entry: Entry[Any], text_b: Any) -> None:
         )
     if rule is not None and rule not in entry.rules:
         raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {', '.join(entry.rules)}")
+    if entry.rule == "secant" and choices.accuracy.n_steps is not None:
+        raise InputError(
+            f"n_steps={choices.accuracy.n_steps}: secants are exact in one pass and have no nodes; leave n_steps out"
+        )
     if entry.sides == 2 and text_b is None:
         raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
 
@@ -201,9 +207,9 @@ def embedding_of(case: Case) -> np.ndarray:
         return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
 
 
-def _pair_limits(choices: Choices, method: IJ, cases: Sequence[Case]) -> tuple[float, ...]:
+def _pair_limits(choices: Choices, method: Compared, cases: Sequence[Case]) -> tuple[float, ...]:
     """For two sides how exact depends on how similar they are, which is known already."""
-    if method.coordinates:
+    if isinstance(method, IJ) and method.coordinates:
         _check_room(cases, choices.limits.bytes(cases[0].ends.end.device))
     return pair_limits(cases, method.measure(choices.accuracy.tolerance))
 

@@ -17,7 +17,20 @@ from pathlens.errors import InputError
 from pathlens.explanation.certificate import bound_of
 from pathlens.integrand import Coordinates, Integrand, Value
 from pathlens.integrate.adaptive import adaptive
-from pathlens.integrate.drive import Ask, Drive, Goal, Integral, differences, doubling, fixed, largest, size, splitting
+from pathlens.integrate.drive import (
+    Ask,
+    Drive,
+    Goal,
+    Integral,
+    covering,
+    differences,
+    doubling,
+    fixed,
+    largest,
+    once,
+    size,
+    splitting,
+)
 from pathlens.integrate.interactions import interactions
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
@@ -161,10 +174,16 @@ class _Text:
 def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     """Everything one case asks of the model, as a driver for the loop."""
     case, units, limit = prepared.cases[number], prepared.units[number], prepared.limits[number]
-    ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
-    f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
-    text = _Text(case, units, prepared.method, prepared.entry, accuracy, f_start, f_end)
     _, moving = moving_of(case, units)
+    by_secants = prepared.entry.rule == "secant" and len(moving) > 0
+    shares: Tensor | None = None
+    if by_secants and not prepared.method.given().get("coordinates"):  # the ends come with the shares
+        rows = yield from once(line(case.ends), prepared.entry.integrand(prepared.method))
+        f_start, f_end, shares = rows[0], rows[1], rows[2:]
+    else:
+        ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
+        f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
+    text = _Text(case, units, prepared.method, prepared.entry, accuracy, f_start, f_end)
     words = text.method.through_words
     if words is not None:
         _check_words(words, text)
@@ -176,6 +195,10 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         return (yield from _per_unit(text, route, moving))
     limit = text.bound() if limit is None else limit
     goal = Goal(limit, text.missing, accuracy.max_nodes)
+    if by_secants:
+        if shares is None:
+            shares = yield from once(route, text.entry.integrand(text.method))
+        return _exact(text, shares, moving, goal)
     if text.entry.rule == "log":
         rows = moving_rows(prepared.rows, moving)
         integral = yield from interactions(route, goal, rows, accuracy.n_steps, kinked="kinks" in case.meta)
@@ -183,6 +206,14 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     integral, rows_of, by_coordinate = yield from _choose(text, route, moving, goal)
     gap = largest(goal.gap(integral.value))
     return text.solution(integral, rows_of, limit, gap, by_coordinate=by_coordinate, path=route.detail)
+
+
+def _exact(text: _Text, shares: Tensor, moving: Tensor, goal: Goal) -> Solution:
+    """Secants: nothing was approximated but by rounding, which the gap shows."""
+    gap = goal.gap(shares)
+    integral = Integral(shares, covering(torch.zeros_like(size(shares)), gap), 0)
+    rows = torch.arange(len(text.case)) if text.by_coordinate else moving
+    return text.solution(integral, rows, goal.bound, largest(gap), by_coordinate=text.by_coordinate)
 
 
 def _check_words(path: str, text: _Text) -> None:

@@ -27,6 +27,7 @@ class Batch:
     t: Float[Tensor, "B"]  # how far along the whole route (only meaningful on one leg)
     room: float = float("inf")  # memory the whole batch may take, in rows of a plain reverse pass
     lean: Score | None = None  # the same score keeping less, where a reverse pass keeps too much
+    start: Float[Tensor, "B S d"] | None = None  # the corner each point's leg leaves, for what looks at both ends
 
     @property
     def reverse_score(self) -> Score:
@@ -38,6 +39,8 @@ class Integrand(ABC):
 
     by_coordinate: ClassVar[bool] = False  # values per token and coordinate (B, S, d, …), not per unit
     by_pair: ClassVar[bool] = False  # values per pair of units (B, U, U)
+    heads: ClassVar[int] = 0  # rows before the units' own: the outputs at both ends, where they come along
+    reverse_rows: ClassVar[float] = 1.0  # what one row keeps for the way back, in rows of a plain reverse pass
     second_order: ClassVar[bool] = False  # runs under kernels that have second derivatives; they keep more
 
     @abstractmethod

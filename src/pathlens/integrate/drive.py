@@ -135,6 +135,12 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
         n, before = 2 * n, value
 
 
+def once(route: Route, integrand: Integrand) -> Generator[Ask, Tensor, Tensor]:
+    """An integrand on both ends at once has nothing to add up: one look, at the end of the only leg."""
+    (value,) = yield Ask(Points(route, np.zeros(1, dtype=int), np.ones(1), np.ones((1, 1))), integrand)
+    return value
+
+
 def differences(route: Route, units: int) -> Drive:
     """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error."""
     value = yield from _shares(route, units)

@@ -183,7 +183,7 @@ def _without_padding(values: Float[Tensor, "B U ..."], job: Job) -> Float[Tensor
     if integrand.by_pair:
         return values[:, :units, :units]
     most = len(job.case) if integrand.by_coordinate else max(units, 1)  # a text at rest still has its output
-    return values[:, : min(values.shape[1], most)]
+    return values[:, : min(values.shape[1], integrand.heads + most)]
 
 
 def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
@@ -195,7 +195,7 @@ def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
     like = batch[0].job.case.ends.end
     count = len(cases)
     position = like.new_zeros((count, length, like.shape[-1]))
-    direction = torch.zeros_like(position)
+    direction, start = torch.zeros_like(position), torch.zeros_like(position)
     members = torch.zeros((count, units, length), device=like.device)
     t = torch.zeros(count, dtype=torch.float64, device=like.device)
     row = 0
@@ -205,7 +205,7 @@ def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
         for index in rows.which:
             left, reached = (points.route.corner(int(i)) for i in points.route.legs[points.leg[index]])
             position[row, :tokens] = torch.lerp(left, reached, float(points.t[index]))
-            direction[row, :tokens] = reached - left
+            direction[row, :tokens], start[row, :tokens] = reached - left, left
             t[row] = float(points.t[index])
             row += 1
 
@@ -213,4 +213,4 @@ def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
         return lambda points: score(points, cases[: len(points)])
 
     lean_score = None if lean is None else of(lean)
-    return batch[0].job.question.integrand(Batch(of(cases[0].score), position, direction, members, t, room, lean_score))
+    return batch[0].job.question.integrand(Batch(of(cases[0].score), position, direction, members, t, room, lean_score, start))

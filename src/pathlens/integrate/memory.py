@@ -99,8 +99,8 @@ class Planner:
 
     def lean(self, batch: Sequence[Rows]) -> Any:
         """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
-        longest = max((rows.job.case for rows in batch), key=len)
-        kept = self.estimate(longest, batch[0].job.question.integrand)
+        longest, integrand = max((rows.job.case for rows in batch), key=len), batch[0].job.question.integrand
+        kept = integrand.reverse_rows * self.estimate(longest, integrand)
         return getattr(longest.score, "lean", None) if self.share < 1 or kept >= self._budget(longest) else None
 
     def halve(self, rows: int) -> bool:

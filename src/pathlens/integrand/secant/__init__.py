@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import SecantError
-from pathlens.integrand.batch import Batch
+from pathlens.integrand.batch import Batch, Integrand
+from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, rules
 from pathlens.integrand.secant.both import Both, watching_integrated
 
-__all__ = ["Both", "SecantError", "SecantScores", "SecantVectors", "attention", "rules", "watching_integrated"]
+ROWS = 3.0  # of a plain reverse pass: the values of both runs, and a slope for every operation
+
+__all__ = ["Both", "SecantError", "SecantCoordinates", "SecantScores", "SecantVectors", "attention", "rules", "watching_integrated"]
 
 
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
@@ -30,51 +35,93 @@ def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
     return output
 
 
-def _slopes(batch: Batch) -> list[Tensor]:
-    """J̄ᵀ of each of T numbers, (B, S, d) each."""
-    start = (batch.position - batch.direction).detach()
-    end = batch.position.detach().requires_grad_()
+def _ends(batch: Batch) -> tuple[Tensor, Tensor]:
+    start = batch.position - batch.direction if batch.start is None else batch.start
+    return start.detach().clone(), batch.position.detach()  # copies: a model may write into its input
+
+
+def _both_ways(batch: Batch) -> tuple[Both, list[Tensor]]:
+    """The output of both runs, and J̄ᵀ of each of its T numbers times the step, (B, S, d) each, in float64 for the sums."""
+    start, position = _ends(batch)
+    position.requires_grad_()
     with torch.enable_grad():
-        output = _followed(batch.reverse_score, Both(start, end.clone()))  # a copy: a model may write into its input
-        numbers = output.end.reshape(len(output.end), -1).sum(0)
-    slopes = []
+        output = _followed(batch.reverse_score, Both(start, position.clone()))
+        numbers = output.end.reshape(len(output), -1).sum(0)
+    shares = []
     for number, each in enumerate(numbers):
-        (slope,) = torch.autograd.grad(each, end, retain_graph=number + 1 < len(numbers))
-        slopes.append(slope.double())
-    return slopes
+        (slope,) = torch.autograd.grad(each, position, retain_graph=number + 1 < len(numbers))
+        shares.append(slope.double() * batch.direction.double())
+    return output, shares
 
 
 @dataclass(frozen=True)
-class SecantScores:
-    """Each unit's share of F(x) − F(b), (B, U); of T numbers, (B, U, T, 1)."""
+class SecantScores(Integrand):
+    """Each unit's share of F(x) − F(b): two runs and one way back for each of T numbers.
+
+    (B, 2 + U), or (B, 2 + U, T, 1) for a list: F(b) and F(x) come first.
+    """
 
     outputs: int = 0  # T of a continuation; 0: one number
+    heads: ClassVar[int] = 2
+    reverse_rows: ClassVar[float] = ROWS
 
-    def __call__(self, batch: Batch) -> Tensor:
-        direction, members = batch.direction.double(), batch.members.double()
-        shares = [torch.einsum("bus,bs->bu", members, (slope * direction).sum(-1)) for slope in _slopes(batch)]
-        return torch.stack(shares, dim=2)[..., None] if self.outputs else shares[0]
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U ..."]:
+        output, shares = _both_ways(batch)
+        members = batch.members.double()
+        units = torch.stack([torch.einsum("bus,bsd->bu", members, share) for share in shares], dim=2)  # (B, U, T)
+        heads = torch.stack([output.start, output.end.detach()], 1).double()
+        return torch.cat([heads, units[..., None] if self.outputs else units[..., 0]], 1)
 
     def passes(self, units: int) -> int:
         return 2 + max(1, self.outputs)
 
     def rows_alive(self, units: int) -> float:
-        return 3.0
+        return ROWS
 
 
 @dataclass(frozen=True)
-class SecantVectors:
-    """Each unit's share of u(x) − u(b), (B, U, out, k): one push per unit."""
+class SecantCoordinates(Integrand):
+    """The same before summing: every coordinate of every token."""
 
-    def __call__(self, batch: Batch) -> Tensor:
-        start = batch.position - batch.direction
-        members = batch.members.to(batch.direction.dtype).transpose(0, 1)
-        changes = members[..., None] * batch.direction  # (U, B, S, d)
-        with torch.no_grad():
-            return _followed(batch.score, Both(start, batch.position.clone(), changes)).change.transpose(0, 1)  # type: ignore[union-attr]
+    by_coordinate: ClassVar[bool] = True
+    reverse_rows: ClassVar[float] = ROWS
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "B S d"]:
+        return _both_ways(batch)[1][0]
 
     def passes(self, units: int) -> int:
-        return units
+        return 3
+
+    def rows_alive(self, units: int) -> float:
+        return ROWS
+
+
+@dataclass(frozen=True)
+class SecantVectors(Integrand):
+    """Each unit's share of u(x) − u(b): one push per unit. (B, 2 + U, out, k), u(b) and u(x) first."""
+
+    heads: ClassVar[int] = 2
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "B U out k"]:
+        start, position = _ends(batch)
+        members = batch.members.to(position.dtype).transpose(0, 1)  # (U, B, S)
+        parts, output = [], None
+        with torch.no_grad():
+            for some in members.split(self._at_once(batch)):
+                changes = some[..., None] * batch.direction
+                output = _followed(batch.score, Both(start.clone(), position.clone(), changes))
+                parts.append(output.change)
+        assert output is not None
+        heads = torch.stack([output.start, output.end], 1)
+        return torch.cat([heads, torch.cat(parts).transpose(0, 1)], 1)  # type: ignore[arg-type]
+
+    def _at_once(self, batch: Batch) -> int:
+        """Units pushed together; each further group runs both ends once more."""
+        room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
+        return max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
+
+    def passes(self, units: int) -> int:
+        return 2 + units
 
     def rows_alive(self, units: int) -> float:
         return 2.0 + units
