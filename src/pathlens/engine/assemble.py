@@ -172,7 +172,7 @@ def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     a, b = map(side_of, solutions)
     baseline = " | ".join(dict.fromkeys(each.case.baseline for each in solutions))
     result = pair_of(a, b, method.measure(order.tolerance), {**meta_of(order, solutions), "baseline": baseline})
-    return replace(result, path_a=solutions[0].path, path_b=solutions[1].path)
+    return replace(result, method=method.name, path_a=solutions[0].path, path_b=solutions[1].path)
 
 
 def side_of(solution: Solution) -> Side:

@@ -1,0 +1,177 @@
+"""Secants: exact sums after one pass, on every kind of model and input that Integrated Gradients take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pathlens as pl
+from pathlens.errors import InputError, SecantError
+from tests.support import models
+from tests.support.models import ARCHITECTURES, TEXTS
+
+
+def exact(result, close: float = 1e-5) -> None:
+    """Σ scores = F(x) − F(b), to rounding, with no nodes."""
+    cert = result.certificate
+    size = max(abs(cert.f_input - cert.f_baseline), abs(cert.f_input), abs(cert.f_baseline))
+    assert cert.converged and cert.nodes == 0
+    assert cert.gap <= close * size
+    assert result.scores.sum() == pytest.approx(cert.f_input - cert.f_baseline, abs=close * size)
+    assert result.scores.any()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("choice", [{}, {"layer": 1}, {"score": "prob"}, {"baseline": "what film"}], ids=str)
+def test_sums_are_exact(architecture, choice):
+    exact(pl.explain(models.classifier(architecture), TEXTS[0], method="secant", **choice))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_forward_and_reverse_agree_and_no_kernel_matters(architecture, attention):
+    pair = models.classifier(architecture, attention)
+    vectors = pl.explain(pair, TEXTS[0], method="secant", gives="vectors")
+    change = vectors.f_input - vectors.f_baseline
+    assert vectors.vectors.sum(1) == pytest.approx(change, abs=1e-5 * np.abs(vectors.f_input).max())
+    for label in range(3):
+        single = pl.explain(pair, TEXTS[0], method="secant", target=label)
+        assert vectors.vectors[0, :, label] == pytest.approx(single.scores, abs=1e-5 * max(1, np.abs(change).max()))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_packing_changes_nothing(architecture):
+    pair = models.classifier(architecture)
+    for rows in (None, 1, 2):
+        together = pl.explain(pair, TEXTS, method="secant", internal_batch_size=rows)
+        for text, result in zip(TEXTS, together, strict=True):
+            assert result.scores == pytest.approx(pl.explain(pair, text, method="secant").scores, abs=2e-6)
+
+
+def test_one_hidden_layer_is_integrated_gradients():
+    torch.manual_seed(3)
+    for act in (nn.Tanh(), nn.GELU(), nn.Softplus(), nn.SiLU()):
+        net = nn.Sequential(nn.Linear(6, 9), act, nn.Linear(9, 1)).double()
+        x, b = torch.randn(2, 6, dtype=torch.float64)
+        secant = pl.explain(net, x, baseline=b, method="secant")
+        assert secant.scores == pytest.approx(pl.explain(net, x, baseline=b, tolerance=1e-11).scores, abs=1e-9)
+        exact(secant, 1e-12)
+
+
+def test_a_linear_model_is_exact_from_any_baseline():
+    torch.manual_seed(4)
+    net = nn.Linear(6, 1).double()
+    x, b = torch.randn(2, 6, dtype=torch.float64)
+    result = pl.explain(net, x, baseline=b, method="secant")
+    assert result.scores == pytest.approx((net.weight[0] * (x - b)).detach().numpy(), abs=1e-12)
+
+
+def test_units_move_as_the_sum_of_their_tokens():
+    pair = models.classifier("bert")
+    tokens = pl.explain(pair, TEXTS[0], method="secant")
+    halves = pl.explain(pair, TEXTS[0], method="secant", unit={"a": (0, 13), "b": (13, len(TEXTS[0]))})
+    assert tokens.words().scores.sum() == pytest.approx(tokens.scores.sum())
+    inside = [i for i, (s, e) in enumerate(tokens.offsets) if e > s and e <= 13]
+    assert halves.scores[halves.tokens.index("a")] == pytest.approx(tokens.scores[inside].sum(), abs=1e-6)
+    by_coordinate = pl.explain(pair, TEXTS[0], method="secant", coordinates=True)
+    assert by_coordinate.coordinates.sum(-1) == pytest.approx(tokens.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name, texts, choices",
+    [
+        ("tagger", [TEXTS[0]], {}),
+        ("answerer", ["who plays music ?", "the man plays guitar ."], {}),
+        ("generator", [TEXTS[0]], {"target": " film"}),
+        ("generator", [TEXTS[0]], {"target": " film", "contrast": " movie"}),
+    ],
+)
+def test_every_head(name, texts, choices):
+    exact(pl.explain(getattr(models, name)(), *texts, method="secant", **choices))
+
+
+@pytest.mark.parametrize(
+    "model", [("generator", "llama"), ("generator", "gpt2"), ("translator", "t5"), ("translator", "bart")]
+)
+def test_continuations_have_a_sum_for_every_output_token(model):
+    kind, name = model
+    result = pl.explain(getattr(models, kind)(name), TEXTS[0], method="secant", target="the film was")
+    assert result.certificate.converged and result.certificate.nodes == 0
+    for column, cert in enumerate(result.certificates):
+        assert result.matrix[:, column].sum() == pytest.approx(cert.f_input - cert.f_baseline, abs=1e-4)
+
+
+def test_pairs_sum_to_the_similarity(minilm):
+    pair = pl.explain(minilm, "A man plays a guitar.", "Someone makes music.", method="secant")
+    assert isinstance(pair, pl.PairExplanation) and pair.method == "secant"
+    assert pair.full_matrix.sum() == pytest.approx(pair.similarity, abs=1e-5)
+    alone = pl.explain(minilm, "A man plays a guitar.", method="secant")
+    assert isinstance(alone, pl.VectorExplanation)
+    assert alone.vectors.sum(1) == pytest.approx(alone.f_input - alone.f_baseline, abs=1e-4)
+    one_side = pl.explain(minilm, "A man plays a guitar.", "Someone makes music.", method="secant", gives="scores")
+    exact(one_side)
+
+
+def test_several_baselines_are_averaged():
+    pair = models.classifier("bert")
+    names = ["mask", "pad", "unk"]
+    many = pl.explain(pair, TEXTS[0], method="secant", baseline=names)
+    single = [pl.explain(pair, TEXTS[0], method="secant", baseline=name).scores for name in names]
+    assert many.scores == pytest.approx(np.mean(single, axis=0), abs=1e-6)
+    assert many.standard_error is not None
+
+
+def test_phrases_stand_on_secants():
+    pair = models.classifier("bert")
+    tree = pl.explain(pair, TEXTS[0], method="idg", by="secant")
+    assert tree.nodes[0].value == pytest.approx(1.0)
+    assert tree.scores == pytest.approx(pl.explain(pair, TEXTS[0], method="secant").scores, abs=1e-6)
+
+
+def test_a_block_by_name():
+    result = pl.explain(models.encoder(), TEXTS[0], method="secant", block="encoder.layer.1.attention.self")
+    assert result.vectors.sum(1) == pytest.approx(result.f_input - result.f_baseline, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype, least", [(torch.bfloat16, 1e-6), (torch.float16, 1e-7)])
+def test_half_precision_says_its_drift(dtype, least):
+    model, tokenizer = models.classifier("bert")
+    half = type(model)(model.config).to(dtype).eval()
+    half.load_state_dict(model.state_dict())
+    with pytest.warns(pl.ConvergenceWarning) if least else None:  # rounding is seen, not hidden
+        result = pl.explain((half, tokenizer), TEXTS[0], method="secant", tolerance=1e-6)
+    assert result.certificate.gap > least and result.meta["dtype"] == str(dtype).removeprefix("torch.")
+
+
+class _Routed(nn.Module):
+    """Two experts, chosen by the sign of a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return torch.where(x.sum(-1, keepdim=True) > 0, self.first(x), self.second(x))
+
+
+class _Branching(nn.Module):
+    def forward(self, x):
+        return x.sum(-1, keepdim=True) if bool(x.sum() > 0) else -x.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("net", [_Routed(), _Branching()], ids=["experts", "control flow"])
+def test_two_runs_that_go_different_ways_are_refused_in_one_line(net):
+    x = torch.ones(4)
+    with pytest.raises(SecantError, match="method='sig'"):
+        pl.explain(net, x, baseline=-x, method="secant")
+    exact(pl.explain(net, x, baseline=x / 2, method="secant"))  # where both go the same way there is nothing to refuse
+
+
+@pytest.mark.parametrize(
+    "choices, word", [({"n_steps": 8}, "no nodes"), ({"rule": "gauss"}, "rule"), ({"gives": "words"}, "gives")]
+)
+def test_choices_that_mean_nothing_are_refused(choices, word):
+    with pytest.raises(InputError, match=word):
+        pl.explain(models.classifier("bert"), TEXTS[0], method="secant", **choices)
