@@ -213,4 +213,6 @@ def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
         return lambda points: score(points, cases[: len(points)])
 
     lean_score = None if lean is None else of(lean)
-    return batch[0].job.question.integrand(Batch(of(cases[0].score), position, direction, members, t, room, lean_score, start))
+    return batch[0].job.question.integrand(
+        Batch(of(cases[0].score), position, direction, members, t, room, lean_score, start)
+    )

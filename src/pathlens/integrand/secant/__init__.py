@@ -25,7 +25,16 @@ from pathlens.integrand.secant.both import Both, watching_integrated
 
 ROWS = 3.0  # of a plain reverse pass: the values of both runs, and a slope for every operation
 
-__all__ = ["Both", "SecantError", "SecantCoordinates", "SecantScores", "SecantVectors", "attention", "rules", "watching_integrated"]
+__all__ = [
+    "Both",
+    "SecantCoordinates",
+    "SecantError",
+    "SecantScores",
+    "SecantVectors",
+    "attention",
+    "rules",
+    "watching_integrated",
+]
 
 
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
