@@ -12,7 +12,9 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row, alternate, largest_difference, row, seconds
-from pathlens.path import PRESETS, PathCache, dig, udig
+from pathlens.path.words.options import PRESETS
+from pathlens.path.words.route import dig, udig
+from pathlens.path.words.store import PathCache
 from pathlens.text.load import load
 from pathlens.types import Ends, Vocabulary
 from tests.support.twins.word_paths import word_path
@@ -43,15 +45,14 @@ def compare(name: str, vocabulary: Vocabulary, words: tuple[int, ...], rounds: i
     held = torch.zeros(len(words), dtype=torch.bool)
     ends = Ends(starts, vocabulary.table[list(words)], held, words, (MASK,) * len(words), vocabulary)
     search = udig if settings.method == "udig" else dig
-    options = {"steps": settings.steps, "neighbours": settings.neighbours, "strategy": settings.strategy}
     caches = iter([PathCache() for _ in range(rounds)])
     both = alternate(
         rounds,
-        lambda: (cache := next(caches), search(ends, cache=cache, **options)),
+        lambda: (cache := next(caches), search(ends, settings, cache)),
         lambda: paths_by_definition(table, words, settings),
     )
     cache, route = both.ours
-    again, _ = seconds(lambda: search(ends, cache=cache, **options))
+    again, _ = seconds(lambda: search(ends, settings, cache))
     apart, same = 0.0, True
     for t, (anchors, points) in enumerate(both.theirs):
         same &= list(route.detail.tokens[t].anchors) == anchors

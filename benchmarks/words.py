@@ -15,7 +15,7 @@ import torch
 
 import pathlens as pl
 from benchmarks.measure import EQUAL, Row, alternate, in_turns, largest_difference, row
-from pathlens.path import PRESETS
+from pathlens.path.words.options import PRESETS
 from pathlens.quadrature import gauss
 from pathlens.text.adapter import Request
 from pathlens.text.load import load

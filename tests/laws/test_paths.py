@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from pathlens.errors import InputError
 from pathlens.path.line import line
-from pathlens.path.staircase import prefix, staircase
-from pathlens.path.token_lines import token_lines
+from pathlens.path.staircase import prefix, staircase, token_lines
 from pathlens.types import Ends, Route
 
 

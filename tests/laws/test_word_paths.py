@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathlens.errors import InputError
-from pathlens.path import PRESETS, STRATEGIES, PathCache, WordPath, dig, measured, udig, word_approximation_error
 from pathlens.path.line import line
 from pathlens.path.words.neighbours import NeighbourSearch
+from pathlens.path.words.options import PRESETS, STRATEGIES, WordPath
+from pathlens.path.words.route import measured, word_approximation_error
+from pathlens.path.words.store import PathCache
 from pathlens.types import Ends, Vocabulary
 from tests.support.twins.word_paths import nearest as slow_nearest
 from tests.support.twins.word_paths import word_path as slow_path
-from tests.support.words import corners_of, make_ends, make_vocabulary
+from tests.support.words import corners_of, dig, make_ends, make_vocabulary, udig
 
 KINDS = [(method, strategy) for method, known in STRATEGIES.items() for strategy in known]
 ROUTES = {"dig": dig, "udig": udig}

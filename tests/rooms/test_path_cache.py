@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pathlens.path import NeighbourGraph, PathCache, dig, udig
-from pathlens.path.words.neighbours import NeighbourSearch
+from pathlens.path import PathCache
+from pathlens.path.words.neighbours import NeighbourGraph, NeighbourSearch
 from tests.support.twins.word_paths import nearest as slow_nearest
-from tests.support.words import corners_of, make_ends, make_vocabulary
+from tests.support.words import corners_of, dig, make_ends, make_vocabulary, udig
 
 
 class Counted(NeighbourSearch):

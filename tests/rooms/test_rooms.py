@@ -15,7 +15,7 @@ import torch
 from jaxtyping import TypeCheckError
 
 import pathlens
-from pathlens.path.token_lines import token_lines
+from pathlens.path.staircase import token_lines
 from pathlens.types import Ends, Nodes
 
 SOURCE = Path(pathlens.__file__).parent

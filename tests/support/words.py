@@ -1,9 +1,14 @@
 """Small vocabularies and ends for tests of paths through words."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import torch
 
-from pathlens.types import Ends, Vocabulary
+from pathlens.path.words import route
+from pathlens.path.words.options import PRESETS
+from pathlens.types import Ends, Route, Vocabulary
 
 
 def make_vocabulary(seed: int, size: int = 40, width: int = 6, *, coarse: bool = False) -> Vocabulary:
@@ -29,3 +34,12 @@ def make_ends(vocabulary: Vocabulary, ids, start_ids, held=()) -> Ends:
 
 def corners_of(route) -> torch.Tensor:
     return torch.stack([route.corner(i) for i in range(route.corners)])
+
+
+def dig(ends: Ends, cache=None, **settings: Any) -> Route:
+    """DIG's path with the authors' settings, but for those given."""
+    return route.dig(ends, replace(PRESETS["dig-greedy"], **settings), cache)
+
+
+def udig(ends: Ends, cache=None, **settings: Any) -> Route:
+    return route.udig(ends, replace(PRESETS["udig-maxcount"], **settings), cache)

@@ -31,8 +31,8 @@ from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.integrate.memory import Limits
-from pathlens.path.words.options import path_cache
-from pathlens.path.words.settings import WordOptions
+from pathlens.path.words.options import WordOptions
+from pathlens.path.words.store import path_cache
 from pathlens.text.chat import as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME

@@ -14,9 +14,8 @@ from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAI
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line
-from pathlens.path.staircase import prefix
-from pathlens.path.token_lines import token_lines
-from pathlens.path.words.options import word_route_of
+from pathlens.path.staircase import prefix, token_lines
+from pathlens.path.words.route import word_route
 from pathlens.text.adapter import Case
 from pathlens.types import Ends, Route
 
@@ -58,11 +57,11 @@ def _straight(method: Method[Any], ends: Ends, units: Tensor) -> Route:
 
 def _line_or_words(method: IG | VAIG | IJ, ends: Ends, units: Tensor) -> Route:
     words = method.through_words
-    return line(ends) if words is None else word_route_of(words, ends, method)
+    return line(ends) if words is None else word_route(words, ends, method)
 
 
 def _words(method: DIG | UDIG, ends: Ends, units: Tensor) -> Route:
-    return word_route_of(method.name, ends, method)
+    return word_route(method.name, ends, method)
 
 
 def _sequential(method: SIG, ends: Ends, units: Tensor) -> Route:

@@ -17,7 +17,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.pair import NORMS, SIMILARITIES, Measure
 from pathlens.explanation.record import Explanation, Interactions, PairExplanation, PhraseTree, VectorExplanation
-from pathlens.path.words.settings import PathOptions, WordOptions
+from pathlens.path.words.options import PathOptions, WordOptions
 
 R = TypeVar("R", covariant=True)
 Scores = Explanation | Continuation  # a generator's continuation has a score per output token

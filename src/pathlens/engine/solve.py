@@ -35,9 +35,8 @@ from pathlens.integrate.interactions import interactions
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.path.line import line
-from pathlens.path.staircase import staircase
-from pathlens.path.token_lines import moving_units
-from pathlens.path.words.options import nodes_per_leg
+from pathlens.path.staircase import moving_units, staircase
+from pathlens.path.words.route import nodes_per_leg
 from pathlens.text.adapter import Case
 from pathlens.types import Points, Route
 from pathlens.units.units import Units

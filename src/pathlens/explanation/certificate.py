@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pathlens.errors import ConvergenceWarning
-from pathlens.path.words.record import WordPath
+from pathlens.path.words.options import WordPath
 
 if TYPE_CHECKING:
     from pathlens.explanation.record import Result

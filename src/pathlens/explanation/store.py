@@ -14,7 +14,7 @@ from pathlens.errors import MissingError, StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
-from pathlens.path.words.record import WordPath
+from pathlens.path.words.options import WordPath
 
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON

@@ -37,9 +37,8 @@ from pathlens.metrics.contenders import (
 from pathlens.metrics.deletion import Question, Variant, outputs, repacked
 from pathlens.metrics.record import HIGHER, LOWER, Column, Evaluation, Randomised
 from pathlens.metrics.statistics import spearman
-from pathlens.path.words.measure import word_approximation_error as of_route
-from pathlens.path.words.options import path_cache
-from pathlens.path.words.store import PathCache
+from pathlens.path.words.route import word_approximation_error as of_route
+from pathlens.path.words.store import PathCache, path_cache
 from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 
 EXTRAS = ("infidelity", "wae", "max-sensitivity", "stability", "randomisation")

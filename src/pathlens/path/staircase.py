@@ -1,16 +1,45 @@
-"""Staircases: one unit moves at a time, so each step's share is a plain difference of two outputs."""
+"""One unit moves at a time: SIG's line per unit, and staircases, where each step's share is a difference of two outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.path.token_lines import memberships, moving_units, shares, unit_lengths
 from pathlens.types import Ends, Route
 
 
-def prefix(ends: Ends, units: Tensor) -> Route:
+def token_lines(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
+    """Unit U alone moves, all others stay at their true value: legs `x̄^U → x`, one per moving unit.
+
+    Corner 0 is the text, corner 1 + i is the text with unit i at its baseline; leg (1 + i → 0) belongs to i.
+
+    Paper: Enguehard, "Sequential Integrated Gradients" (2023), the reading `context="full"`.
+
+    Limits: the legs do not lead from the baseline to the text, so the scores complete per unit
+    (`F(x) − F(x̄^U)`) and not in total (`complete=False`). A unit's score is not the sum of its tokens'.
+    """
+    units = memberships(ends, units)
+    moving = moving_units(ends, units)
+    start = torch.where(ends.held[:, None], ends.end, ends.start)
+
+    def corner(index: int) -> Tensor:
+        return ends.end if index == 0 else torch.where(units[index - 1][:, None], start, ends.end)
+
+    return Route(
+        corners=1 + len(units),
+        corner=corner,
+        legs=torch.stack([moving + 1, torch.zeros_like(moving)], dim=1),
+        owner=moving,
+        length=shares(unit_lengths(ends, units)[moving]),
+        complete=False,
+    )
+
+
+def prefix(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     """Units go from baseline to text one after another, left to right; leg k belongs to the k-th moving unit.
 
     Earlier units are already at their value, later ones still at the baseline: the shares telescope to
@@ -29,7 +58,7 @@ def prefix(ends: Ends, units: Tensor) -> Route:
     return _chain(len(order) + 1, corner, order, unit_lengths(ends, units)[order])
 
 
-def staircase(ends: Ends, units: Tensor, cells: int) -> Route:
+def staircase(ends: Ends, units: Bool[Tensor, "U S"], cells: int) -> Route:
     """The line cut into `cells`; in each, the units move one at a time, there and back (split-step IG).
 
     Forward order over a cell's first half, backward order over its second half: a symmetric splitting, so
@@ -51,8 +80,8 @@ def staircase(ends: Ends, units: Tensor, cells: int) -> Route:
         return prefix(ends, units)
 
     rank = torch.zeros(len(ends.end), dtype=torch.long, device=start.device)  # token -> place of its unit
-    for place, unit in enumerate(order):
-        rank[units[unit]] = place
+    for number, unit in enumerate(order):
+        rank[units[unit]] = number
     corners = halves * (count - 1) + 2
 
     def corner(index: int) -> Tensor:
@@ -70,14 +99,53 @@ def staircase(ends: Ends, units: Tensor, cells: int) -> Route:
     return _chain(corners, corner, order[place], unit_lengths(ends, units)[order[place]].cpu() * weight)
 
 
-def _places(count: int, halves: int) -> Tensor:
+def _places(count: int, halves: int) -> Int[Tensor, "L"]:
     """Which unit (by place) moves on each leg: 0 1 … U−1 | U−2 … 0 | 1 … U−1 | …"""
     there = torch.arange(count - 1)
     swing = torch.cat([there, there.flip(0) + 1])
     return torch.cat([swing.repeat(halves // 2), torch.tensor([0])])
 
 
-def _chain(corners: int, corner, owner: Tensor, length: Tensor) -> Route:
+def _chain(corners: int, corner: Callable[[int], Tensor], owner: Int[Tensor, "L"], length: Float[Tensor, "L"]) -> Route:
     """Legs from each corner to the next, each with its owner."""
     step = torch.arange(corners - 1)
     return Route(corners, corner, torch.stack([step, step + 1], dim=1), owner.cpu(), shares(length).cpu())
+
+
+def memberships(ends: Ends, units: Bool[Tensor, "U S"]) -> Bool[Tensor, "U S"]:
+    """The units, on the device of the text; a token that moves must belong to exactly one unit, or sums would lie."""
+    units = torch.as_tensor(units, dtype=torch.bool, device=ends.end.device)
+    if units.dim() != 2 or units.shape[1] != len(ends.end):
+        shape, tokens = tuple(units.shape), len(ends.end)
+        raise InputError(f"units must be (units, tokens) memberships over {tokens} tokens, got shape {shape}")
+    wrong = moving_tokens(ends) & (units.sum(dim=0) != 1)
+    if wrong.any():
+        token = int(wrong.nonzero()[0])
+        count = int(units[:, token].sum())
+        raise InputError(f"token {token} moves, so it must belong to exactly one unit; it belongs to {count}")
+    return units
+
+
+def moving_tokens(ends: Ends) -> Bool[Tensor, "S"]:
+    """Tokens that differ from their baseline and are not held."""
+    return (ends.start != ends.end).any(dim=1) & ~ends.held
+
+
+def moving_units(ends: Ends, units: Bool[Tensor, "U S"]) -> Int[Tensor, "moving"]:
+    """Indices of the units with a moving token, by their first token, left to right."""
+    moving = (units & moving_tokens(ends)).any(dim=1).nonzero().flatten()
+    first = units[moving].to(torch.uint8).argmax(dim=1)
+    return moving[first.argsort(stable=True)]
+
+
+def unit_lengths(ends: Ends, units: Bool[Tensor, "U S"]) -> Float[Tensor, "U"]:
+    """In float64: ‖δ_U‖, how far each unit has to go."""
+    square = (ends.delta.double() ** 2).sum(dim=1)
+    square = torch.where(ends.held, 0.0, square)
+    return (units.double() @ square).sqrt()
+
+
+def shares(length: Float[Tensor, "L"]) -> Float[Tensor, "L"]:
+    """Lengths as shares of their sum."""
+    total = length.sum()
+    return length / total if total > 0 else torch.full_like(length, 1 / max(len(length), 1))

@@ -20,8 +20,7 @@ from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
 from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
-from pathlens.path.words.record import TokenPath
-from pathlens.path.words.settings import WordOptions
+from pathlens.path.words.options import TokenPath, WordOptions
 from pathlens.text.adapter import Case
 from pathlens.types import Route
 

@@ -1,4 +1,9 @@
-"""Choosing anchors: one word per step on the way from the text's word down to the baseline's."""
+"""Choosing anchors: one word per step on the way from the text's word down to the baseline's.
+
+Points follow from the anchors: words pulled back so that every coordinate moves one way. Functions of single points
+broadcast over leading dimensions and work in the dtype they are given; paths use float64. `start` is the baseline's row
+w′, `end` the text's row w, `upper` the point before (on the way down from w).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Bool, Float, Float64, Int, Shaped
 
-from pathlens.path.words.monotone import between, gridded, in_cell, monotone
 from pathlens.path.words.neighbours import NeighbourSearch
-from pathlens.path.words.record import Settings
+from pathlens.path.words.options import Settings
+
+Rows = Float[np.ndarray, "... d"]
 
 NO_WORD = -1  # the id of a row that is no word of the vocabulary
 NUMBERS_IN_CACHE = 2**17  # numbers of candidate rows scored at once: a megabyte
@@ -19,10 +26,10 @@ NUMBERS_IN_CACHE = 2**17  # numbers of candidate rows scored at once: a megabyte
 class Journeys:
     """n different ways from a word (or row) to its baseline; a word that comes twice is one journey."""
 
-    end: np.ndarray  # (n, d) float64: w
-    start: np.ndarray  # (n, d) float64: w′
-    end_ids: np.ndarray  # (n,) NO_WORD where the row is no word
-    start_ids: np.ndarray  # (n,)
+    end: Float64[np.ndarray, "n d"]  # w
+    start: Float64[np.ndarray, "n d"]  # w′
+    end_ids: Int[np.ndarray, "n"]  # NO_WORD where the row is no word
+    start_ids: Int[np.ndarray, "n"]
     keys: tuple[tuple[str, str], ...]  # (token, baseline), for the cache
 
     def __len__(self) -> int:
@@ -41,8 +48,8 @@ Candidates = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 
 def choose(
     journeys: Journeys, settings: Settings, search: NeighbourSearch, candidates: Candidates, *, shared: bool = False
-) -> np.ndarray:
-    """Anchor ids (n, m), from the text's side: at each step the best candidate that is not used up.
+) -> Int[np.ndarray, "n m"]:
+    """Anchor ids, from the text's side: at each step the best candidate that is not used up.
 
     Never the baseline, never a word used before (the text's own word counts as used). Ties go to the nearer
     candidate, then to the lower id. Without a candidate left, the baseline's id, from there on.
@@ -76,13 +83,15 @@ def choose(
     return used[:, 1:]
 
 
-def _first_of_each(keys: list[tuple[str, str]], known: Known) -> np.ndarray:
+def _first_of_each(keys: list[tuple[str, str]], known: Known) -> Int[np.ndarray, "new"]:
     """Where each key that is not known yet comes first."""
     return np.array([k for k, key in enumerate(keys) if key not in known and keys.index(key) == k], dtype=int)
 
 
-def walk(journeys: Journeys, anchors: np.ndarray, settings: Settings, search: NeighbourSearch) -> np.ndarray:
-    """Points (n, m, d) from the text's side: `c⁰ = w, c^t = mono(a^t; w′, c^{t−1})`, or the grid's."""
+def walk(
+    journeys: Journeys, anchors: Int[np.ndarray, "n m"], settings: Settings, search: NeighbourSearch
+) -> Float[np.ndarray, "n m d"]:
+    """Points from the text's side: `c⁰ = w, c^t = mono(a^t; w′, c^{t−1})`, or the grid's."""
     points = np.empty((*anchors.shape, journeys.end.shape[1]))
     before = journeys.end
     for step in range(settings.steps):
@@ -95,21 +104,21 @@ def walk(journeys: Journeys, anchors: np.ndarray, settings: Settings, search: Ne
     return points
 
 
-def anchor_rows(journeys: Journeys, ids: np.ndarray, search: NeighbourSearch) -> np.ndarray:
-    """Rows (n, d) of anchors; the baseline's own row where a journey is over (it may be no word)."""
+def anchor_rows(journeys: Journeys, ids: Int[np.ndarray, "n"], search: NeighbourSearch) -> Float[np.ndarray, "n d"]:
+    """Rows of anchors; the baseline's own row where a journey is over (it may be no word)."""
     return np.where((ids == journeys.start_ids)[:, None], journeys.start, search.rows(np.maximum(ids, 0)))
 
 
 def _costs(
-    near: np.ndarray,
-    before: np.ndarray,
-    start: np.ndarray,
-    end: np.ndarray,
+    near: Int[np.ndarray, "n K"],
+    before: Float[np.ndarray, "n d"],
+    start: Float[np.ndarray, "n d"],
+    end: Float[np.ndarray, "n d"],
     settings: Settings,
     search: NeighbourSearch,
     step: int,
-) -> np.ndarray:
-    """What each candidate (n, K) loses, a few journeys at a time so that their rows stay in the cache."""
+) -> Float[np.ndarray, "n K"]:
+    """What each candidate loses, a few journeys at a time so that their rows stay in the cache."""
     at_once = max(1, NUMBERS_IN_CACHE // (near.shape[1] * before.shape[1]))
     costs = np.empty(near.shape)
     for low in range(0, len(near), at_once):
@@ -120,19 +129,62 @@ def _costs(
 
 
 def _cost(
-    rows: np.ndarray, before: np.ndarray, start: np.ndarray, end: np.ndarray, settings: Settings, step: int
-) -> np.ndarray:
-    """What candidates (n, K, d) lose; the lowest is chosen.
+    rows: Float[np.ndarray, "n K d"],
+    before: Float[np.ndarray, "n 1 d"],
+    start: Float[np.ndarray, "n 1 d"],
+    end: Float[np.ndarray, "n 1 d"],
+    settings: Settings,
+    step: int,
+) -> Shaped[np.ndarray, "n K"]:
+    """What candidates lose; the lowest is chosen.
 
     greedy: ‖a − mono(a; w′, a^{t−1})‖². maxcount: coordinates not kept. grid: coordinates outside their cell.
     """
     if settings.strategy == "grid":
-        cell = in_cell(rows, start, end, settings.steps - step, settings.steps)
-        return rows.shape[2] - np.count_nonzero(cell, axis=2)
-    kept = between(rows, start, before)
-    if settings.strategy == "maxcount":
-        return rows.shape[2] - np.count_nonzero(kept, axis=2)
+        kept = in_cell(rows, start, end, settings.steps - step, settings.steps)
+    else:
+        kept = between(rows, start, before)
+    if settings.strategy != "greedy":
+        lost: np.ndarray = rows.shape[2] - np.count_nonzero(kept, axis=2)
+        return lost
     rows -= before - (before - start) / settings.steps
     rows *= ~kept  # a kept coordinate loses nothing; a product is far quicker here than a masked write
     rows *= rows
-    return rows.sum(axis=2)
+    square: np.ndarray = rows.sum(axis=2)
+    return square
+
+
+def between(row: Rows, start: Rows, upper: Rows) -> Bool[np.ndarray, "..."]:
+    """Which coordinates of `row` lie between w′ and u, ends included: those a monotone path may keep."""
+    inside: np.ndarray = row >= np.minimum(start, upper)
+    inside &= row <= np.maximum(start, upper)
+    return inside
+
+
+def monotone(row: Rows, start: Rows, upper: Rows, steps: int) -> Rows:
+    """`mono(a; w′, u)`: a_i where it lies between w′_i and u_i, else `u_i − (u_i − w′_i)/m`.
+
+    Paper: Sanyal and Ren, "Discretized Integrated Gradients for Explaining Language Models" (2021).
+    """
+    return np.where(between(row, start, upper), row, upper - (upper - start) / steps)
+
+
+def on_line(start: Rows, end: Rows, share: float) -> Rows:
+    """The point `w′ + share·(w − w′)` of the straight line."""
+    point: np.ndarray = start + share * (end - start)
+    return point
+
+
+def in_cell(row: Rows, start: Rows, end: Rows, j: int, steps: int) -> Bool[np.ndarray, "..."]:
+    """Which coordinates lie in cell j of the uniform grid: within half a step of p_j, ends included.
+
+    Cell j runs from `w′ + (j − ½)/(m + 1)·(w − w′)` to `w′ + (j + ½)/(m + 1)·(w − w′)`.
+    """
+    one = on_line(start, end, (j - 0.5) / (steps + 1))
+    other = on_line(start, end, (j + 0.5) / (steps + 1))
+    return between(row, one, other)
+
+
+def gridded(row: Rows, start: Rows, end: Rows, j: int, steps: int) -> Rows:
+    """`row` where a coordinate lies in its cell of the grid, else p_j's: monotone, and no leg is long."""
+    return np.where(in_cell(row, start, end, j, steps), row, on_line(start, end, j / (steps + 1)))

@@ -3,25 +3,38 @@
 The product only narrows the choice: a row is dropped when even its smallest possible distance, rounding
 counted in full, is larger than the K-th largest possible one. Those that remain are measured in float64 and
 ordered by distance, ties by lower id, so the answer is the definition's and no batch can change it.
+
+DIG asks for the neighbours of words again and again: its graph is made on demand, or as a whole once, kept on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
+
+from pathlens.errors import StoreError
 
 POINTS_AT_ONCE = 512  # queries that share one pass over the table
 CELLS_AT_ONCE = 2**21  # distances (points × rows) held at once, so that no S·m·V array ever is
 NUMBERS_AT_ONCE = 2**21  # numbers of candidate rows held in float64 at once
+Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 
 class NeighbourSearch:
     """Nearest rows of one embedding table. Holds the table (not a copy, where it can) and its row norms."""
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, table: Float[Tensor, "V d"]) -> None:
         rows = table.detach().cpu()
         if rows.dtype not in (torch.float32, torch.float64):
             rows = rows.float()
@@ -32,19 +45,22 @@ class NeighbourSearch:
     def __len__(self) -> int:
         return len(self.table)
 
-    def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Rows of the table in float64: (..., d)."""
-        return self.table[ids].astype(np.float64)
+    def rows(self, ids: Int[np.ndarray, "..."]) -> Float[np.ndarray, "... d"]:
+        """Rows of the table in float64."""
+        rows: np.ndarray = self.table[ids].astype(np.float64)
+        return rows
 
-    def nearest(self, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(ids, squared distances), both (n, K): the K rows nearest to each point (n, d), nearest first."""
+    def nearest(
+        self, points: Float[np.ndarray, "n d"], count: int
+    ) -> tuple[Int[np.ndarray, "n {count}"], Float[np.ndarray, "n {count}"]]:
+        """Ids and squared distances: the K rows nearest to each point, nearest first."""
         ids, square = self.nearest_on_lines(points, points, np.ones(1), count)
         return ids[:, 0], square[:, 0]
 
     def nearest_on_lines(
-        self, start: np.ndarray, end: np.ndarray, shares: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for every point `w′ + α(w − w′)` of n lines and m shares α: (n, m, K).
+        self, start: Float[np.ndarray, "n d"], end: Float[np.ndarray, "n d"], shares: Float[np.ndarray, "m"], count: int
+    ) -> tuple[Int[np.ndarray, "n m {count}"], Float[np.ndarray, "n m {count}"]]:
+        """The same for every point `w′ + α(w − w′)` of n lines and m shares α.
 
         `‖v − p‖² = ‖v‖² − 2(1 − α) v·w′ − 2α v·w + ‖p‖²`: two products per line serve all its points.
         """
@@ -54,9 +70,9 @@ class NeighbourSearch:
         step = max(1, POINTS_AT_ONCE // points)
         for low in range(0, lines, step):
             some = slice(low, low + step)
-            found = self._candidates(start[some], end[some], shares, count)
+            candidates = self._candidates(start[some], end[some], shares, count)
             where = start[some, None] + shares[:, None] * (end[some] - start[some])[:, None]
-            near, far = self._ranked(where.reshape(-1, where.shape[-1]), found, count)
+            near, far = self._ranked(where.reshape(-1, where.shape[-1]), candidates, count)
             ids[some] = near.reshape(-1, points, count)
             square[some] = far.reshape(-1, points, count)
         return ids, square
@@ -87,7 +103,7 @@ class NeighbourSearch:
         """
         width = self.table.shape[1]
         unit, fine = (float(np.finfo(dtype).eps) / 2 for dtype in (self.table.dtype, np.float64))
-        return (3 * width + 80) * unit + (2 * width + 8) * fine
+        return float((3 * width + 80) * unit + (2 * width + 8) * fine)
 
     def _ranked(self, points: np.ndarray, candidates: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The `count` nearest candidates by float64 distance, ties by lower id."""
@@ -104,6 +120,90 @@ class NeighbourSearch:
             ids[low : low + step] = np.take_along_axis(near, order, axis=1)
             square[low : low + step] = np.take_along_axis(far, order, axis=1)
         return ids, square
+
+
+class NeighbourGraph:
+    """The K nearest rows of each row of a table, itself included, nearest first, ties by lower id.
+
+    Rows are searched when asked for and the latest `capacity` are kept in memory. With a folder, `build`
+    writes the whole graph there block by block; it may be stopped at any moment and goes on where it was.
+    """
+
+    def __init__(
+        self,
+        search: NeighbourSearch,
+        neighbours: int,
+        folder: str | Path | None = None,
+        *,
+        block: int = 512,
+        capacity: int = 20_000,
+    ) -> None:
+        self.search, self.neighbours, self.block, self.capacity = search, neighbours, block, capacity
+        self.folder = None if folder is None else Path(folder)
+        self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._lock = Lock()
+
+    def rows(self, ids: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n K"]:
+        """Neighbours of each id; those not met before share one search."""
+        wanted = [int(i) for i in ids]
+        known = {i: row for i in dict.fromkeys(wanted) if (row := self._recall(i)) is not None}
+        known |= self._from_disk([i for i in wanted if i not in known])
+        missing = [i for i in dict.fromkeys(wanted) if i not in known]
+        if missing:
+            near, _ = self.search.nearest(self.search.rows(np.array(missing)), self.neighbours)
+            known.update(zip(missing, near.astype(np.int32), strict=True))
+        for i in dict.fromkeys(wanted):
+            self._remember(i, known[i])
+        return np.stack([known[i] for i in wanted]).astype(np.int64)
+
+    def build(self, progress: Progress | None = None) -> int:
+        """Search every row and write it to the folder; returns how many rows were searched now."""
+        if self.folder is None:
+            raise ValueError("a graph without a folder has nowhere to be built; give one")
+        total, searched = len(self.search), 0
+        for low in range(0, total, self.block):
+            high = min(total, low + self.block)
+            if self._read(low // self.block) is None:
+                near, _ = self.search.nearest(self.search.rows(np.arange(low, high)), self.neighbours)
+                write_arrays(self._path(low // self.block), near=near.astype(np.int32))
+                searched += high - low
+            if progress is not None:
+                progress(high, total)
+        return searched
+
+    def _recall(self, i: int) -> np.ndarray | None:
+        with self._lock:
+            if i in self._rows:
+                self._rows.move_to_end(i)
+            return self._rows.get(i)
+
+    def _remember(self, i: int, row: np.ndarray) -> None:
+        with self._lock:
+            self._rows[i] = row
+            self._rows.move_to_end(i)
+            while len(self._rows) > self.capacity:
+                self._rows.popitem(last=False)
+
+    def _from_disk(self, ids: list[int]) -> dict[int, np.ndarray]:
+        if self.folder is None:
+            return {}
+        stored = {}
+        for number in {i // self.block for i in ids}:
+            near = self._read(number)
+            if near is not None:
+                # a copy: a view would keep the whole block in memory
+                stored.update({i: near[i % self.block].copy() for i in ids if i // self.block == number})
+        return stored
+
+    def _path(self, number: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"neighbours-{self.neighbours}-{self.block}" / f"block-{number:06d}.npz"
+
+    def _read(self, number: int) -> np.ndarray | None:
+        near = (read_arrays(self._path(number)) or {}).get("near")
+        rows = min(self.block, len(self.search) - number * self.block)
+        whole = near is not None and near.shape == (rows, self.neighbours) and near.dtype == np.int32
+        return near if whole else None
 
 
 class _Shortlist:
@@ -171,9 +271,10 @@ def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows[np.unique(which, return_index=True)[1]], which
 
 
-def _rounded_up(bound: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _rounded_up(bound: Float[np.ndarray, "n"], dtype: np.dtype[Any]) -> Float[np.ndarray, "n"]:
     """The bound in the products' dtype, never below itself."""
-    return np.nextafter(bound.astype(dtype), np.array(np.inf, dtype=dtype))
+    above: np.ndarray = np.nextafter(bound.astype(dtype), np.array(np.inf, dtype=dtype))
+    return above
 
 
 def _blocks(rows: int, points: int, count: int) -> Iterator[tuple[int, int]]:
@@ -184,3 +285,30 @@ def _blocks(rows: int, points: int, count: int) -> Iterator[tuple[int, int]]:
         high = min(rows, low + size)
         yield low, high
         low, size = high, min(largest, 2 * size)
+
+
+def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+    """Write beside the place, then rename: a reader meets the old file or the new one, never a half."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    except OSError as error:
+        raise StoreError(
+            f"the cache folder {str(path.parent)!r} cannot be written: {error.strerror or error}"
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy types what follows as its own switch
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a file, or None where it is absent or damaged (a cache is then made anew)."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile):
+        return None  # NotImplementedError, of a damaged header, is a RuntimeError

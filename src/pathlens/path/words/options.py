@@ -1,56 +1,158 @@
-"""A path through words, made as its options ask.
+"""Paths through words as records: how one is asked for, the authors' settings by name, and where each token went.
 
-`dig` and `udig` are Integrated Gradients along paths through real words. The same paths serve `ig`, `vaig` and
-`ij` by `path="dig"` or `path="udig"`. Not Integrated Hessians: they exist on the straight line only.
+Light: a saved result is drawn with them, without torch.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+import operator
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from pathlens.checks import given, option
 from pathlens.errors import InputError
-from pathlens.path.words.dig import dig
-from pathlens.path.words.measure import measured, word_approximation_error
-from pathlens.path.words.record import WordPath
-from pathlens.path.words.settings import WordOptions
-from pathlens.path.words.store import PathCache
-from pathlens.path.words.udig import udig
-from pathlens.types import Ends, Route
 
-SEARCHES = {"dig": dig, "udig": udig}
+STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
+)
+MOST_FACTOR = 10  # 1024 nodes on every leg; the authors use 1 and 2
 
 
-def word_route_of(method: str, ends: Ends, options: WordOptions) -> Route:
-    """Search the path; with `wae=True` measure how far it strays from words."""
-    settings = options.settings(method)
-    cache = path_cache(options.cache)
-    route = SEARCHES[method](
-        ends,
-        steps=settings.steps,
-        neighbours=settings.neighbours,
-        strategy=settings.strategy,
-        factor=settings.factor,
-        cache=cache,
+@dataclass(frozen=True)
+class Settings:
+    """m `steps`, K `neighbours`, f `factor` (2^f nodes per leg in the left rule); how anchors are chosen."""
+
+    method: str
+    strategy: str
+    steps: int = 30
+    neighbours: int = 50
+    factor: int = 1
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES[self.method]:
+            known = ", ".join(map(repr, STRATEGIES[self.method]))
+            raise InputError(f"{self.method} has no strategy {self.strategy!r}; use one of {known}")
+        for name, least, most in (("steps", 1, 10_000), ("neighbours", 1, None), ("factor", 0, MOST_FACTOR)):
+            value = getattr(self, name)
+            if hasattr(value, "__index__") and not isinstance(value, bool):
+                object.__setattr__(self, name, value := operator.index(value))
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"{self.method} needs {name} ≥ {least}, a whole number; got {value!r}")
+            if most is not None and value > most:
+                raise InputError(f"{self.method} needs {name} ≤ {most}; got {value!r}")
+
+    @property
+    def key(self) -> str:
+        """What a path depends on; the factor only says where a rule looks on it."""
+        return f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}"
+
+
+PRESETS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "udig-maxcount": Settings("udig", "maxcount", steps=30, neighbours=50, factor=1),
+        "udig-greedy": Settings("udig", "greedy", steps=30, neighbours=50, factor=2),
+        "udig-grid": Settings("udig", "grid", steps=30, neighbours=50, factor=1),  # ours: in no paper
+        "dig-greedy": Settings("dig", "greedy", steps=30, neighbours=500, factor=1),
+        "dig-maxcount": Settings("dig", "maxcount", steps=30, neighbours=500, factor=1),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions:
+    """Options of a path through words; what is None is as the authors had it (`PRESETS`)."""
+
+    steps: int | None = option(None, "Anchor words on each token's way (the papers' m).", least=1, most=10_000)
+    neighbours: int | None = option(None, "Nearest words an anchor is chosen among (K).", least=1)
+    factor: int | None = option(None, "2^factor nodes on a leg in the left rule (f).", least=0, most=MOST_FACTOR)
+    strategy: str | None = option(
+        None,
+        "How an anchor is chosen (dig: greedy, udig: maxcount; grid is udig's alone).",
+        choices=("greedy", "maxcount", "grid"),
+        checked=False,
     )
-    if not options.wae:
-        return route
-    return replace(route, detail=measured(route.detail, word_approximation_error(route, ends, cache=cache)))
+    preset: str | None = option(None, "The authors' settings by name: udig-maxcount, dig-greedy, …")
+    cache: Any = option(None, "A folder where paths are kept from run to run.")
+    wae: bool = option(False, "Measure how far the path strays from words.")
+
+    def settings(self, method: str) -> Settings:
+        """A preset (by default of the chosen strategy), with what was given by name put over it."""
+        if self.preset is not None:
+            known = [name for name in PRESETS if PRESETS[name].method == method]
+            full = self.preset if str(self.preset).startswith(f"{method}-") else f"{method}-{self.preset}"
+            if full not in known:
+                raise InputError(f"preset={self.preset!r} is not one of {method}; presets: {', '.join(known)}")
+            base = PRESETS[full]
+        else:
+            base = PRESETS.get(f"{method}-{self.strategy}", PRESETS[f"{method}-{STRATEGIES[method][0]}"])
+        named = {name: getattr(self, name) for name in ("steps", "neighbours", "factor", "strategy")}
+        return replace(base, **{name: value for name, value in named.items() if value is not None})
 
 
-def path_cache(cache: Any) -> PathCache:
-    """A cache as it is; a folder gives one on disk; None one in memory."""
-    if isinstance(cache, PathCache):
-        return cache
-    if isinstance(cache, str) and (not cache or Path(cache).is_file()):
-        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}")
-    try:
-        return PathCache(cache)
-    except TypeError:
-        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}") from None
+@dataclass(frozen=True, kw_only=True)
+class PathOptions(WordOptions):
+    """Options of the methods that may leave the straight line."""
+
+    path: str | None = option(
+        None, "Which way to the text: the straight line, or through words.", choices=("line", "dig", "udig")
+    )
+
+    @property
+    def through_words(self) -> str | None:
+        """`"dig"` or `"udig"` where the path goes through words, else None."""
+        return None if self.path in (None, "line") else self.path
+
+    def check_path(self) -> None:
+        """Settings that fit the path; none where it is the straight line."""
+        if self.through_words is not None:
+            self.settings(self.through_words)
+            return
+        idle = [name for name in given(self) if name in WordOptions.__dataclass_fields__ and name != "cache"]
+        if idle:
+            raise InputError(
+                f"{', '.join(idle)}: settings of a path through words, and this path is the straight line; add path='udig' "
+                "or path='dig'"
+            )
 
 
-def nodes_per_leg(route: Route) -> int | None:
-    """2^f: how many nodes the papers' left rule has on every leg of a path through words; None elsewhere."""
-    return 2**route.detail.settings.factor if isinstance(route.detail, WordPath) else None
+@dataclass(frozen=True)
+class TokenPath:
+    """One token's way from its baseline to the text, in that order; empty where it never moves."""
+
+    word: str
+    baseline: str
+    anchors: tuple[int, ...] = ()  # (m,) ids; -1 where the baseline, itself no word, stands in
+    words: tuple[str, ...] = ()  # (m,) the anchors, readable
+    positions: tuple[float, ...] = ()  # (m,) share of the straight line each point has come: 0 baseline, 1 text
+    error: float | None = None  # word approximation error, when measured
+
+
+@dataclass(frozen=True)
+class WordPath:
+    """The paths of all tokens of a text (`explanation.path`)."""
+
+    settings: Settings
+    tokens: tuple[TokenPath, ...]
+
+    @property
+    def error(self) -> float | None:
+        """The word approximation error, averaged over the tokens that move; None until measured."""
+        errors = [token.error for token in self.tokens if token.error is not None]
+        return float(np.mean(errors)) if errors else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"settings": asdict(self.settings), "tokens": [asdict(token) for token in self.tokens]}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> WordPath:
+        """What `to_dict` gave, also after JSON has made lists of its tuples."""
+        tokens: list[dict[str, Any]] = [
+            {name: tuple(value) if isinstance(value, list) else value for name, value in token.items()}
+            for token in values["tokens"]
+        ]
+        return WordPath(Settings(**values["settings"]), tuple(TokenPath(**token) for token in tokens))

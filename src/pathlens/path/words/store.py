@@ -7,11 +7,12 @@ import re
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from pathlens.path.words.graph import NeighbourGraph, read_arrays, write_arrays
-from pathlens.path.words.neighbours import NeighbourSearch
+from pathlens.errors import InputError
+from pathlens.path.words.neighbours import NeighbourGraph, NeighbourSearch, read_arrays, write_arrays
 from pathlens.types import Vocabulary
 
 Group = tuple[str, str, str]  # (the table's fingerprint, settings, baseline): what the paths of a file share
@@ -83,6 +84,7 @@ class PathCache:
             self._read.clear()  # what was dropped may be on disk: look there again
 
     def _file(self, group: Group) -> Path:
+        assert self.folder is not None
         fingerprint, settings, baseline = group
         return self.folder / _name(fingerprint) / f"paths-{_name(settings)}-{_name(baseline)}.npz"
 
@@ -94,6 +96,18 @@ class PathCache:
         if not np.issubdtype(anchors.dtype, np.integer) or (anchors < -1).any():
             return {}
         return {str(token): path for token, path in zip(tokens, anchors, strict=True)}
+
+
+def path_cache(cache: Any) -> PathCache:
+    """A cache as it is; a folder gives one on disk; None one in memory."""
+    if isinstance(cache, PathCache):
+        return cache
+    if isinstance(cache, str) and (not cache or Path(cache).is_file()):
+        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}")
+    try:
+        return PathCache(cache)
+    except TypeError:
+        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}") from None
 
 
 def row_key(row: np.ndarray) -> str:
