@@ -12,10 +12,10 @@ from PIL import Image
 
 import pathlens as pl
 from pathlens.draw import figure
-from pathlens.engine.explainer import Explainer
 from pathlens.metrics.evaluate import evaluate
 from pathlens.report import Report
 from pathlens.studies.compare import compare
+from pathlens.studies.layers import layers as layer_study
 from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
 
@@ -35,8 +35,7 @@ def explained(
 
 
 def layers(path: Path) -> None:
-    results = [Explainer("sentiment", method="ig", layer=layer)(TEXT) for layer in range(6)]
-    figure.write(figure.layers(results), path)
+    layer_study("sentiment", TEXT, layers=range(6)).to_png(path)
 
 
 def nodes(path: Path) -> None:

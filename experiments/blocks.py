@@ -21,7 +21,7 @@ import torch
 from scipy.stats import spearmanr
 
 import pathlens as pl
-from pathlens.draw import figure, plots
+from pathlens.draw import figure
 from pathlens.text.block import find_block, record_call
 from pathlens.text.load import load
 
@@ -146,7 +146,7 @@ def pictures(out: Path, means: dict[str, list[tuple[float, float, float]]], laye
         "own_share": ["own_share_block", "own_share_attention", "own_share_weights"],
     }.items():
         lines = {label.replace("_", " "): [m[0] for m in means[label]] for label in chosen}
-        drawn = plots.curve(
+        drawn = figure.curve(
             layers, lines, xlabel="layer", ylabel=name.replace("_", " "), title="attention blocks of minilm"
         )
         figure.write(drawn, out / f"{name}.png")

@@ -19,10 +19,27 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pathlens.draw import arcs, canvas, embed, figure, html, markup, palette, pixels, tables, terminal, view
+from pathlens.draw import (
+    blocks,
+    canvas,
+    element,
+    figure,
+    grid,
+    html,
+    markup,
+    page_of,
+    palette,
+    shapes,
+    svg,
+    terminal,
+    words,
+)
+from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
+from pathlens.explanation import embed
 from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
 from pathlens.explanation.store import from_dict
+from pathlens.studies.layers import Layers
 from tests.support import draw_samples as samples
 
 EVERY = samples.everything()
@@ -35,8 +52,36 @@ ROUGH = samples.certificate(
 # ---------------------------------------------------------------- palette
 
 
-def oklab(color: str) -> np.ndarray:
-    return palette._to_oklab(color)
+def block_of(result, kind):
+    """The block of that kind on a result's page."""
+    return next(block for block in page_of(result).blocks if isinstance(block, kind))
+
+
+def legend(result) -> str:
+    return page_of(result).proof.legend
+
+
+def proof(result) -> str:
+    return page_of(result).proof.sums[0].words
+
+
+KINDS = list(blocks.Block.__subclasses__())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("draw", [terminal.draw, markup.draw, shapes.draw], ids=["terminal", "page", "figure"])
+def test_every_medium_has_a_function_for_every_kind_of_block(kind, draw):
+    assert draw.dispatch(kind) is not draw.dispatch(blocks.Block)
+
+
+def test_only_some_media_draw_what_is_meant_for_some():
+    inside = blocks.Sentences(("a note",))
+    for medium, draw in (("terminal", lambda block: terminal.draw(block, terminal.Paper(80, True))),
+                         ("figure", lambda block: shapes.draw(block, 8.0))):  # fmt: skip
+        assert draw(blocks.Only((medium,), inside))[1] == ("a note",)
+        assert draw(blocks.Only(("page",), inside))[1] == ()
+    assert "a note" in markup.draw(blocks.Only(("page",), inside))[0]
+    assert not markup.draw(blocks.Only(("figure",), inside))[0]
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -44,8 +89,8 @@ def test_both_signs_are_equally_strong_and_zero_is_the_ground(dark):
     assert palette.color(0, 1, dark=dark) == (palette.DARK if dark else palette.LIGHT)
     for share in np.linspace(0, 1, 21):
         up, down = palette.color(share, 1, dark=dark), palette.color(-share, 1, dark=dark)
-        assert abs(oklab(up)[0] - oklab(down)[0]) < 0.01
-    steps = [np.linalg.norm(oklab(palette.color(s, 1, dark=dark)) - oklab(palette.color(0, 1, dark=dark)))
+        assert abs(palette.oklab(up)[0] - palette.oklab(down)[0]) < 0.01
+    steps = [np.linalg.norm(palette.oklab(palette.color(s, 1, dark=dark)) - palette.oklab(palette.color(0, 1, dark=dark)))
              for s in np.linspace(0, 1, 11)]  # fmt: skip
     assert all(np.diff(steps) > 0)
 
@@ -68,8 +113,8 @@ BLINDNESS = {
 @pytest.mark.parametrize("kind", BLINDNESS)
 def test_signs_stay_apart_for_colour_blind_readers(kind):
     def seen(color):
-        linear = np.clip(np.array(BLINDNESS[kind]) @ palette._channels(color), 0, 1)
-        return palette._AXES @ np.cbrt(palette._CONES @ linear)
+        linear = np.clip(np.array(BLINDNESS[kind]) @ palette.channels(color), 0, 1)
+        return palette.AXES @ np.cbrt(palette.CONES @ linear)
 
     for share in (0.3, 0.6, 1.0):
         far = np.linalg.norm(seen(palette.color(share, 1)) - seen(palette.color(-share, 1)))
@@ -92,7 +137,7 @@ def test_numbers():
 
 
 def test_certificate_in_plain_words():
-    line = palette.certificate_line
+    line = words.certificate_line
     assert line(samples.certificate(1.32)) == (
         "adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"
     )
@@ -110,7 +155,7 @@ def test_certificate_in_plain_words():
 
 def test_sig_is_never_said_to_sum():
     sig = replace(samples.small(), method="sig", certificate=samples.certificate(1.32, kind="per token"))
-    assert "no common sum" in palette.legend(sig) and "they sum" not in palette.legend(sig)
+    assert "no common sum" in legend(sig) and "they sum" not in legend(sig)
     assert "\nsum" not in shown(sig) and " sum " not in shown(sig)
     assert ">sum<" not in html.page(sig)
 
@@ -118,23 +163,35 @@ def test_sig_is_never_said_to_sum():
 # ---------------------------------------------------------------- text and tables
 
 
-@each
-def test_pieces_put_together_are_the_text(name):
+def texts(result) -> list[str]:
+    """What is drawn as text, put together again."""
+    every = []
+    for block in page_of(result).blocks:
+        every += [text for _, text in getattr(block, "named", ()) if isinstance(text, str)]
+        paragraphs = [*getattr(block, "paragraphs", ()), *getattr(block, "prompt", ())]
+        paragraphs += [block.spoken] if isinstance(block, grid.Continued) else []
+        every += ["".join(part.text for part in paragraph) for paragraph in paragraphs]
+    return every
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, result in EVERY.items() if hasattr(result, "scores") and name != "tree"]
+)
+def test_stretches_put_together_are_the_text(name):
     result = EVERY[name]
     if not isinstance(result, VectorExplanation):
-        whole = ["".join(piece.text for piece in pieces) for pieces in view.paragraphs(result)]
-        assert whole == list(result.meta.get("texts", []))
+        assert texts(result) == list(result.meta.get("texts", []))
 
 
 def test_byte_pieces_of_one_emoji_share_a_piece():
     result = samples.emoji()
-    piece = next(piece for piece in view.paragraphs(result)[0] if piece.text == "😀")
-    assert piece.units == (2, 3, 4) and piece.value == pytest.approx(0.75)
+    part = next(part for part in block_of(result, blocks.Running).paragraphs[0] if part.text == "😀")
+    assert part.units == (2, 3, 4) and part.value == pytest.approx(0.75) and part.tip.startswith("+0.750 = ð +0.300")
 
 
 def test_a_decoders_blank_is_not_coloured():
     result = samples.explanation("so good", [1, 2], pattern=r"so| good")
-    assert [piece.text for piece in view.paragraphs(result)[0]] == ["so", " ", "good"]
+    assert [part.text for part in block_of(result, blocks.Running).paragraphs[0]] == ["so", " ", "good"]
 
 
 def test_two_segments_are_two_paragraphs_and_lost_texts_are_rebuilt():
@@ -142,24 +199,25 @@ def test_two_segments_are_two_paragraphs_and_lost_texts_are_rebuilt():
     scores = np.arange(5.0)
     result = Explanation(method="ig", target="span", certificate=samples.certificate(10.0), tokens=tokens,
                          offsets=offsets, scores=scores, segments=(0, 0, 1, 1, 1))  # fmt: skip
-    assert ["".join(p.text for p in pieces) for pieces in view.paragraphs(result)] == ["Who sings", "She sings"]
+    assert texts(result) == ["Who sings", "She sings"]
 
 
 def test_right_to_left_text_is_set_from_the_right():
-    assert view.right_to_left("  \u05d0b") and not view.right_to_left("a\u05d0") and not view.right_to_left("12")
+    assert words.right_to_left("  \u05d0b") and not words.right_to_left("a\u05d0") and not words.right_to_left("12")
 
 
 def test_special_tokens_with_a_score_are_shown_outside():
     result = samples.small()
     scored = replace(result, scores=np.concatenate([[0.7], result.scores[1:]]))
-    assert view.outside(result) == [] and view.outside(scored) == [0]
+    assert block_of(result, blocks.Running).outside == ()
+    assert block_of(scored, blocks.Running).outside == (("[CLS]", 0.7),)
     assert "outside the text" in html.page(scored) and "[CLS] +0.70" in html.page(scored)
     assert "[CLS]" in shown(scored) and "[CLS]" not in shown(result)
 
 
 def test_folding_keeps_the_sum_and_the_strongest_cell():
-    whole = tables.grid(samples.long_pair(60))
-    folded = tables.fold(whole, 10, 12)
+    whole = block_of(samples.long_pair(60), grid.Grid)
+    folded = whole.fold(10, 12)
     assert folded.values.shape == (10, 12) and folded.rows[-1] == "+52 more" and folded.columns[-1] == "+50 more"
     assert folded.values.sum() == pytest.approx(whole.values.sum(), abs=1e-12)
     assert folded.limit == whole.limit
@@ -167,22 +225,22 @@ def test_folding_keeps_the_sum_and_the_strongest_cell():
 
 
 def test_lengths_are_never_summed():
-    folded = tables.fold(tables.grid(samples.block()), 4, 4)
+    folded = block_of(samples.block(), grid.Grid).fold(4, 4)
     assert folded.rest == (0, 0) and "not shown" in folded.notes[-1]
 
 
 def test_zero_special_tokens_are_left_out_and_said():
-    grid = tables.grid(samples.small_pair())
-    assert "[CLS]" not in grid.rows and grid.rows[0] == "(reference)" and "[CLS], [SEP]" in grid.notes[0]
+    table = block_of(samples.small_pair(), grid.Grid)
+    assert "[CLS]" not in table.rows and table.rows[0] == "(reference)" and "[CLS], [SEP]" in table.notes[0]
     full = samples.small_pair().full_matrix.copy()
     full[1, 2] = 0.1  # [CLS] has a share now
-    assert "[CLS]" in tables.grid(replace(samples.small_pair(), full_matrix=full)).rows
+    assert "[CLS]" in block_of(replace(samples.small_pair(), full_matrix=full), grid.Grid).rows
 
 
 def test_kept_phrases_hang_together():
     nodes = samples.phrases(samples.long(60).meta["texts"][0]).nodes
-    kept = tables.strongest(nodes, 20)
-    assert len(kept) == 20
+    kept, notes = grid.strongest_phrases(nodes, 20)
+    assert len(kept) == 20 and notes == (f"{len(nodes) - 20} phrases of smaller value are not shown",)
     parents = {child: i for i, node in enumerate(nodes) for child in node.children}
     assert all(i == 0 or parents[i] in kept for i in kept)
 
@@ -261,8 +319,8 @@ def test_terminal_has_legend_certificate_and_no_control_characters(name):
     result = EVERY[name]
     text = shown(result, 100)
     joined = " ".join(text.split())
-    for words in (palette.legend(result), palette.certificate_line(result.certificate)):
-        assert " ".join(words.split()) in joined
+    for told in (legend(result), proof(result)):
+        assert " ".join(told.split()) in joined
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -303,9 +361,9 @@ def test_rows_that_were_not_asked_for_are_dots(tmp_path):
     partly = replace(result, matrix=matrix, certificate=samples.certificate(1.0, kind="per token"))
     text = shown(partly)
     assert "·" in text and "nan" not in text and "everything to" not in text
-    assert all(np.isfinite(value) for *_, value in tables.pairs(partly, 99))
+    assert all(np.isfinite(value) for *_, value in block_of(partly, blocks.Links).links)
     assert "nan" not in Reader(html.page(partly)).visible
-    tables.fold(tables.grid(partly), 4, 4)
+    block_of(partly, grid.Grid).fold(4, 4)
     pytest.importorskip("matplotlib")
     figure.save(partly, tmp_path / "a.png")
 
@@ -334,7 +392,7 @@ def test_units_are_checked():
 def test_dark_ground_is_read_from_the_terminal(monkeypatch):
     for value, dark in (("15;0", True), ("0;15", False), ("0;default", True), ("", True), ("0;7", False)):
         monkeypatch.setenv("COLORFGBG", value)
-        assert terminal._is_dark() is dark
+        assert terminal.is_dark() is dark
 
 
 # ---------------------------------------------------------------- html
@@ -398,15 +456,14 @@ def test_page_is_safe_complete_and_offline(name):
             assert given.get(key, "data:").startswith("data:"), (tag, given)
     outside = re.sub(r'(?s)<script type="application/json".*?</script>|base64,[^"]*', "", page)
     assert not re.search(r"https?:|url\(|@import|src=[\"']?//", outside)
-    assert palette.legend(result) in read.visible
-    assert palette.certificate_line(result.certificate) in read.visible
+    assert legend(result) in read.visible and proof(result) in read.visible
     assert len(read.scripts) == 2 and page.count("</script") == 2
 
 
 @pytest.mark.parametrize("name", ["text", "japanese", "emoji", "nasty", "long", "interactions"])
 def test_running_text_is_the_text(name):
     result = EVERY[name]
-    expected = [view.printable(text) for text in result.meta["texts"]]
+    expected = [words.printable(text) for text in result.meta["texts"]]
     assert Reader(html.page(result)).texts == expected
     assert Reader(html.fragment(result)).texts == expected
 
@@ -438,9 +495,9 @@ def test_the_result_travels_inside_its_page(name, tmp_path):
 def test_long_arrays_are_packed_and_come_back_exactly():
     values = np.random.default_rng(0).normal(size=(40, 50))
     values[0, :4] = [0.0, -0.0, 1e-300, np.inf]
-    packed = embed._pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
+    packed = embed.pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
     assert set(packed["matrix"]) == {"packed", "shape"} and packed["names"] == ["a"] * 2000
-    back = np.array(embed._unpack(packed)["matrix"])
+    back = np.array(embed.unpack(packed)["matrix"])
     assert back.tobytes() == values.tobytes()
 
 
@@ -460,20 +517,20 @@ def test_500_by_500_stays_light():
     assert len(page.encode()) < 3_000_000
     read = Reader(page)
     paths = [given for tag, given in read.found if tag == "path" and "arc" in given["class"]]
-    assert len(paths) == arcs.MOST
-    assert sum(given.get("display") != "none" for given in paths) == arcs.FIRST
+    assert len(paths) == LINKS
+    assert sum(given.get("display") != "none" for given in paths) == svg.FIRST
     assert sum(tag == "td" for tag, _ in read.found) < 45 * 45
     assert np.array_equal(np.array(embed.extract(page)["full_matrix"]), result.full_matrix)
 
 
 def test_arcs_are_the_strongest_pairs():
     result = samples.small_pair()
-    read = Reader(arcs.between(result))
+    read = Reader(svg.arcs(block_of(result, blocks.Links)))
     sizes = [float(given["data-size"]) for tag, given in read.found if tag == "path"][::-1]
     expected = np.sort(np.abs(result.matrix[result.matrix != 0]))[::-1]
     assert sizes == pytest.approx(expected, rel=1e-3)
     assert "guitar × music: +0.3" in read.visible
-    inside = Reader(arcs.inside(samples.interactions()))
+    inside = Reader(svg.arcs(block_of(samples.interactions(), blocks.Links)))
     assert "Not with funny: -1.680" in inside.visible  # both halves
 
 
@@ -484,12 +541,12 @@ def test_only_our_script_may_run():
 
 
 def test_matrix_has_reference_and_sums():
-    text, grid = markup.matrix(tables.grid(samples.small_pair()), corner="", between="×")
-    read = Reader(text)
+    table = block_of(samples.small_pair(), grid.Grid)
+    read = Reader(markup.draw(table)[0])
     assert read.visible.count("(reference)") == 2
     assert f"{samples.small_pair().full_matrix.sum():+.4f}" in read.visible
     edges = [given for tag, given in read.found if tag == "td" and "edge" in (given.get("class") or "")]
-    assert len(edges) == len(grid.rows) + 1
+    assert len(edges) == len(table.rows) + 1
     result = samples.small_pair()
     value = result.matrix[result.tokens_a.index("guitar"), result.tokens_b.index("music")]
     assert any(given.get("title") == f"guitar × music: {value:+.5f}" for _, given in read.found)
@@ -503,7 +560,7 @@ def test_fragment_stands_alone():
 def test_picture_of_a_table_is_a_valid_png():
     image = pytest.importorskip("matplotlib.image")
     values = np.array([[1.0, 0.0], [-1.0, np.nan]])
-    pixel = image.imread(io.BytesIO(pixels.png(values, 1.0)))
+    pixel = image.imread(io.BytesIO(element.png(values, 1.0)))
     assert pixel.shape == (2, 2, 4)
     assert pixel[0, 0, 3] == 1 and pixel[0, 1, 3] == 0 and pixel[1, 1, 3] == 0
     assert pixel[0, 0, 0] > pixel[0, 0, 2] and pixel[1, 0, 2] > pixel[1, 0, 0]  # orange, blue
@@ -539,9 +596,8 @@ def test_figures_carry_legend_and_certificate(matplotlib, name):
     from matplotlib.text import Text
 
     made = figure.draw(EVERY[name])
-    words = " ".join(text.get_text() for text in made.findobj(Text))
-    squeezed = re.sub(r"\s", "", words)
-    for line in (palette.legend(EVERY[name]), palette.certificate_line(EVERY[name].certificate)):
+    squeezed = re.sub(r"\s", "", "".join(text.get_text() for text in made.findobj(Text)))
+    for line in (legend(EVERY[name]), proof(EVERY[name])):
         assert re.sub(r"\s", "", line) in squeezed
 
 
@@ -571,20 +627,20 @@ def test_svg_keeps_text_as_text(matplotlib, tmp_path):
 def test_a_missing_font_is_said_on_the_picture(matplotlib, monkeypatch):
     from matplotlib.text import Text
 
-    monkeypatch.setattr(canvas, "_system_fonts", lambda: ())
-    canvas._advance.cache_clear()
+    monkeypatch.setattr(canvas, "system_fonts", lambda: ())
+    canvas.advance.cache_clear()
     made = figure.draw(samples.japanese())
     with pytest.warns(UserWarning, match="no font on this machine has .* fonts-noto-cjk"):
         missing = canvas.finish(made)
     assert {"映", "画"} <= missing and "a" not in missing
     assert any("U+3001" in text.get_text() and "drawn as boxes" in text.get_text() for text in made.findobj(Text))
-    canvas._advance.cache_clear()
+    canvas.advance.cache_clear()
 
 
 def test_a_font_that_has_the_characters_is_found(matplotlib, monkeypatch):
-    monkeypatch.setattr(canvas, "_system_fonts", lambda: (("Other", "other.ttf"), ("Kanji", "kanji.ttf")))
+    monkeypatch.setattr(canvas, "system_fonts", lambda: (("Other", "other.ttf"), ("Kanji", "kanji.ttf")))
     has = {"other.ttf": frozenset("x"), "kanji.ttf": frozenset("映画")}
-    monkeypatch.setattr(canvas, "_covered", lambda path: has.get(path, frozenset(map(chr, range(32, 127)))))
+    monkeypatch.setattr(canvas, "covered", lambda path: has.get(path, frozenset(map(chr, range(32, 127)))))
     assert canvas.fonts("ab 映画\u200d") == (["DejaVu Sans", "Kanji"], set())
     assert canvas.fonts("ab 語") == (["DejaVu Sans"], {"語"})
     assert canvas.fonts("plain") == (["DejaVu Sans"], set())
@@ -653,14 +709,22 @@ def test_plots(matplotlib, tmp_path):
 
 
 def test_layers(matplotlib):
+    """Small charts on one scale, the strongest tokens as curves, a certificate for each layer."""
     results = [replace(samples.small(), scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)]
-    made = figure.layers(results)
-    assert len(made.axes) == 4  # three small charts and the curves
-    assert [axes.get_title() for axes in made.axes[:3]] == ["layer 1", "layer 2", "layer 3"]
-    moving = next(line for line in made.axes[3].get_lines() if "moving" in line.get_label())
-    assert np.allclose(moving.get_ydata(), [2.31, 4.62, 6.93])
-    with pytest.raises(InputError, match="same text"):
-        figure.layers([samples.small(), samples.japanese()])
+    page = page_of(Layers(tuple(results)))
+    small, curves = page.blocks
+    assert [title for title, _ in small.panels] == ["layer 1", "layer 2", "layer 3"] and small.limit == pytest.approx(
+        6.93
+    )
+    moving = next(points for name, points in curves.charts[0].series.items() if "moving" in name)
+    assert np.allclose([y for _, y in moving], [2.31, 4.62, 6.93])
+    assert [each.name for each in page.proof.sums] == ["layer 1", "layer 2", "layer 3"]
+    assert "layer 2" in shown(page) and html.page(page).count('class="chart"') == 4
+    drawn = figure.draw(page)
+    plots = [
+        axes for axes in drawn.findobj(type(drawn.axes[0])) if axes.get_title() in ("layer 1", "layer 2", "layer 3")
+    ]
+    assert len(plots) == 3 and len({axes.get_ylim() for axes in plots}) == 1
 
 
 # ---------------------------------------------------------------- a real browser
@@ -684,7 +748,7 @@ def test_page_in_a_browser(tmp_path):
         page.on("request", lambda r: trouble.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
         page.goto(f"file://{tmp_path}/nasty.html")
         assert page.locator("img").count() == 0
-        assert page.locator(".text").inner_text() == view.printable(samples.nasty().meta["texts"][0])
+        assert page.locator(".text").inner_text() == words.printable(samples.nasty().meta["texts"][0])
         unit = page.locator(".unit").first
         unit.hover()
         tip = unit.evaluate("e => getComputedStyle(e, '::after').content")

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 import pathlens as pl
-from pathlens.draw import continuation as drawn
-from pathlens.draw import html, palette, tables, terminal
+from pathlens.draw import html, page_of, terminal
+from pathlens.draw.words import certificate_line
 from tests.support import draw_samples as samples
 
 NASTY = samples.NASTY
@@ -41,6 +41,11 @@ class Tags(HTMLParser):
         return [attrs for _, attrs in self.found if name in (attrs.get("class") or "").split()]
 
 
+def block(result):
+    """The one block of a continuation's page."""
+    return page_of(result).blocks[0]
+
+
 def shown(result, width=110) -> str:
     out = io.StringIO()
     terminal.show(result, console=Console(file=out, width=width, color_system=None))
@@ -56,7 +61,7 @@ def test_the_page_carries_the_matrix_and_every_certificate(name):
     assert np.allclose(matrix, result.matrix, rtol=1e-6, atol=1e-12)
     facts = json.loads(box["data-view"])
     assert len(facts["lines"]) == len(result.outputs) + 1  # one per column, and the total's
-    assert facts["lines"][-1] == palette.certificate_line(result.certificate)
+    assert facts["lines"][-1] == certificate_line(result.certificate)
     assert len(facts["tokens"]) == len(result.tokens)
 
 
@@ -73,13 +78,13 @@ def test_every_output_token_can_be_chosen_and_every_source_of_the_prompt_is_in_i
 
 def test_an_output_token_is_its_own_source_only_where_the_result_says_so():
     result = samples.continuation()
-    sources = drawn.own_source(result)
+    sources = block(result).sources
     for t, unit in enumerate(sources):
         assert result.offsets[unit] == result.output_offsets[t] and result.segments[unit] == 1
     coarse = samples.passages()
-    assert drawn.own_source(coarse) == [4, 4]  # the whole answer is one source
+    assert block(coarse).sources == (4, 4)  # the whole answer is one source
     alone = replace(coarse, segments=(-1, 0, 0, 0, 0))
-    assert drawn.own_source(alone) == [-1, -1]
+    assert block(alone).sources == (-1, -1)
 
 
 def test_the_running_prompt_is_the_prompt():
@@ -132,7 +137,7 @@ def test_unsettled_columns_are_marked():
     bad = samples.certificate(3.7, converged=False, gap=0.9, relative_gap=0.2)
     result = replace(samples.passages(), certificates=(bad, samples.certificate(2.1)))
     assert "1 of 2 settled" in shown(result)
-    facts = drawn.facts(result)
+    facts = block(result).facts
     assert facts["settled"] == [False, True, True] and "NOT settled" in facts["lines"][0]
     long = samples.long_continuation()
     long = replace(long, certificates=(bad, *long.certificates[1:]))
@@ -142,8 +147,8 @@ def test_unsettled_columns_are_marked():
 def test_sig_promises_no_sum():
     single = samples.certificate(5.8, kind="per token")
     result = replace(samples.passages(), method="sig", certificate=single, certificates=(single, single))
-    assert "no common sum" in palette.legend(result) and not drawn.facts(result)["additive"]
-    assert not any("adds up by itself" in note for note in drawn.notes(result))
+    assert "no common sum" in page_of(result).proof.legend and not block(result).facts["additive"]
+    assert not any("adds up by itself" in note for note in page_of(result).notes)
     lines = [line.split() for line in shown(result).splitlines()]
     assert not any(line[:1] == ["sum"] for line in lines), "the table has no sums of columns"
 
@@ -161,7 +166,7 @@ def test_a_saved_page_opens_again(tmp_path):
     result.to_html(tmp_path / "a.html")
     again = pl.load(tmp_path / "a.html")
     assert np.array_equal(again.matrix, result.matrix) and again.outputs == result.outputs
-    assert tables.grid(again).columns == result.outputs
+    assert block(again).grid.columns == result.outputs
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here (apt-get install chromium)")
@@ -205,7 +210,7 @@ class TestInABrowser:
         assert abs(found["capital"] - column["capital"]) < 0.006
         strongest = page.locator(".prompt .unit.n24").inner_text()
         assert strongest == "of" and "“of” (3 of 5)" in page.inner_text(".chosen")
-        assert palette.certificate_line(result.certificates[2]) in page.inner_text(".chosen")
+        assert certificate_line(result.certificates[2]) in page.inner_text(".chosen")
         page.click(".out >> nth=2")
         assert "whole continuation" in page.inner_text(".chosen")
         page.click(".matrix thead th[scope=col] >> nth=0")

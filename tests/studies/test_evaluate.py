@@ -110,7 +110,7 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
         assert "leave-one-out (the token put to the baseline" in text and "protocol default" in text
         assert "95 % of 300 bootstrap draws" in text
     assert page.count('class="chart"') == len(found.curves) and "http:" not in page
-    from pathlens.draw import embed
+    from pathlens.explanation import embed
 
     assert embed.extract(page)["ways"] == list(found.ways)
     for name in ("e.png", "e.svg"):

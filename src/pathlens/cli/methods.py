@@ -22,11 +22,12 @@ Examples:
 @app.command(epilog=EXAMPLES)
 def methods(json_out: JsonOut = None, html: HtmlOut = None, png: PngOut = None) -> None:
     """List the methods: what each one is, its own options, and the paper."""
-    from pathlens.draw import listing
+    from pathlens import draw
+    from pathlens.draw.blocks import Listing, Page
     from pathlens.engine.methods import METHODS
 
     rows = tuple((m.name, m.title, ", ".join(m.options), m.paper) for m in METHODS.values())
-    table = listing.Listing("methods", ("name", "method", "own options", "paper"), rows)
+    page = Page("methods", blocks=(Listing(("name", "method", "own options", "paper"), rows),))
     if json_out is not None:
         names = ("name", "title", "options", "paper")
         text = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)
@@ -35,10 +36,8 @@ def methods(json_out: JsonOut = None, html: HtmlOut = None, png: PngOut = None) 
         else:
             Path(json_out).write_text(text, encoding="utf-8")
     if html is not None:
-        listing.page(table, html)
+        draw.to_html(page, html)
     if png is not None:
-        from pathlens.draw import canvas
-
-        canvas.save(listing.figure(table), png)
+        draw.to_png(page, png)
     if json_out is None and html is None and png is None:
-        listing.show(table)
+        draw.show(page)

@@ -273,11 +273,12 @@ def tag(pipeline: Any, texts: Iterable[tuple[int, str, str | None]]) -> Iterator
 
 def report(folder: str | Path, *, title: str | None = None, most: int = SHOWN, **choices: Any) -> Report:
     """A run as one page: its summary on top, and its first explanations below, each drawn."""
-    from pathlens.draw import corpus
+    from pathlens.draw import page_of
+    from pathlens.draw.blocks import Inset
 
     summary = summarise(folder, **choices)
     some = tuple(islice(results(folder), most))
     if not some:
         raise InputError(f"no row of {str(folder)!r} was explained; `pathlens summary {folder}` says why")
     names = tuple(f"row {result.meta['row']}" for result in some)
-    return Report(some, names, title or summary.title, tuple(corpus.articles(summary)), corpus.STYLE)
+    return Report(some, names, title or summary.title, (Inset(page_of(summary)),))

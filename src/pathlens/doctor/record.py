@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pathlens.errors import StoreError
+from pathlens.explanation.view import Viewable
 
 HOLDS, FAILS, LEFT_OUT = "holds", "fails", "left out"
 MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
@@ -26,7 +24,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Viewable):
     """All checks of one model."""
 
     model: str
@@ -45,46 +43,18 @@ class Diagnosis:
         return {"model": self.model, "kind": self.kind, "healthy": self.healthy, "checks": checks,
                 "meta": dict(self.meta)}  # fmt: skip
 
-    def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        try:
-            Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return Path(path)
-
-    def listing(self) -> Any:
-        """The checks as a table to draw."""
-        from pathlens.draw.listing import Listing
+    def to_page(self) -> Any:
+        """The checks as a table."""
+        from pathlens.draw.blocks import Listing, Page
 
         rows = tuple(
             (check.law, check.state, check.found + (f"\n→ {check.advice}" if check.advice else ""))
             for check in self.checks
         )
         count = {state: sum(check.state == state for check in self.checks) for state in MARKS}
-        summed = f"{count[HOLDS]} hold, {count[FAILS]} fail, {count[LEFT_OUT]} left out"
-        return Listing(
-            f"{self.model} ({self.kind}): {summed}",
-            ("law", "", "what was found, and what to do"),
-            rows,
-            tuple(MARKS[check.state] for check in self.checks),
+        marks = tuple(MARKS[check.state] for check in self.checks)
+        return Page(
+            f"{self.model} ({self.kind}): {count[HOLDS]} hold, {count[FAILS]} fail, {count[LEFT_OUT]} left out",
+            blocks=(Listing(("law", "", "what was found, and what to do"), rows, marks),),
             notes=(f"examined with the text {self.meta.get('text', '')!r}",),
         )
-
-    def show(self) -> None:
-        """Print the table."""
-        from pathlens.draw import listing
-
-        listing.show(self.listing())
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page."""
-        from pathlens.draw import listing
-
-        return listing.page(self.listing(), path)
-
-    def to_png(self, path: str | Path) -> Path:
-        """A picture."""
-        from pathlens.draw import canvas, listing
-
-        return canvas.save(listing.figure(self.listing()), path)

@@ -1,52 +1,76 @@
-"""Room 11: a result or a study → terminal, page, picture. `Viewable` reaches this room through these four."""
+"""Room 11: a result or a study → a page of blocks → terminal, page, picture.
+
+`page_of` finds the function that makes the page by the thing's type; the four below draw it (`Viewable` calls them).
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# studies by type, and the module here that draws them; everything else is a result
-DRAWERS = {
-    "Comparison": "side_by_side",
-    "WhatIf": "edits",
-    "PathView": "paths",
-    "Layers": "layers",
-    "NodeStudy": "nodes",
-    "Ranking": "ranking",
-    "Evaluation": "faithfulness",
-    "Summary": "corpus",
+if TYPE_CHECKING:
+    from pathlens.draw.blocks import Page
+
+# type → module and function here; rooms that come after this one bring a `to_page` of their own
+PAGES = {
+    "Explanation": "results.explanation",
+    "PairExplanation": "results.pair",
+    "Interactions": "results.interactions",
+    "VectorExplanation": "results.vectors",
+    "PhraseTree": "results.phrases",
+    "Continuation": "results.continuation",
+    "Comparison": "studies.comparison",
+    "WhatIf": "studies.what_if",
+    "PathView": "studies.path_view",
+    "Layers": "studies.layers",
+    "NodeStudy": "studies.nodes",
+    "Ranking": "evaluations.ranking",
+    "Evaluation": "evaluations.evaluation",
+    "Summary": "evaluations.corpus",
 }
 
 
-def _module(thing: object, otherwise: str) -> Any:
-    return import_module(f"pathlens.draw.{DRAWERS.get(type(thing).__name__, otherwise)}")
+def page_of(thing: Any, unit: str | None = None) -> Page:
+    """What is to be seen of a thing, at the unit wanted (`None` or "token": as it is; "word": by word)."""
+    from pathlens.draw.blocks import Page
+    from pathlens.errors import InputError
+
+    if unit not in (None, "token", "word"):
+        raise InputError(f"unit is {unit!r} here; expected 'token' or 'word' (other units: explain(..., unit=))")
+    if isinstance(thing, Page):
+        return thing
+    if hasattr(thing, "to_page"):
+        made: Page = thing.to_page()
+        return made
+    name = next((PAGES[kind.__name__] for kind in type(thing).__mro__ if kind.__name__ in PAGES), "")
+    if not name or (unit == "word" and not hasattr(thing, "words")):
+        by = " by word" if name else ""
+        raise InputError(f"cannot draw a {type(thing).__name__}{by}; expected a result of pathlens.explain")
+    module, function = name.split(".")
+    make = getattr(import_module(f"pathlens.draw.{module}"), function)
+    page: Page = make(thing.words() if unit == "word" else thing)
+    return page
 
 
-def show(thing: object, **options: Any) -> None:
+def show(thing: Any, **options: Any) -> None:
     """Draw in the terminal."""
-    _module(thing, "terminal").show(thing, **options)
+    import_module("pathlens.draw.terminal").show(thing, **options)
 
 
-def to_html(thing: object, path: str | Path | None = None, **options: Any) -> str:
-    """A self-contained page."""
-    return _module(thing, "html").page(thing, path, **options)
+def to_html(thing: Any, path: str | Path | None = None, **options: Any) -> str:
+    """A self-contained page, also written to `path`."""
+    page: str = import_module("pathlens.draw.html").page(thing, path, **options)
+    return page
 
 
-def to_png(thing: object, path: str | Path, **options: Any) -> Path:
-    """A picture."""
-    return _module(thing, "figure").save(thing, path, **options)
+def to_png(thing: Any, path: str | Path, **options: Any) -> Path:
+    """A picture; the suffix chooses PNG, SVG or PDF."""
+    written: Path = import_module("pathlens.draw.figure").save(thing, path, **options)
+    return written
 
 
-def fragment(thing: object) -> str:
+def fragment(thing: Any) -> str:
     """HTML for a notebook cell."""
-    if type(thing).__name__ not in DRAWERS:
-        return import_module("pathlens.draw.html").fragment(thing)
-    return import_module("pathlens.draw.sheet").fragment(_module(thing, ""), thing)
-
-
-def article(thing: object) -> Any:
-    """A part of a page."""
-    if type(thing).__name__ not in DRAWERS:
-        return import_module("pathlens.draw.sheet").article_of(thing)
-    return _module(thing, "").article(thing)
+    text: str = import_module("pathlens.draw.html").fragment(thing)
+    return text

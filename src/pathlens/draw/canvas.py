@@ -9,11 +9,13 @@ import functools
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathlens.draw import view
+from pathlens.draw.words import visible
 from pathlens.errors import InputError, MissingError
 
 if TYPE_CHECKING:
@@ -41,12 +43,12 @@ def blank(width: float, height: float) -> Figure:
 
 def write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Any:
     """Text that is only text: no mathematics between dollars, no LaTeX."""
-    return axes.text(x, y, view.visible(text) if text else "", parse_math=False, usetex=False, **style)
+    return axes.text(x, y, visible(text) if text else "", parse_math=False, usetex=False, **style)
 
 
 def names(axes: Axes, side: str, labels: Iterable[str], **style: Any) -> None:
     """Tick labels 0, 1, 2 … of the "x" or "y" axis, as plain text."""
-    shown = [view.visible(label) for label in labels]
+    shown = [visible(label) for label in labels]
     place = axes.set_xticks if side == "x" else axes.set_yticks
     place(range(len(shown)), labels=shown, parse_math=False, usetex=False, **style)
 
@@ -72,9 +74,10 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 def finish(figure: Figure) -> set[str]:
     """Give every text of a figure fonts that have its characters; warn and note on it what none has."""
+    from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-    for axes in figure.axes:
+    for axes in figure.findobj(Axes):
         _plain_ticks(axes)
     found = figure.findobj(Text)
     families, missing = fonts("".join(text.get_text() for text in found))
@@ -87,7 +90,7 @@ def finish(figure: Figure) -> set[str]:
         words = missing_note(missing, shown=False)
         if (engine := figure.get_layout_engine()) is not None:  # plots fill their figure: the note needs a line
             line = 0.2 / figure.get_size_inches()[1]
-            engine.set(rect=(0, line, 1, 1 - line))
+            engine.set(rect=(0, line, 1, 1 - line))  # type: ignore[call-arg]
         figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
     return missing
 
@@ -102,7 +105,11 @@ def _plain_ticks(axes: Axes) -> None:
         if isinstance(axis.get_minor_formatter(), LogFormatter):
             low, high = sorted(axis.get_view_interval())
             named = "25" if high < 1000 * low else ""  # over few decades, 2 and 5 of each as well
-            axis.set_minor_formatter(lambda x, _, named=named: f"{x:g}" if f"{x:e}"[0] in named else "")
+            axis.set_minor_formatter(partial(_few, named))
+
+
+def _few(named: str, x: float, _: object) -> str:
+    return f"{x:g}" if f"{x:e}"[0] in named else ""
 
 
 def missing_note(missing: set[str], *, shown: bool = True) -> str:
@@ -118,9 +125,9 @@ def fonts(text: str) -> tuple[list[str], set[str]]:
     """Font families that together have every character of `text`, and the characters that none has."""
     wanted = {char for char in text if _needs_glyph(char)}
     families = ["DejaVu Sans"]  # comes with matplotlib
-    wanted -= _covered(_default_font())
-    for name, path in _system_fonts() if wanted else ():
-        gained = wanted & _covered(path)
+    wanted -= covered(_default_font())
+    for name, path in system_fonts() if wanted else ():
+        gained = wanted & covered(path)
         if gained:
             families.append(name)
             wanted -= gained
@@ -141,7 +148,7 @@ def _default_font() -> str:
 
 
 @functools.cache
-def _system_fonts() -> tuple[tuple[str, str], ...]:
+def system_fonts() -> tuple[tuple[str, str], ...]:
     """(family, file) of upright regular fonts on this machine, the broadest families first."""
     from matplotlib import font_manager
 
@@ -165,7 +172,7 @@ def _system_fonts() -> tuple[tuple[str, str], ...]:
 
 
 @functools.cache
-def _covered(path: str) -> frozenset[str]:
+def covered(path: str) -> frozenset[str]:
     """Characters a font has an outline for."""
     from matplotlib.ft2font import FT2Font
 
@@ -179,18 +186,18 @@ def _covered(path: str) -> frozenset[str]:
 
 def width(text: str, size: float) -> float:
     """Width of a text in points, blanks included, from the advances of the fonts that will draw it."""
-    return size * sum(map(_advance, text))
+    return size * sum(map(advance, text))
 
 
 @functools.cache
-def _advance(char: str) -> float:
+def advance(char: str) -> float:
     """A character's advance in heights of the font."""
     from matplotlib.ft2font import FT2Font
 
     if not _needs_glyph(char) and not char.isspace():
         return 0.0
-    for path in (_default_font(), *(path for _, path in _system_fonts())):
-        if char in _covered(path):
+    for path in (_default_font(), *(path for _, path in system_fonts())):
+        if char in covered(path):
             font = FT2Font(path)
             font.set_size(100, 72)
             return float(font.load_char(ord(char)).linearHoriAdvance) / 65536 / 100
@@ -199,7 +206,7 @@ def _advance(char: str) -> float:
 
 def cut(text: str, letters: int) -> str:
     """At most that many half-width letters, ended by … where cut."""
-    text = view.visible(text)
+    text = visible(text)
     if columns(text) <= letters:
         return text
     kept = ""
@@ -210,49 +217,48 @@ def cut(text: str, letters: int) -> str:
     return kept + "…"
 
 
-class Sheet:
-    """Blocks one below another on a page as high as they need; positions in inches."""
+@dataclass(frozen=True)
+class Part:
+    """A block `height` inches high; `draw` gets bare axes, in inches from its top left corner."""
 
-    MARGIN = 0.3
+    height: float
+    draw: Callable[[Axes], None] = lambda axes: None
 
-    def __init__(self, width: float = 9.0):
-        self.width = width
-        self.blocks: list[tuple[float, Callable[[Axes], None]]] = []
 
-    @property
-    def inner(self) -> float:
-        return self.width - 2 * self.MARGIN
+MARGIN = 0.3
 
-    def add(self, height: float, draw: Callable[[Axes], None]) -> None:
-        """A block `height` inches high. `draw` gets bare axes, in inches from the block's top left corner."""
-        self.blocks.append((height, draw))
 
-    def words(
-        self, text: str, *, size: float = 9, color: str = DIM, weight: str = "normal", after: float = 0.06
-    ) -> None:
-        """A paragraph, wrapped to the width."""
-        lines = wrap(text, self.inner * (0.88 if weight == "bold" else 1.0), size)  # bold letters are wider
-        step = size * 1.45 / 72
+def sheet(parts: Sequence[Part], inner: float) -> Figure:
+    """Parts one below another, `inner` inches wide, on a page as high as they need."""
+    wide, height = inner + 2 * MARGIN, sum(part.height for part in parts) + 2 * MARGIN
+    figure = blank(wide, height)
+    top = height - MARGIN
+    for part in parts:
+        axes = figure.add_axes((MARGIN / wide, (top - part.height) / height, inner / wide, part.height / height))
+        axes.set(xlim=(0, inner), ylim=(part.height, 0), xticks=[], yticks=[])
+        axes.axis("off")
+        part.draw(axes)
+        top -= part.height
+    return figure
 
-        def draw(axes: Axes) -> None:
-            for k, line in enumerate(lines):
-                write(axes, 0, k * step, line, size=size, color=color, weight=weight, va="top")
 
-        self.add(len(lines) * step + after, draw)
+def paragraph(
+    text: str, inner: float, *, size: float = 9, color: str = DIM, weight: str = "normal", after: float = 0.06
+) -> Part:
+    """Words, wrapped to the width."""
+    lines = wrap(text, inner * (0.88 if weight == "bold" else 1.0), size)  # bold letters are wider
+    step = size * 1.45 / 72
 
-    def figure(self) -> Figure:
-        """All blocks drawn."""
-        height = sum(h for h, _ in self.blocks) + 2 * self.MARGIN
-        figure = blank(self.width, height)
-        top = height - self.MARGIN
-        for tall, draw in self.blocks:
-            place = (self.MARGIN / self.width, (top - tall) / height, self.inner / self.width, tall / height)
-            axes = figure.add_axes(place)
-            axes.set(xlim=(0, self.inner), ylim=(tall, 0), xticks=[], yticks=[])
-            axes.axis("off")
-            draw(axes)
-            top -= tall
-        return figure
+    def draw(axes: Axes) -> None:
+        for k, line in enumerate(lines):
+            write(axes, 0, k * step, line, size=size, color=color, weight=weight, va="top")
+
+    return Part(len(lines) * step + after, draw)
+
+
+def inches(text: str, size: float) -> float:
+    """Width of a text as the fonts set it, blanks included."""
+    return width(text, size) / 72
 
 
 def columns(text: str) -> int:

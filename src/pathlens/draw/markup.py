@@ -1,155 +1,201 @@
-"""HTML built from parts that escape themselves: whatever is not already `Markup` is text and stays text."""
+"""Blocks as HTML. Parts escape themselves: whatever is not already `Markup` is text and stays text."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable, Sequence
+import base64
+import json
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
-from pathlens.draw import palette, tables, view
+from pathlens.draw import blocks, palette, svg
+from pathlens.draw.element import LEVELS, Markup, element, join, level, pixels
+from pathlens.draw.grid import Continued, Grid, strongest_phrases
+from pathlens.draw.words import Stretch, printable, visible
 from pathlens.explanation.record import Phrase
 
-LEVELS = 24  # steps of colour per sign; finer ones cannot be told apart
 BARS = 30
 SIDE = 60  # a table of up to this many rows and columns is drawn whole
 FOLDED = 40
 PHRASES = 400
-VOID = ("img", "input")  # elements that have no end tag
+SCROLL = {"class": "scroll", "tabindex": 0, "role": "region"}
+
+Drawn = tuple[Markup, tuple[str, ...]]  # the part, and notes on what was left out
 
 
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def element(name: str, attributes: dict[str, object] | None = None, *children: object) -> Markup:
-    """`<name attributes>children</name>`; attributes that are None are left out."""
-    given = "".join(
-        f' {key}="{html.escape(view.printable(str(value)))}"'
-        for key, value in (attributes or {}).items()
-        if value is not None and value != ""
-    )
-    if name in VOID:
-        return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+def section(block: blocks.Block) -> Drawn:
+    """A block under its title."""
+    part, notes = draw(block)
+    if not part:
+        return part, notes
+    return element("section", None, element("h2", None, block.title) if block.title else "", part), notes
 
 
-def join(children: Iterable[object]) -> Markup:
-    """Children one after another, text escaped."""
-    return Markup("".join(c if isinstance(c, Markup) else html.escape(view.printable(str(c))) for c in children))
+def sections(every: Sequence[blocks.Block]) -> Drawn:
+    """Blocks one below the other."""
+    drawn = [section(block) for block in every]
+    return join(part for part, _ in drawn), tuple(note for _, notes in drawn for note in notes)
 
 
-def level(value: float, limit: float, *, signed: bool = True) -> str:
-    """Class of a value on the scale: p1…p24 raises, n1…n24 lowers, l1…l24 lengths; none at zero."""
-    step = round(LEVELS * palette.strength(value, limit))
-    return "" if step == 0 else f"{'l' if not signed else 'p' if value > 0 else 'n'}{step}"
+def article(page: blocks.Page, *extra: str) -> Markup:
+    """A page as a part of a document; `extra` notes come first."""
+    body, left_out = sections(page.blocks)
+    subtitle = element("p", None, page.subtitle) if page.subtitle else ""
+    return element(
+        "article", {"class": f"pathlens {page.kind}".strip()},
+        element("header", None, element("h1", None, page.title), subtitle),
+        body, _foot(page, [*extra, *left_out, *page.notes]),
+    )  # fmt: skip
 
 
-def color_rules() -> str:
-    """The scale as CSS classes, for light and for dark pages."""
-    both = []
-    for dark in (False, True):
-        rules = []
-        for step in range(1, LEVELS + 1):
-            ends = {"p": palette.color(step, LEVELS, dark=dark), "n": palette.color(-step, LEVELS, dark=dark)}
-            ends["l"] = palette.length_color(step, LEVELS, dark=dark)
-            for letter, back in ends.items():
-                ink = palette.text_color(back)
-                rules.append(f".pathlens .{letter}{step}{{background:{back};color:{ink}}}")
-        both.append("".join(rules))
-    return f"{both[0]}@media (prefers-color-scheme:dark){{{both[1]}}}"
+def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
+    proof = page.proof
+    sums = [
+        element("p", {"class": "certificate" + ("" if each.settled else " rough")},
+                element("strong", None, f"{each.mark} {each.name}: " if each.name else f"{each.mark} "), each.words)
+        for each in proof.sums
+    ]  # fmt: skip
+    folded = [
+        element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
+        for block in page.details
+    ]
+    listed = element("ul", {"class": "notes"}, *[element("li", None, note) for note in notes]) if notes else ""
+    legend = element("p", {"class": "legend"}, proof.legend) if proof.legend else ""
+    if not (legend or sums or listed or folded):
+        return Markup("")
+    return element("footer", None, _scale(proof), legend, *sums, listed, *folded)
 
 
-def running(pieces: Sequence[view.Piece], tokens: Sequence[str], values: np.ndarray, limit: float) -> Markup:
-    """Running text: exactly the characters of the text, so that a copy of it is the text."""
-    digits = palette.decimals(limit, 4)
-
-    def one(piece: view.Piece) -> object:
-        if not piece.units:
-            return piece.text
-        tip = " ".join(f"{view.visible(tokens[i])} {palette.number(float(values[i]), digits)}" for i in piece.units)
-        if len(piece.units) > 1:
-            tip = f"{palette.number(piece.value, digits)} = {tip}"
-        return element(
-            "span", {"class": f"unit {level(piece.value, limit)}".strip(), "title": tip, "tabindex": 0}, piece.text
-        )
-
-    return element("p", {"class": "text", "dir": "auto"}, *map(one, pieces))
+def _scale(proof: blocks.Proof) -> Markup:
+    """The colours from one end to the other, with the numbers at the ends."""
+    if proof.full is None:
+        return Markup("")
+    digits = palette.decimals(proof.full)
+    swatches = [element("u", {"class": level(k, 8, signed=proof.signed)}) for k in range(-8 if proof.signed else 0, 9)]
+    low = palette.number(-proof.full, digits) if proof.signed else "0"
+    high = palette.number(proof.full, digits, sign=proof.signed)
+    ends = element("span", None, low), element("span", None, high)
+    return element("p", {"class": "scale", "aria-hidden": "true"}, ends[0], element("b", None, *swatches), ends[1])
 
 
-def bars(
-    named: Sequence[tuple[str, float]], limit: float, *, signed: bool = True, additive: bool = True, order: bool = True
-) -> Markup:
+# ---------------------------------------------------------------- a function per kind of block
+
+
+@singledispatch
+def draw(block: blocks.Block) -> Drawn:
+    """A block as HTML, and notes about what was left out."""
+    raise TypeError(f"no way to write a {type(block).__name__} as HTML")
+
+
+@draw.register
+def running(block: blocks.Running) -> Drawn:
+    """Exactly the characters of the text, so that a copy of it is the text."""
+    parts = [
+        element("p", {"class": "text", "dir": "auto"}, *(_stretch(each, block.limit) for each in paragraph))
+        for paragraph in block.paragraphs
+    ]
+    if block.outside:
+        digits = palette.decimals(block.limit)
+        shown = [
+            element("span", {"class": _unit(value, block.limit)}, f"{visible(name)} {palette.number(value, digits)}")
+            for name, value in block.outside
+        ]
+        spaced = [piece for part in shown for piece in (part, " ")]
+        parts.append(element("p", {"class": "outside"}, "outside the text: ", *spaced))
+    return join(parts), ()
+
+
+def _stretch(stretch: Stretch, limit: float) -> object:
+    if not stretch.units:
+        return stretch.text
+    return element(
+        "span", {"class": _unit(stretch.value, limit), "title": stretch.tip, "tabindex": 0}, stretch.text
+    )  # fmt: skip
+
+
+def _unit(value: float, limit: float) -> str:
+    return f"unit {level(value, limit)}".strip()
+
+
+@draw.register
+def texts(block: blocks.Texts) -> Drawn:
+    return join(element("p", {"class": "text plain", "dir": "auto"}, text) for _, text in block.named), ()
+
+
+@draw.register
+def sentences(block: blocks.Sentences) -> Drawn:
+    if not block.lines:
+        return Markup(""), ()
+    return element("ul", {"class": "notes"}, *[element("li", None, line) for line in block.lines]), ()
+
+
+@draw.register
+def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
-    digits = palette.decimals(limit)
-    shown = list(named)
-    if len(named) > BARS:
-        shown = sorted(named, key=lambda pair: -abs(pair[1]))[: BARS - 1]
-    rows = [_bar_row(name, value, limit, digits, signed) for name, value in shown]
-    total = sum(value for _, value in named)
-    rest = len(named) - len(shown)
-    if rest:
-        sums = palette.number(total - sum(value for _, value in shown), digits) if additive else ""
-        rows.append(_sum_row(f"{rest} others", sums))
-    if additive and order:
-        rows.append(_sum_row("sum", palette.number(total, digits)))
-    return element("table", {"class": "bars"}, *rows)
+    shown, sums, notes = block.pick(BARS)
+    rows = [_bar(name, value, block.text(value), block.limit, block.signed) for name, value in shown]
+    for name, text in sums:
+        head = element("th", {"scope": "row"}, name)
+        rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
+    return element("table", {"class": "bars"}, *rows), notes
 
 
-def _bar_row(name: str, value: float, limit: float, digits: int, signed: bool) -> Markup:
-    width = f"width:{100 * palette.strength(value, limit):.1f}%"
+def _bar(name: str, value: float, text: str, limit: float, signed: bool, tip: str = "") -> Markup:
     kind = "length" if not signed else "up" if value > 0 else "down"
-    bar = element("i", {"class": kind, "style": width})
+    bar = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
     below = [element("td", {"class": "below"}, bar if value < 0 else "")] if signed else []
     return element(
-        "tr", None,
-        element("th", {"scope": "row"}, view.visible(name)),
-        element("td", {"class": "value"}, palette.number(value, digits, sign=signed)),
+        "tr", {"title": tip},
+        element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
         *below, element("td", {"class": "above"}, bar if value >= 0 else ""),
     )  # fmt: skip
 
 
-def _sum_row(name: str, value: str) -> Markup:
-    return element(
-        "tr", {"class": "sum"}, element("th", {"scope": "row"}, name), element("td", {"class": "value"}, value)
-    )
+@draw.register
+def links(block: blocks.Links) -> Drawn:
+    return svg.arcs(block), ()
 
 
-def matrix(whole: tables.Grid, *, corner: str, between: str) -> tuple[Markup, tables.Grid]:
-    """A heat table with sums in the margins; large ones keep their strongest lines and sum the others."""
-    small = max(len(whole.rows), len(whole.columns)) <= SIDE
-    grid = whole if small else tables.fold(whole, FOLDED, FOLDED)
+@draw.register
+def grid(block: Grid) -> Drawn:
+    """A heat table with sums in the margins; a large one as a picture of every cell above its strongest lines."""
+    small = max(len(block.rows), len(block.columns)) <= SIDE
+    shown = block if small else block.fold(FOLDED, FOLDED)
+    table = heat_table(shown)
+    if small:
+        return table, shown.notes
+    words = element("p", {"class": "outside"}, "every cell, one pixel each; below, the strongest lines")
+    return join([words, pixels(block), table]), shown.notes
+
+
+def heat_table(grid: Grid) -> Markup:
+    """Every cell of a grid with its number."""
     digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
     upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
     heads = [_head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1]) for j, name in enumerate(grid.columns)]
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
-    first = element("tr", None, element("th", {"class": "corner"}, corner), *heads, *margin)
-    rows = [_matrix_row(grid, i, digits, between) for i in range(len(grid.rows))]
+    first = element("tr", None, element("th", {"class": "corner"}, grid.corner), *heads, *margin)
+    rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
     if grid.signed and grid.additive:
         sums = [_margin(float(v), digits, "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))]
         total = _margin(float(grid.values.sum()), palette.decimals(grid.limit, 4), "total")
         rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
-    table = element(
-        "table", {"class": f"matrix{upright}"}, element("thead", None, first), element("tbody", None, *rows)
-    )
-    return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "table"}, table), grid
+    body = element("thead", None, first), element("tbody", None, *rows)
+    return element("div", {**SCROLL, "aria-label": "table"}, element("table", {"class": f"matrix{upright}"}, *body))
 
 
 def _head(name: str, scope: str, index: int, edge: int, count: int, rest: int) -> Markup:
     kind = "edge" if index < edge else "rest" if index >= count - rest else None
-    return element("th", {"scope": scope, "class": kind}, element("span", None, view.visible(name)))
+    return element("th", {"scope": scope, "class": kind}, element("span", None, visible(name)))
 
 
-def _matrix_row(grid: tables.Grid, i: int, digits: int, between: str) -> Markup:
-    limit, exact = grid.limit, palette.decimals(grid.limit, 5)
-    row_name = view.visible(grid.rows[i])
-    cells = []
+def _heat_row(grid: Grid, i: int, digits: int) -> Markup:
+    limit, exact, cells = grid.limit, palette.decimals(grid.limit, 5), []
     for j, value in enumerate(map(float, grid.values[i])):
-        edge = "edge" if j < grid.edge else ""
-        kind = f"{level(value, limit, signed=grid.signed)} {edge}".strip()
-        pair = f"{row_name} {between} {view.visible(grid.columns[j])}"
+        kind = f"{level(value, limit, signed=grid.signed)} {'edge' if j < grid.edge else ''}".strip()
+        pair = f"{visible(grid.rows[i])} {grid.between} {visible(grid.columns[j])}"
         tip = f"{pair}: {palette.number(value, exact, sign=grid.signed)}"
         shown = palette.number(value, digits, sign=grid.signed, narrow=True)
         cells.append(element("td", {"class": kind, "title": tip}, shown))
@@ -162,30 +208,258 @@ def _margin(value: float, digits: int, kind: str) -> Markup:
     return element("td", {"class": f"margin {kind}".strip()}, palette.number(value, digits))
 
 
-def tree(nodes: Sequence[Phrase]) -> tuple[Markup, int]:
-    """Phrases as nested lists that fold, and how many small ones were left out."""
-    kept = tables.strongest(nodes, PHRASES)
-    limit = palette.limit([node.dividend for node in nodes])
+@draw.register
+def phrases(block: blocks.Phrases) -> Drawn:
+    """Nested lists that fold."""
+    nodes = block.nodes
+    kept, notes = strongest_phrases(nodes, PHRASES)
 
-    def grow(i: int, depth: int) -> Markup:
-        node = nodes[i]
-        inside = [child for child in node.children if child in kept]
-        line = _phrase(node, limit)
+    def grow(i: int) -> Markup:
+        inside = [child for child in nodes[i].children if child in kept]
+        line = _phrase(nodes[i], block.limit)
         if not inside:
             return element("li", None, element("div", {"class": "phrase"}, line))
         # browsers and this function's own recursion stay well below trouble: `kept` is at most PHRASES deep
-        below = element("ul", None, *[grow(child, depth + 1) for child in inside])
-        opened = Markup(element("details", {"open": "open"}, element("summary", {"class": "phrase"}, line), below))
-        return element("li", None, opened)
+        below = element("ul", None, *[grow(child) for child in inside])
+        return element(
+            "li", None, element("details", {"open": "open"}, element("summary", {"class": "phrase"}, line), below)
+        )
 
-    return element("ul", {"class": "tree"}, grow(0, 0)), len(nodes) - len(kept)
+    return element("ul", {"class": "tree"}, grow(0)), notes
 
 
 def _phrase(node: Phrase, limit: float) -> Markup:
-    own = float(np.copysign(node.dividend, node.signed))
+    share = float(np.copysign(node.dividend, node.signed))
     tip = f"value {node.value:.4f}, own dividend {node.dividend:.4f}, integral {node.signed:+.4g}"
     sign = "+" if node.signed > 0 else "-" if node.signed < 0 else "±"
     bar = element("i", {"class": "up" if node.signed > 0 else "down", "style": f"width:{9 * min(node.value, 1):.2f}em"})
     label = [element("small", None, node.label)] if node.label else []
-    text = element("span", {"class": f"unit {level(own, limit)}".strip(), "title": tip}, view.visible(node.text))
+    text = element("span", {"class": _unit(share, limit), "title": tip}, visible(node.text))
     return join([text, " ", *label, element("span", {"class": "value"}, f"{sign} {node.value:.3f}"), bar])
+
+
+@draw.register
+def listing(block: blocks.Listing) -> Drawn:
+    mark = [element("th", None, "")] if block.marks else []
+    heads = [
+        element("th", {"scope": "col", "class": "number" if right else None}, name)
+        for name, right in zip(block.columns, block.numeric, strict=True)
+    ]
+    rows = []
+    for number, row in enumerate(block.rows):
+        sign = [element("td", {"class": "mark"}, block.marks[number])] if block.marks else []
+        rows.append(element("tr", None, *sign, *[_cell(block, k, value) for k, value in enumerate(row)]))
+    body = element("thead", None, element("tr", None, *mark, *heads)), element("tbody", None, *rows)
+    table = element("table", {"class": "listing"}, *body)
+    return element("div", {**SCROLL, "aria-label": block.title or "table"}, table), ()
+
+
+def _cell(block: blocks.Listing, column: int, value: blocks.Cell) -> Markup:
+    if isinstance(value, float):
+        shade = level(value, block.limit) if block.limit else ""
+        return element("td", {"class": f"number {shade}".strip()}, block.cell(value))
+    text = block.cell(value, line=False)
+    if column == 0:
+        return element("th", {"scope": "row", "dir": "auto"}, visible(text) if text else "")
+    if block.numeric[column]:
+        return element("td", {"class": "number best" if text.endswith("★") else "number"}, text)
+    return element("td", {"class": "words", "dir": "auto"}, text)
+
+
+@draw.register
+def charts(block: blocks.Charts) -> Drawn:
+    """A single chart with its key; several in a grid, with one key for all."""
+    if len(block.charts) == 1:
+        return element("figure", None, svg.key(block.names), svg.chart(block.charts[0])), ()
+    drawn = [
+        element("figure", None, element("h3", None, chart.title or chart.ylabel), svg.chart(chart))
+        for chart in block.charts
+    ]
+    return join([svg.key(block.names), element("div", {"class": "curves"}, *drawn)]), ()
+
+
+@draw.register
+def multiples(block: blocks.Multiples) -> Drawn:
+    small = [svg.small_bars(title, block.names, values, block.limit) for title, values in block.panels]
+    return element("div", {"class": "multiples"}, *small), ()
+
+
+@draw.register
+def panels(block: blocks.Panels) -> Drawn:
+    common = palette.limit([panel.limit for panel in block.panels])
+    return element(
+        "div", {"class": "abreast"}, *[_panel(panel, common if block.common else panel.limit) for panel in block.panels]
+    ), ()  # fmt: skip
+
+
+def _panel(panel: blocks.Panel, limit: float) -> Markup:
+    digits, rows = palette.decimals(limit), []
+    for bar in panel.bars:
+        known = bar.low is not None and bar.high is not None
+        tip = f"{bar.value:.4g} [{bar.low:.4g}, {bar.high:.4g}]" if known else ""
+        text = palette.number(bar.value, digits, sign=panel.signed) if panel.signed else f"{bar.value:,.0f}"
+        rows.append(_bar(bar.name, bar.value, text, limit, panel.signed, tip))
+    title = f"{panel.title}, {panel.axis}" if panel.axis else panel.title
+    return element("section", None, element("h3", None, title), element("table", {"class": "bars"}, *rows))
+
+
+@draw.register
+def swarm(block: blocks.Swarm) -> Drawn:
+    return svg.swarm(block), ()
+
+
+@draw.register
+def scatter(block: blocks.Scatter) -> Drawn:
+    return svg.scatter(block), ()
+
+
+@draw.register
+def abreast(block: blocks.Abreast) -> Drawn:
+    if not block.blocks:
+        return Markup(""), ()
+    inside, notes = sections(block.blocks)
+    return element("div", {"class": "abreast"}, inside), notes
+
+
+@draw.register
+def inset(block: blocks.Inset) -> Drawn:
+    return article(block.page), ()
+
+
+@draw.register
+def folds(block: blocks.Folds) -> Drawn:
+    parts = []
+    for k, fold in enumerate(block.folds):
+        below = element("span", {"class": "met"}, fold.below) if fold.below else ""
+        line = element("summary", {"dir": "auto"}, element("b", None, fold.lead.strip()), fold.text, below)
+        inner = article(fold.page) if fold.page is not None else ""
+        parts.append(element("details", {"open": "open" if k == block.opened else None}, line, inner))
+    return join(parts), ()
+
+
+@draw.register
+def live(block: blocks.Live) -> Drawn:
+    data = json.dumps(block.data, ensure_ascii=False, separators=(",", ":"))
+    return element("div", {"class": block.kind, "data-view": data}), ()
+
+
+@draw.register
+def only(block: blocks.Only) -> Drawn:
+    return section(block.block) if "page" in block.media else (Markup(""), ())
+
+
+# ---------------------------------------------------------------- a continuation
+
+
+@draw.register
+def continued(block: Continued) -> Drawn:
+    """Choose an output token to see its sources; without the script, the whole continuation's."""
+    small = max(block.grid.values.shape) <= SIDE
+    facts = {**block.facts, "levels": LEVELS}
+    whole = f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"
+    marks = {
+        "class": "said",
+        "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
+        "data-matrix": packed(block.cells.values),
+    }
+    return element(
+        "div", marks,
+        element("h2", None, "what it said: choose a token (click, or the arrow keys) to see its sources"),
+        _outputs(block),
+        element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, whole),
+        element("h2", None, "the prompt"),
+        *(_prompt(paragraph, block.limit) for paragraph in block.prompt),
+        element("h2", None, "strongest sources"),
+        element("div", {"class": "strongest"}, draw(block.bars)[0]),
+        element("h2", None, block.grid.title),
+        heat_table(block.grid) if small else _every_cell(block),
+    ), block.grid.notes  # fmt: skip
+
+
+def packed(matrix: np.ndarray) -> str:
+    """(U, T) as the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters."""
+    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f4").tobytes()).decode()
+
+
+def _prompt(paragraph: Sequence[Stretch], limit: float) -> Markup:
+    children: list[object] = []
+    for part in paragraph:
+        marks = {"class": _unit(part.value, limit), "title": part.tip, "data-units": " ".join(map(str, part.units))}
+        children.append(element("span", marks, part.text) if part.units else part.text)
+    return element("p", {"class": "text prompt", "dir": "auto"}, *children)
+
+
+def _outputs(block: Continued) -> Markup:
+    """The continuation, token by token; those without characters of their own (end of text) stand at its end."""
+
+    def one(outputs: Sequence[int], text: str) -> Markup:
+        marks = {"class": "out", "role": "option", "aria-selected": "false"}
+        places = {"data-outputs": " ".join(map(str, outputs)), "data-source": block.sources[outputs[0]]}
+        return element("span", {**marks, **places}, text)
+
+    children: list[object] = [one(part.units, part.text) if part.units else part.text for part in block.spoken]
+    placed = {t for part in block.spoken for t in part.units}
+    for t, name in enumerate(block.outputs):
+        if t not in placed:
+            children += [" ", one((t,), visible(name))]
+    marks = {"class": "outputs", "role": "listbox", "tabindex": 0, "aria-label": "output tokens", "dir": "auto"}
+    return element("p", marks, *children)
+
+
+def _every_cell(block: Continued) -> Markup:
+    shape = f"{len(block.cells.rows)} × {len(block.cells.columns)}"
+    words = (
+        f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right; click one"
+    )
+    cursor = element("i", {"class": "cursor", "hidden": "hidden"})
+    box = element("div", {"class": "pixelbox"}, pixels(block.cells), cursor)
+    return join([element("p", {"class": "outside"}, words), box, element("p", {"class": "outside readout"}, "")])
+
+
+# ---------------------------------------------------------------- rows to filter, sort and open
+
+
+@draw.register
+def explorer(block: blocks.Explorer) -> Drawn:
+    heads = [
+        element("th", {"scope": "col", "aria-sort": "none"},
+                element("button", {"type": "button", "data-key": key, "data-number": "1" if number else None}, name or "#"))
+        for name, key, number in block.columns
+    ]  # fmt: skip
+    first = element("thead", None, element("tr", None, *heads, element("th", None, "adds up")))
+    rows = [_openable(block, row, page) for row, page in zip(block.rows, block.pages, strict=True)]
+    table = element("div", {"class": "scroll"}, element("table", {"class": "rows"}, first, *rows))
+    return join([_controls(block), table]), ()
+
+
+def _controls(block: blocks.Explorer) -> Markup:
+    hint = "words in the text, method, strongest …"
+    search = element("input", {"type": "search", "class": "filter", "placeholder": hint, "aria-label": "filter"})
+    picks = []
+    for key in block.choices:
+        values = sorted({row[key] for row in block.rows})
+        if len(values) > 1:
+            every = Markup(f'<option value="">every {key}</option>')
+            options = [every, *[element("option", None, value) for value in values]]
+            picks.append(element("select", {"data-key": key, "aria-label": key}, *options))
+    loose = element("label", None, Markup('<input type="checkbox" class="loose">'), " only what has not settled")
+    count = element("output", {"class": "count"}, f"{len(block.rows)} of {len(block.rows)}")
+    return element("div", {"class": "choose"}, search, *picks, loose, count)
+
+
+def _openable(block: blocks.Explorer, row: Any, page: blocks.Page) -> Markup:
+    data = {f"data-{key}": row[key] for _, key, _ in block.columns}
+    cells = [
+        element("td", {"class": "number" if number else f"words of-{key}", "dir": "auto"}, _short(row[key], number))
+        for _, key, number in block.columns
+    ]
+    mark = element("td", {"class": "mark"}, "✓" if row["converged"] else "✗")
+    line = element("tr", {"class": "row", "tabindex": 0, "aria-expanded": "false"}, *cells, mark)
+    inside = element("td", {"colspan": len(block.columns) + 1}, article(page))
+    folded = element("tr", {"class": "detail", "hidden": "hidden"}, inside)
+    return element("tbody", {**data, "data-loose": None if row["converged"] else "1"}, line, folded)
+
+
+def _short(value: Any, number: bool) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+    return text if number or len(text) <= 160 else text[:159] + "…"

@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = Object.assign(document.createElement("div"), { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
   const make = (name, attributes, text) => {
     const node = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);

@@ -1,99 +1,90 @@
-"""Results in the terminal, drawn with rich: the view, then legend, certificate and notes.
+"""Pages in the terminal, drawn with rich: the blocks, then legend, certificate and notes.
 
-Every sign is also printed as + or -, so nothing is lost without colour.
-`python -m pathlens.draw.terminal` shows every view.
+Every sign is also printed as + or -, so nothing is lost without colour. Tokens only ever become `rich.text.Text`,
+never markup, so `[bold]` in a text stays those six characters. `python -m pathlens.draw.terminal` shows every view.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from rich.console import Console, RenderableType
+from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pathlens.draw import continuation_terminal, palette, strokes, tables, view
-from pathlens.draw.strokes import Paper
-from pathlens.explanation.continuation import Continuation
-from pathlens.explanation.record import (
-    Explanation,
-    Interactions,
-    PairExplanation,
-    PhraseTree,
-    Result,
-    VectorExplanation,
-)
+from pathlens.draw import blocks, page_of, palette
+from pathlens.draw.grid import Continued, Grid, strongest_phrases
+from pathlens.draw.strokes import OUTPUTS, Paper, bars_table, colored, heat_table, ink, makers_table, phrase_tree, spark
+from pathlens.draw.words import printable, visible
 
+WIDEST = 120  # columns of all but plain tables: longer lines are hard to read
 BARS = 14  # a text of up to this many units gets a bar for each, in order; a longer one for its strongest
 PAIRS = 8
-LETTERS = 600  # of each text of a pair; the table and the pairs are what is read there
+LETTERS = 600  # of each plain text; the table and the pairs are what is read there
+PROMPT = 3000  # of a prompt; a longer one is shown around its end, where the answer begins
 PHRASES = 60
+SPARK = 48  # columns of a curve
+
+Drawn = tuple[tuple[RenderableType, ...], tuple[str, ...]]  # what to print, and notes on what was left out
 
 
 def show(
-    result: Result,
+    thing: Any,
     *,
     console: Console | None = None,
     unit: str | None = None,
     width: int | None = None,
     dark: bool | None = None,
 ) -> None:
-    """Draw a result in the terminal.
+    """Draw a result, a study or a page in the terminal.
 
-    `unit="word"` draws sums by word; `width` is in columns (default: the terminal's, at most 120); `dark`
-    says whether the background is dark (default: what COLORFGBG says, else dark).
+    `unit="word"` draws sums by word; `width` is in columns (default: the terminal's; only plain tables go beyond
+    120); `dark` says whether the background is dark (default: what COLORFGBG says, else dark).
     """
+    page = page_of(thing, unit)
     console = console or Console(width=width)
-    columns = min(width or 120, console.width)  # a console never prints wider than it is
-    paper = Paper(columns, _is_dark() if dark is None else dark)
-    for part in parts(view.check(result, unit), paper):
-        console.print(part, highlight=False, width=paper.width)
+    whole = min(width or console.width, console.width)  # a console never prints wider than it is
+    paper = Paper(min(width or WIDEST, whole), is_dark() if dark is None else dark)
+    for part in parts(page, paper):
+        console.print(part, highlight=False, width=whole)
 
 
-def parts(result: Result, paper: Paper) -> Iterator[RenderableType]:
+def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
     """Everything `show` prints, top to bottom."""
-    title, how = view.heading(result)
-    yield Text.assemble((title, "bold"), ("   " + how if how else "", "dim"))
+    yield _within(Text.assemble((page.title, "bold"), (f"   {page.subtitle}" if page.subtitle else "", "dim")), paper)
     yield Text()
-    said: list[str] = []
-    inner = Paper(paper.width - 2, paper.dark)
-    for body in _body(result, inner, said):
-        yield Padding(body, (0, 0, 0, 2), expand=False)
-        yield Text()
-    yield from _foot(result, said)
+    inner = replace(paper, width=paper.width - 2)
+    notes: tuple[str, ...] = ()
+    for block in page.blocks:
+        drawn, left_out = draw(block, inner)
+        notes = (*notes, *left_out)
+        for part in drawn:
+            yield Padding(part, (0, 0, 0, 2), expand=False)
+            yield Text()
+    yield from (_within(line, paper) for line in _foot(page, notes))
 
 
-def _body(result: Result, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    if isinstance(result, PairExplanation):
-        return _pair(result, paper, said)
-    if isinstance(result, Interactions):
-        return _interactions(result, paper, said)
-    if isinstance(result, VectorExplanation):
-        return _block(result, paper, said)
-    if isinstance(result, PhraseTree):
-        return _phrases(result, paper, said)
-    if isinstance(result, Continuation):
-        return continuation_terminal.body(result, paper, said)
-    assert isinstance(result, Explanation)
-    return _explanation(result, paper, said)
+def _within(part: RenderableType, paper: Paper) -> RenderableType:
+    return Constrain(part, paper.width)
 
 
-def _foot(result: Result, said: Sequence[str]) -> Iterator[RenderableType]:
-    certificate = result.certificate
-    if isinstance(result, VectorExplanation):
-        swatch = Text("██", strokes.ink(1, signed=False))
-    else:
-        swatch = Text.assemble(("█", strokes.ink(1)), ("█", strokes.ink(-1)))
-    yield _hanging(swatch, Text(view.visible(palette.legend(result))))
-    if certificate.converged:
-        yield _hanging(Text(" ✓", "bold"), Text(palette.certificate_line(certificate)))
-    else:
-        yield _hanging(Text(" ✗", "bold"), Text(palette.certificate_line(certificate), "bold reverse"))
-    for note in [*said, *view.notes(result)]:
-        yield _hanging(Text(" ·", "dim"), Text(note, "dim"))
+def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[RenderableType]:
+    proof = page.proof
+    if proof.legend:
+        swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
+        yield _hanging(swatch, Text(proof.legend))
+    for each in proof.sums:
+        words = f"{each.name}: {each.words}" if each.name else each.words
+        yield _hanging(Text(f" {each.mark}", "bold"), Text(words, "" if each.settled else "bold reverse"))
+    for note in [*notes, *page.notes]:
+        yield _hanging(Text(" ·", "dim"), Text(visible(note), "dim"))
 
 
 def _hanging(mark: Text, words: Text) -> Table:
@@ -104,114 +95,215 @@ def _hanging(mark: Text, words: Text) -> Table:
     return row
 
 
-def _explanation(result: Explanation, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    limit = palette.limit(result.scores)
-    for pieces in view.paragraphs(result):
-        yield strokes.running(pieces, limit, paper)
-    named = view.scored(result)
-    additive = result.certificate.kind != "per token"
-    yield _bars(named, paper, said, limit=limit, additive=additive)
-
-
-def _bars(named: Sequence[tuple[str, float]], paper: Paper, said: list[str], *, limit: float, additive: bool) -> Table:
-    """All units in order, or the strongest and a line for the others; then the sum: the column adds up."""
-    shown, digits = list(named), palette.decimals(limit)
-    footer = []
-    if len(named) > BARS:
-        order = sorted(range(len(named)), key=lambda i: -abs(named[i][1]))[: BARS - 2]
-        shown = [named[i] for i in order]
-        rest = sum(value for _, value in named) - sum(value for _, value in shown)
-        if additive:
-            footer.append(f"{len(named) - len(shown)} others\t{palette.number(rest, digits)}")
-        said.append(f"the {len(shown)} strongest of {len(named)} units are listed")
-    if additive:
-        footer.append(f"sum\t{palette.number(sum(value for _, value in named), digits)}")
-    return strokes.bars(shown, paper, limit=limit, footer=footer)
-
-
-def _pair(result: PairExplanation, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    texts = Table.grid(padding=(0, 1))
-    for name, pieces in zip("AB", view.paragraphs(result), strict=True):
-        text = view.printable("".join(piece.text for piece in pieces))
-        texts.add_row(Text(name, "bold"), Text(text if len(text) <= LETTERS else text[:LETTERS] + " …"))
-    yield texts
-    yield from _matrix(result, paper, said, corner="A ↓  B →")
-    yield _links([(result.tokens_a[i], result.tokens_b[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "×")
-
-
-def _interactions(result: Interactions, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    limit = palette.limit(result.scores)
-    for pieces in view.paragraphs(result):
-        yield strokes.running(pieces, limit, paper)
-    said.append(f"the running text is coloured by score, the sum of a row; full colour {palette.short(limit)}")
-    yield from _matrix(result, paper, said)
-    yield _links([(result.tokens[i], result.tokens[j], v) for i, j, v in tables.pairs(result, PAIRS)], paper, "with")
-
-
-def _matrix(
-    result: PairExplanation | Interactions | VectorExplanation, paper: Paper, said: list[str], corner: str = ""
-) -> Iterator[Table]:
-    """The table, unless most of it would be folded away: then only a note, and the strongest pairs speak."""
-    whole = tables.grid(result)
-    table, drawn = strokes.matrix(whole, paper, corner=corner)
-    shape = f"{len(whole.rows) - whole.edge} × {len(whole.columns) - whole.edge}"
-    if len(drawn.columns) * 2 < len(whole.columns) or len(drawn.rows) * 2 < len(whole.rows):
-        said += [*whole.notes, f"the table of {shape} does not fit here; to_html() draws it"]
-        return
-    said += drawn.notes
-    yield table
-
-
-def _links(found: Sequence[tuple[str, str, float]], paper: Paper, word: str, *, signed: bool = True) -> RenderableType:
-    if not found:
-        return Text("no pair of tokens has a share", "dim")
-    named = [(" ".join(filter(None, (view.visible(a), word, view.visible(b)))), value) for a, b, value in found]
-    limit = palette.limit(np.array([value for _, value in named]))
-    titled = Table.grid()
-    titled.add_row(Text("strongest pairs", "dim"))
-    titled.add_row(strokes.bars(named, paper, limit=limit, signed=signed))
-    return titled
-
-
-def _block(result: VectorExplanation, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    grid = tables.grid(result)
-    if len(grid.rows) > 1:
-        yield from _matrix(result, paper, said, corner="out ↓  in →")
-        strongest = sorted(result.top(PAIRS), key=lambda found: -found[2])
-        yield _links([(f"{out} ←", token, value) for out, token, value in strongest], paper, "", signed=False)
-        return
-    named = list(zip(grid.columns, map(float, grid.values[0]), strict=True))
-    shown = named if len(named) <= 3 * BARS else sorted(named, key=lambda pair: -pair[1])[: 3 * BARS]
-    if len(shown) < len(named):
-        said.append(f"the {len(shown)} longest of {len(named)} are listed")
-    said += grid.notes
-    yield strokes.bars(shown, paper, limit=grid.limit, signed=False)
-
-
-def _phrases(result: PhraseTree, paper: Paper, said: list[str]) -> Iterator[RenderableType]:
-    drawn, left_out = strokes.tree(result.nodes, paper, PHRASES)
-    yield drawn
-    if left_out:
-        said.append(f"{left_out} phrases of smaller value are not shown")
-    if result.tree:
-        said.append(f"tree: {view.visible(result.tree)}")
-
-
-def _is_dark() -> bool:
+def is_dark() -> bool:
     """COLORFGBG is "foreground;background" in the 16 colours, where 7 and 9 to 15 are light grounds."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return not (ground.isdigit() and (int(ground) == 7 or int(ground) > 8))
 
 
-def _demo() -> None:
-    """Every view, from numbers made up here."""
-    from pathlens.draw.sample import every
+# ---------------------------------------------------------------- a function per kind of block
 
-    console = Console()
-    for result in every():
-        console.rule(style="dim")
-        show(result, console=console)
+
+@singledispatch
+def draw(block: blocks.Block, paper: Paper) -> Drawn:
+    """What to print for a block, and notes about what was left out."""
+    raise TypeError(f"no way to print a {type(block).__name__}")
+
+
+@draw.register
+def running(block: blocks.Running, paper: Paper) -> Drawn:
+    every = [_within(colored(paragraph, block.limit, paper), paper) for paragraph in block.paragraphs]
+    return ((*_titled(block.title, every), *every) if block.title else tuple(every)), ()
+
+
+@draw.register
+def texts(block: blocks.Texts, paper: Paper) -> Drawn:
+    table = Table.grid(padding=(0, 1))
+    for name, text in block.named:
+        shown = printable(text)
+        table.add_row(Text(name, "bold"), Text(shown if len(shown) <= LETTERS else shown[:LETTERS] + " …"))
+    return (_within(table, paper),), ()
+
+
+@draw.register
+def sentences(block: blocks.Sentences, paper: Paper) -> Drawn:
+    return (), block.lines
+
+
+@draw.register
+def bars(block: blocks.Bars, paper: Paper) -> Drawn:
+    shown, sums, notes = block.pick(BARS if block.signed else 3 * BARS)
+    return (bars_table(shown, block, paper, sums),), notes
+
+
+@draw.register
+def links(block: blocks.Links, paper: Paper) -> Drawn:
+    if not block.links:
+        return (Text("no pair of tokens has a share", "dim"),), ()
+    strongest = block.strongest(PAIRS)
+    return (_below("strongest pairs", bars_table(strongest.named, strongest, paper)),), ()
+
+
+@draw.register
+def grid(block: Grid, paper: Paper) -> Drawn:
+    """The table, unless most of it would be folded away: then only a note, and the strongest pairs speak."""
+    table, drawn = heat_table(block, paper)
+    if len(drawn.columns) * 2 < len(block.columns) or len(drawn.rows) * 2 < len(block.rows):
+        shape = f"{len(block.rows) - block.edge} × {len(block.columns) - block.edge}"
+        return (), (*block.notes, f"the table of {shape} does not fit here; to_html() draws it")
+    return (table,), drawn.notes
+
+
+@draw.register
+def phrases(block: blocks.Phrases, paper: Paper) -> Drawn:
+    kept, notes = strongest_phrases(block.nodes, PHRASES)
+    return (phrase_tree(block, kept, paper),), notes
+
+
+@draw.register
+def continued(block: Continued, paper: Paper) -> Drawn:
+    """Prompt and output as running text, then the table where it fits, else who made each token."""
+    rows = Table.grid(padding=(0, 1))
+    notes: tuple[str, ...] = ()
+    for paragraph in block.prompt:
+        text = colored(paragraph, block.limit, paper)
+        if len(text) > PROMPT:
+            notes = (f"of the prompt's {len(text)} characters the last {PROMPT} are shown",)
+            text = text[len(text) - PROMPT :]
+        rows.add_row(Text("from", "dim"), text)
+    rows.add_row(Text("to", "dim"), colored(block.spoken, block.limit, paper))
+    table, drawn = heat_table(block.grid, paper)
+    if drawn.values.shape == block.grid.values.shape:
+        return (_within(rows, paper), table), (*notes, *drawn.notes)
+    shape = f"{len(block.cells.rows)} × {len(block.outputs)}"
+    notes = (*notes, f"the table of {shape} does not fit here; to_html() draws it")
+    if len(block.outputs) > OUTPUTS:
+        notes = (*notes, f"the first {OUTPUTS} of {len(block.outputs)} output tokens are listed")
+    return (_within(rows, paper), _within(makers_table(block, paper), paper)), notes
+
+
+@draw.register
+def listing(block: blocks.Listing, paper: Paper) -> Drawn:
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    if block.marks:
+        table.add_column("", no_wrap=True)
+    for name, right in zip(block.columns, block.numeric, strict=True):
+        justify = "right" if right else "left"
+        table.add_column(Text(visible(name) if name else "", "dim"), justify=justify, overflow="fold", no_wrap=right)  # type: ignore[arg-type]
+    for number, row in enumerate(block.rows):
+        cells = [Text(block.cell(value), _shade(value, block, paper)) for value in row]
+        table.add_row(*([Text(block.marks[number], "bold")] if block.marks else []), *cells)
+    return (_below(block.title, table) if block.title else table,), ()
+
+
+def _shade(value: blocks.Cell, block: blocks.Listing, paper: Paper) -> str:
+    return paper.shade(value, block.limit) if isinstance(value, float) and block.limit else ""
+
+
+@draw.register
+def charts(block: blocks.Charts, paper: Paper) -> Drawn:
+    """Each curve as a run of blocks, all curves of a chart on one scale."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table.add_column("", overflow="fold")
+    width = max((paper.width - 22) // len(block.charts) - 24, 8) if len(block.charts) > 1 else SPARK
+    for chart in block.charts:
+        table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), no_wrap=True)
+    for name in block.names:
+        table.add_row(Text(visible(name)), *(spark(chart, name, min(width, SPARK)) for chart in block.charts))
+    return (_below(block.title, table) if block.title else table,), ()
+
+
+@draw.register
+def multiples(block: blocks.Multiples, paper: Paper) -> Drawn:
+    """A row per name, a column per chart."""
+    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
+        (visible(name), *(values[k] for _, values in block.panels)) for k, name in enumerate(block.names)
+    )
+    names = ("", *(title for title, _ in block.panels))
+    return draw(blocks.Listing(names, rows, limit=block.limit, title=block.title), paper)
+
+
+@draw.register
+def panels(block: blocks.Panels, paper: Paper) -> Drawn:
+    parts: list[RenderableType] = []
+    limit = palette.limit([panel.limit for panel in block.panels])
+    for panel in block.panels:
+        scale = limit if block.common else panel.limit
+        shown = blocks.Bars(tuple((bar.name, bar.value) for bar in panel.bars), scale, panel.signed, additive=False)
+        parts.append(_below(visible(panel.title), bars_table(shown.named, shown, paper)))
+    return tuple(parts), ()
+
+
+@draw.register
+def swarm(block: blocks.Swarm, paper: Paper) -> Drawn:
+    """Points need a finer grid than letters: here the mean |score| of each feature."""
+    named = tuple((block.names[k], float(np.abs(block.scores[:, k]).mean())) for k in block.strongest(BARS))
+    shown = blocks.Bars(named, palette.limit([value for _, value in named]), signed=False, additive=False)
+    return (_below("mean |score| of a feature", bars_table(shown.named, shown, paper)),), ()
+
+
+@draw.register
+def scatter(block: blocks.Scatter, paper: Paper) -> Drawn:
+    return (), ()  # points need a finer grid than letters; the numbers stand in a table beside it
+
+
+@draw.register
+def abreast(block: blocks.Abreast, paper: Paper) -> Drawn:
+    every = [draw(each, paper) for each in block.blocks]
+    return tuple(part for drawn, _ in every for part in drawn), tuple(note for _, notes in every for note in notes)
+
+
+@draw.register
+def inset(block: blocks.Inset, paper: Paper) -> Drawn:
+    return (Text(block.title, "bold"), *parts(block.page, paper)), ()
+
+
+@draw.register
+def folds(block: blocks.Folds, paper: Paper) -> Drawn:
+    """Two lines for each, which read well at any width."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for fold in block.folds:
+        table.add_row(Text(fold.lead), Text(visible(fold.text)))
+        if fold.below:
+            table.add_row("", Text(visible(fold.below), "dim"))
+    return (_within(table, paper),), ()
+
+
+@draw.register
+def explorer(block: blocks.Explorer, paper: Paper) -> Drawn:
+    return (), ()  # rows to click; a listing stands beside it
+
+
+@draw.register
+def live(block: blocks.Live, paper: Paper) -> Drawn:
+    return draw(blocks.Abreast(block.otherwise), paper)
+
+
+@draw.register
+def only(block: blocks.Only, paper: Paper) -> Drawn:
+    return draw(block.block, paper) if "terminal" in block.media else ((), ())
+
+
+# ---------------------------------------------------------------- what they are made of
+
+
+def _below(title: str, part: RenderableType) -> Table:
+    rows = Table.grid()
+    rows.add_row(Text(title, "dim"))
+    rows.add_row(part)
+    return rows
+
+
+def _titled(title: str, every: Sequence[RenderableType]) -> tuple[RenderableType, ...]:
+    return (Text(visible(title), "dim"),) if every else ()
 
 
 if __name__ == "__main__":
-    _demo()
+    from pathlens.draw.sample import every
+
+    screen = Console()
+    for sample in every():
+        screen.rule(style="dim")
+        show(sample, console=screen)

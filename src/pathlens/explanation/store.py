@@ -14,6 +14,7 @@ from pathlens.errors import MissingError, StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.embed import extract
 from pathlens.path.words.options import WordPath
 
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
@@ -68,8 +69,6 @@ def load(path: str | Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().lower().startswith("<!doctype"):
-            from pathlens.draw.embed import extract
-
             return from_dict(extract(text), source=str(path))
         body = json.loads(text)
     except OSError as error:

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pathlens.draw import page_of
+from pathlens.draw.blocks import Bar, Block, Explorer, Listing, Only, Page, Panel, Panels, Proof
+from pathlens.draw.evaluations import features
+from pathlens.draw.results import COLORS
 from pathlens.errors import InputError
 from pathlens.explanation.record import Result
 from pathlens.explanation.store import load, many_to_dict
-from pathlens.files import write_json
+from pathlens.explanation.view import Viewable
 
 SUFFIXES = (".json", ".html")
 TOP = 5
-PANELS = 4  # of a picture: the targets met most often
+PANELS, BARS = 4, 24  # of a picture: the targets met most often, and bars in all
+HINT = "click a heading to sort, a row to see its explanation"
+COLUMNS = (  # (name, key, is it a number)
+    ("", "number", True), ("method", "method", False), ("model", "model", False), ("explains", "target", False),
+    ("text", "text", False), ("output", "output", True), ("change", "change", True), ("gap", "gap", True),
+    ("nodes", "nodes", True), ("strongest", "top", False),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Report(Viewable):
     """Many results and where each came from."""
 
     results: tuple[Result, ...]
     sources: tuple[str, ...]
     title: str = "report"
-    articles: tuple[Any, ...] = ()  # parts of the page that stand above the list: a corpus's summary
-    style: str = ""  # what those need
+    above: tuple[Block, ...] = ()  # what stands above the list: a corpus's summary
 
     @staticmethod
     def of(given: Iterable[Any], *, title: str = "report", tell: Any = None) -> Report:
@@ -81,58 +90,45 @@ class Report:
         """Plain values; `pl.load` of the saved file gives the results back."""
         return many_to_dict(self.results, title=self.title, sources=list(self.sources), rows=self.rows())
 
-    def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        return write_json(path, self.to_dict())
+    def to_page(self) -> Page:
+        """A list to filter, sort and open; in the terminal a table, as a picture the units with the largest scores."""
+        rows = self.rows()
+        list_of_all = Explorer(
+            COLUMNS, ("method", "model", "target"), tuple(rows), tuple(map(page_of, self.results)), title=HINT
+        )
+        loose = sum(not result.certificate.converged for result in self.results)
+        notes = (f"{loose} of {len(self)} have not settled within their tolerance",) if loose else ()
+        table = features(self.results)
+        picture = table.blocks if table is not None else (Only(("figure",), self._strongest()),)
+        legend = f"{COLORS}." if table is None else f"{table.proof.legend}. {COLORS}."
+        return Page(
+            f"{self.title}: {len(self)} explanations",
+            blocks=(*self.above, *picture, Only(("terminal",), self._listing(rows)), Only(("page",), list_of_all)),
+            notes=notes,
+            proof=Proof(legend),
+            data=self.to_dict,
+            kind="report",
+        )
 
-    def listing(self) -> Any:
-        """The rows as a table to draw."""
-        from pathlens.draw.listing import Listing
-
-        rows = tuple(
+    def _listing(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
+        cells = tuple(
             (str(row["number"]), row["method"], row["target"], row["text"], f"{row['change']:+.4g}",
              f"{row['gap']:.1g}", row["top"])
-            for row in self.rows()
+            for row in rows
         )  # fmt: skip
-        marks = tuple("✓" if result.certificate.converged else "✗" for result in self.results)
-        loose = marks.count("✗")
-        notes = (f"{loose} of {len(marks)} have not settled within their tolerance",) if loose else ()
-        columns = ("", "method", "explains", "text", "change", "gap", "strongest")
-        return Listing(f"{self.title}: {len(self)} explanations", columns, rows, marks, notes=notes)
+        marks = tuple("✓" if row["converged"] else "✗" for row in rows)
+        return Listing(("", "method", "explains", "text", "change", "gap", "strongest"), cells, marks)
 
-    def show(self) -> None:
-        """Print the table."""
-        from pathlens.draw import listing
-
-        listing.show(self.listing())
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A page with a filter, sortable columns, and every explanation drawn."""
-        from pathlens.report.page import page
-
-        return page(self, path)
-
-    def to_png(self, path: str | Path, most: int = 24) -> Path:
-        """For everything that is explained the units with the largest mean |score|, as bars; rows of one table as
-        a summary of its features. `most`: bars in all."""
-        from pathlens.draw import figure
-        from pathlens.draw.features import Table
-
-        if (table := Table.of(self.results)) is not None:
-            title = f"{self.title}: {len(self)} rows"
-            return figure.write(figure.summary(table.values, table.scores, table.names, title=title), path)
-        found = self.words()
-        if not found:
-            raise InputError("no result here has scores of single units, so there are no bars to draw")
-        often = sorted(found, key=lambda asked: -sum(count for _, count in found[asked].values()))
-        panels = {}
-        for asked in often[:PANELS]:
-            each = max(most // min(len(often), PANELS), 1)
-            strongest = sorted(found[asked].items(), key=lambda item: -abs(item[1][0]))[:each]
-            named = {f"{name} ×{count}" if count > 1 else name: mean for name, (mean, count) in strongest}
-            panels[asked] = named
-        title = f"{self.title}: mean score by unit"
-        return figure.write(figure.bars_in_panels(panels, title=title), path)
+    def _strongest(self) -> Panels:
+        """For everything that is explained, the units with the largest mean |score|."""
+        means = self.words()
+        often = sorted(means, key=lambda asked: -sum(count for _, count in means[asked].values()))[:PANELS]
+        panels = []
+        for asked in often:
+            strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))[: max(BARS // len(often), 1)]
+            bars = tuple(Bar(f"{name} ×{count}" if count > 1 else name, mean) for name, (mean, count) in strongest)
+            panels.append(Panel(asked, bars, "mean score"))
+        return Panels(tuple(panels), common=True)
 
 
 def _files(given: Iterable[Any]) -> Sequence[Any]:

@@ -18,7 +18,8 @@ def reply(task: Task, form: str) -> Any:
     """A finished task in one of the formats."""
     from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-    from pathlens import draw
+    from pathlens.draw import page_of
+    from pathlens.draw.markup import article
 
     if task.state != DONE:
         code = 409 if task.state == CANCELLED else 500 if task.internal else 422
@@ -27,7 +28,7 @@ def reply(task: Task, form: str) -> Any:
     if form == "html":
         return HTMLResponse(task.result.to_html(), headers=saved_as)
     if form == "fragment":
-        return HTMLResponse(str(draw.article(task.result)))
+        return HTMLResponse(str(article(page_of(task.result))))
     if form == "png":
         with tempfile.TemporaryDirectory() as folder:
             picture = task.result.to_png(Path(folder) / "view.png").read_bytes()
@@ -47,15 +48,13 @@ def finite(value: Any) -> Any:
 
 def style() -> str:
     """Style of all views together."""
-    from pathlens.draw import edits, paths, ranking, side_by_side
-    from pathlens.draw.sheet import views_style
+    from pathlens.draw import html
 
-    return views_style() + side_by_side.STYLE + edits.STYLE + paths.style() + ranking.STYLE
+    return html.style()
 
 
 def script() -> str:
     """One function that wires whatever has just been put on the page."""
-    from pathlens.draw import paths
-    from pathlens.draw.sheet import views_script
+    from pathlens.draw import html
 
-    return f"window.pathlensWire = () => {{\n{views_script()}\n{paths.script()}\n}};\n"
+    return f"window.pathlensWire = () => {{\n{html.script()}\n}};\n"

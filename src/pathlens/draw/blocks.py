@@ -1,0 +1,345 @@
+"""What is drawn, before how: a page of blocks. The terminal, the page and the picture only read it, so they agree.
+
+A function per result or study makes a `Page` (`results`, `studies`, `evaluations`); a function per kind of block and
+medium draws it (`terminal`, `markup`, `figure`). Numbers, scales, legends and sums are settled here, once. What fits
+differs from medium to medium: a drawing function returns what it drew and notes about what it left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pathlens.draw import palette
+from pathlens.draw.words import Stretch, printable, visible
+from pathlens.explanation.record import Phrase
+
+Cell = str | float | None
+Named = tuple[str, float]
+Link = tuple[int, int, float]  # index above, index below (or in the same line), value
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Block:
+    """One part of a page; every medium has a function for every kind."""
+
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Does it add up? In words; `name` where a page has several."""
+
+    settled: bool
+    words: str
+    name: str = ""
+
+    @property
+    def mark(self) -> str:
+        return "✓" if self.settled else "✗"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What colours and numbers mean, the scale from one end to the other, and whether everything adds up."""
+
+    legend: str = ""
+    full: float | None = None  # the value in full colour; None: there is no common scale
+    signed: bool = True
+    sums: tuple[Sum, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Everything that is to be seen of one result or study."""
+
+    title: str
+    subtitle: str = ""
+    blocks: tuple[Block, ...] = ()
+    notes: tuple[str, ...] = ()
+    proof: Proof = Proof()
+    details: tuple[Block, ...] = ()  # folded on a page; terminal and picture leave them out
+    data: Callable[[], dict[str, Any] | None] | None = None  # travels inside a page; None from it: too large to
+    kind: str = ""  # of page, for its style
+
+
+# ---------------------------------------------------------------- words
+
+
+@dataclass(frozen=True, eq=False)
+class Running(Block):
+    """Running text on coloured ground; `outside`: units with a value that stand in no text."""
+
+    paragraphs: tuple[tuple[Stretch, ...], ...]
+    limit: float
+    outside: tuple[Named, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Texts(Block):
+    """Plain texts, each with a short name or none."""
+
+    named: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences(Block):
+    """A list of sentences."""
+
+    lines: tuple[str, ...]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Bars(Block):
+    """A bar for each of `named`; the column adds up where it is `additive`."""
+
+    named: tuple[Named, ...]
+    limit: float
+    signed: bool = True
+    additive: bool = True
+
+    @property
+    def digits(self) -> int:
+        return palette.decimals(self.limit)
+
+    def text(self, value: float) -> str:
+        return palette.number(value, self.digits, sign=self.signed)
+
+    def pick(self, room: int) -> tuple[tuple[Named, ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """At most `room` lines: the bars to draw (in order, or the strongest), lines of sums below them, notes."""
+        total = sum(value for _, value in self.named)
+        if len(self.named) <= room:
+            return self.named, ((("sum", self.text(total)),) if self.additive else ()), ()
+        shown = tuple(sorted(self.named, key=lambda pair: -abs(pair[1]))[: room - 2])
+        left = len(self.named) - len(shown)
+        rest = self.text(total - sum(value for _, value in shown))
+        sums = ((f"{left} others", rest), ("sum", self.text(total))) if self.additive else ()
+        return shown, sums, (f"the {len(shown)} strongest of {len(self.named)} units are listed",)
+
+
+@dataclass(frozen=True, eq=False)
+class Links(Block):
+    """The strongest pairs, strongest first, between two lines of names or inside one (`below` empty)."""
+
+    above: tuple[str, ...]
+    below: tuple[str, ...]
+    links: tuple[Link, ...]
+    word: str  # between the names of a pair
+    signed: bool = True
+    shown: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # names on the lines, by index
+
+    @property
+    def limit(self) -> float:
+        return palette.limit([value for *_, value in self.links])
+
+    def name(self, link: Link) -> str:
+        return f"{visible(self.above[link[0]])} {self.word} {visible((self.below or self.above)[link[1]])}"
+
+    def strongest(self, count: int) -> Bars:
+        named = tuple((self.name(link), link[2]) for link in self.links[:count])
+        return Bars(named, self.limit, self.signed, additive=False, title=self.title)
+
+
+@dataclass(frozen=True, eq=False)
+class Phrases(Block):
+    """A tree of phrases; `nodes[0]` is the whole text."""
+
+    nodes: tuple[Phrase, ...]
+
+    @property
+    def limit(self) -> float:
+        """Full colour is the largest dividend."""
+        return palette.limit([node.dividend for node in self.nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class Listing(Block):
+    """A plain table. A cell is text, a number with a colour, or None (a dot); the first column names the row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    marks: tuple[str, ...] = ()  # a sign before each row (✓, ✗, ·)
+    limit: float | None = None  # in full colour; None: numbers have none
+    right: bool = False  # are text cells numbers too, set at the right?
+
+    def cell(self, value: Cell, *, line: bool = True) -> str:
+        """A cell as text, on one line or as it is."""
+        if value is None or value == "":
+            return "" if value == "" else "·"
+        if isinstance(value, str):
+            return visible(value) if line else printable(value)
+        return palette.number(value, palette.decimals(self.limit or abs(value) or 1.0))
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns are set at the right."""
+        places = range(len(self.columns))
+        return tuple((self.right and k > 0) or any(isinstance(row[k], float) for row in self.rows) for k in places)
+
+
+# ---------------------------------------------------------------- charts
+
+Series = Mapping[str, Sequence[tuple[float, float]]]  # name → (x, y) points
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """One line per series; `log`: both axes; `level`: a dotted line across, named; `ticks`: (place, words) on x."""
+
+    series: Series
+    xlabel: str
+    ylabel: str
+    title: str = ""
+    log: bool = False
+    level: float | None = None
+    level_name: str = ""
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Charts(Block):
+    """Charts of the same series, with one key for all."""
+
+    charts: tuple[Chart, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for chart in self.charts for name in chart.series))
+
+
+@dataclass(frozen=True, eq=False)
+class Multiples(Block):
+    """The same names again and again, a small bar chart each, on a common scale."""
+
+    names: tuple[str, ...]
+    panels: tuple[tuple[str, tuple[float, ...]], ...]
+    limit: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar with its interval, where there is one."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Bars under a title; `axis` says what they measure; counts have no sign."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    axis: str = ""
+    signed: bool = True
+
+    @property
+    def limit(self) -> float:
+        return palette.limit([bar.value for bar in self.bars])
+
+
+@dataclass(frozen=True, eq=False)
+class Panels(Block):
+    """Bar charts of different names; `common`: on one scale."""
+
+    panels: tuple[Panel, ...]
+    common: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Swarm(Block):
+    """Every row of a table at once: per feature its scores as points, more colour where the feature is larger."""
+
+    names: tuple[str, ...]  # of features
+    values: np.ndarray  # (rows, features)
+    scores: np.ndarray  # (rows, features)
+
+    def strongest(self, most: int) -> list[int]:
+        """Features by their mean |score|, the largest first."""
+        order: list[int] = np.argsort(-np.abs(self.scores).mean(0), kind="stable")[:most].tolist()
+        return order
+
+    def ranks(self, feature: int) -> np.ndarray:
+        """Each row's place by the feature's value, from 0 to 1."""
+        values = self.values[:, feature]
+        return np.argsort(np.argsort(values, kind="stable")) / max(len(values) - 1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(Block):
+    """Named points; `same` names the diagonal, where both are equal ("": it is not drawn)."""
+
+    points: tuple[tuple[str, float, float], ...]
+    xlabel: str
+    ylabel: str
+    same: str = ""
+
+
+# ---------------------------------------------------------------- pages inside pages
+
+
+@dataclass(frozen=True, eq=False)
+class Abreast(Block):
+    """Blocks side by side where there is room."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Inset(Block):
+    """Another page, whole, under the block's title."""
+
+    page: Page
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A line that opens: a number, a text, what stands below it, and the page inside."""
+
+    lead: str
+    text: str
+    below: str = ""
+    page: Page | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Folds(Block):
+    """Lines that open; `opened` is the one that is open at first (−1: none)."""
+
+    folds: tuple[Fold, ...]
+    opened: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Explorer(Block):
+    """Rows to filter, sort and open: `columns` are (name, key, is it a number), `choices` keys to choose from."""
+
+    columns: tuple[tuple[str, str, bool], ...]
+    choices: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]  # with `converged`
+    pages: tuple[Page, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Live(Block):
+    """A view made by a script from `data`; where no script runs, the blocks of `otherwise`."""
+
+    kind: str
+    data: Mapping[str, Any]
+    otherwise: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Only(Block):
+    """A block for some media alone: "terminal", "page", "figure"."""
+
+    media: tuple[str, ...]
+    block: Block = field(default_factory=Block)

@@ -1,0 +1,99 @@
+"""Elements that escape what is put into them, the colour classes of the scale, a picture with a pixel per cell."""
+
+from __future__ import annotations
+
+import base64
+import html
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from pathlens.draw import palette
+from pathlens.draw.grid import Grid
+from pathlens.draw.words import printable
+
+LEVELS = 24  # steps of colour per sign; finer ones cannot be told apart
+STEPS = 100  # shades per sign of a picture; a PNG palette has room for 256
+VOID = ("img", "input")  # elements that have no end tag
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def element(name: str, attributes: Mapping[str, object] | None = None, *children: object) -> Markup:
+    """`<name attributes>children</name>`; attributes that are None or empty are left out."""
+    given = "".join(
+        f' {key}="{html.escape(printable(str(value)))}"'
+        for key, value in (attributes or {}).items()
+        if value is not None and value != ""
+    )
+    if name in VOID:
+        return Markup(f"<{name}{given}>")
+    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def join(children: Iterable[object]) -> Markup:
+    """Children one after another, text escaped."""
+    return Markup("".join(c if isinstance(c, Markup) else html.escape(printable(str(c))) for c in children))
+
+
+def level(value: float, limit: float, *, signed: bool = True) -> str:
+    """Class of a value on the scale: p1…p24 raises, n1…n24 lowers, l1…l24 lengths; none at zero."""
+    step = round(LEVELS * palette.strength(value, limit))
+    return "" if step == 0 else f"{'l' if not signed else 'p' if value > 0 else 'n'}{step}"
+
+
+def color_rules() -> str:
+    """The scale as CSS classes, for light and for dark pages."""
+    both = []
+    for dark in (False, True):
+        rules = []
+        for step in range(1, LEVELS + 1):
+            ends = {"p": palette.color(step, LEVELS, dark=dark), "n": palette.color(-step, LEVELS, dark=dark)}
+            ends["l"] = palette.length_color(step, LEVELS, dark=dark)
+            for letter, back in ends.items():
+                rules.append(f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}")
+        both.append("".join(rules))
+    return f"{both[0]}@media (prefers-color-scheme:dark){{{both[1]}}}"
+
+
+def pixels(grid: Grid) -> Markup:
+    """A whole table without its reference, for tables too large to write out; it lies on light and dark pages alike."""
+    core = grid.values[grid.edge :, grid.edge :]
+    shape = f"{core.shape[0]} × {core.shape[1]}"
+    source = "data:image/png;base64," + base64.b64encode(png(core, grid.limit, grid.signed)).decode()
+    return element("img", {"class": "pixels", "src": source, "alt": f"all {shape} cells", "width": core.shape[1]})
+
+
+def png(values: np.ndarray, limit: float, signed: bool = True) -> bytes:
+    """Index 0 is nothing, 1…STEPS raises (or a length), STEPS+1…2·STEPS lowers."""
+    share = np.nan_to_num(np.clip(np.abs(values) / limit, 0, 1))
+    index = np.rint(share * STEPS).astype(np.uint8)
+    index = np.where((values < 0) & (index > 0), index + STEPS, index).astype(np.uint8)
+    rows = b"".join(b"\x00" + row.tobytes() for row in index)  # 0: no filter
+    up = palette.color(1, 1) if signed else palette.length_color(1, 1)
+    colors = b"\x00\x00\x00" + _rgb(up) * STEPS + _rgb(palette.color(-1, 1)) * STEPS
+    alpha = bytes(round(255 * k / STEPS) for k in range(1, STEPS + 1))
+    head = struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 3, 0, 0, 0)  # 8 bits, palette
+    pixel_rows = zlib.compress(rows, 9)
+    chunks = (
+        (b"IHDR", head),
+        (b"PLTE", colors),
+        (b"tRNS", b"\x00" + alpha + alpha),
+        (b"IDAT", pixel_rows),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def _rgb(color: str) -> bytes:
+    return bytes.fromhex(color[1:])

@@ -1,0 +1,299 @@
+"""Pages over many texts: an evaluation of methods, a ranking of documents, a corpus summed up, rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pathlens.draw import page_of, palette
+from pathlens.draw.blocks import (
+    Abreast,
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Charts,
+    Fold,
+    Folds,
+    Inset,
+    Listing,
+    Only,
+    Page,
+    Panel,
+    Panels,
+    Proof,
+    Scatter,
+    Swarm,
+)
+from pathlens.draw.words import visible
+from pathlens.explanation.store import many_to_dict
+
+if TYPE_CHECKING:
+    from pathlens.metrics.record import Column, Evaluation
+    from pathlens.vectors.rank import Ranking
+
+ARROWS = {"lower": " ↓", "higher": " ↑", "": ""}
+CONTROLS = ("random", "leave-one-out")
+MEETINGS = 4  # pairs of words named per hit
+LONG = 160  # characters of a document on one line
+HIDDEN = ("all_words", "gap_histogram")  # of a corpus: in files alone; the picture has the histogram
+CLASSES = 4  # of a corpus drawn at most, the most frequent ones
+FEATURES, CURVES = 20, 6  # of a table: lines of the summary, plots of score against value
+LEAST_ROWS = 3  # of a table: fewer say nothing about a feature
+
+
+# ---------------------------------------------------------------- methods × metrics
+
+
+def evaluation(study: Evaluation) -> Page:
+    """Methods × metrics with intervals, curves over the share of tokens, agreement, randomised layers."""
+    model = f"{visible(str(study.meta['model']))}: " if study.meta.get("model") else ""
+    reading = (
+        f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
+        "lower; random and leave-one-out are controls; ★ best, controls aside"
+    )
+    return Page(
+        f"{model}faithfulness over {study.texts} texts, k = {study.share:.0%} ({study.protocol} protocol)",
+        blocks=(
+            *(_metrics(study, name, columns) for name, columns in _parts(study)),
+            Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
+            _agreement(study),
+            *_randomised(study),
+        ),
+        notes=(reading, *map(visible, study.notes)),
+        data=study.to_dict,
+    )
+
+
+def _parts(study: Evaluation) -> list[tuple[str, list[Column]]]:
+    """The columns in tables that fit a page: at k, over all k, the others."""
+    at = [c for c in study.columns if any(c.name == curve.name for curve in study.curves)]
+    over = [c for c in study.columns if c.name.startswith("AOPC")]
+    rest = [c for c in study.columns if c not in at and c not in over and np.isfinite(c.values).any()]
+    named = [
+        (f"at k = {study.share:.0%} of the tokens", at),
+        (f"AOPC: mean over k = {_shares(study)}", over),
+        ("other metrics", rest),
+    ]
+    return [(name, columns) for name, columns in named if columns]
+
+
+def _shares(study: Evaluation) -> str:
+    shares = study.curves[0].shares
+    shown = shares if len(shares) < 5 else (*shares[:2], None, shares[-1])
+    return ", ".join("…" if share is None else f"{share:.0%}" for share in shown)
+
+
+def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> Listing:
+    """Rows × metrics as text cells; the best rows of each metric are marked by a star."""
+    stars = {column.name: _best(study, column) for column in columns}
+    rows = tuple(
+        (way, *(_interval(study, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
+        for way in study.ways
+    )
+    heads = ("", *(f"{c.name.removeprefix('AOPC ')}{ARROWS[c.better]}" for c in columns))
+    return Listing(heads, rows, right=True, title=name)
+
+
+def _best(study: Evaluation, column: Column) -> frozenset[str]:
+    """The best rows of a metric, controls aside; rows that choose the same tokens are equally good."""
+    known = [(study.estimate(way, column.name).value, way) for way in study.ways if way not in CONTROLS]
+    known = [(value, way) for value, way in known if np.isfinite(value)]
+    if not column.better or len(known) < 2:
+        return frozenset()
+    top = (min if column.better == "lower" else max)(value for value, _ in known)
+    return frozenset(way for value, way in known if np.isclose(value, top, rtol=1e-6, atol=0.0))
+
+
+def _interval(study: Evaluation, way: str, column: Column) -> str:
+    """Value and interval; a dot where the metric is not defined."""
+    cell = study.estimate(way, column.name)
+    if cell.n == 0:
+        return "·"
+    every = (cell.value, cell.low, cell.high)
+    value, low, high = (_number(each, max(map(abs, every))) for each in every)
+    return f"{value} [{low}, {high}]"
+
+
+def _number(value: float, largest: float) -> str:
+    """Three decimals are what a few hundred texts can tell; gaps far below them are powers of ten."""
+    if 0 < largest < 1e-3:
+        return f"{value:.0e}"
+    return palette.number(value, 3 if largest < 10 else 1, sign=False)
+
+
+def _curve(study: Evaluation, curve: Any) -> Chart:
+    means = np.nanmean(curve.values, axis=1)
+    series = {
+        way: list(zip(curve.shares, row.tolist(), strict=True)) for way, row in zip(study.ways, means, strict=True)
+    }
+    ticks = tuple((share, f"{share:.0%}") for share in curve.shares)
+    title = curve.name + ARROWS[curve.better]
+    return Chart(series, "share of the tokens", curve.name, title, level=0.0, ticks=ticks)
+
+
+def _agreement(study: Evaluation) -> Listing:
+    rows = tuple(
+        (way, *(None if np.isnan(value) else float(value) for value in study.agreement[number]))
+        for number, way in enumerate(study.ways)
+    )
+    title = "rank agreement between rows (mean Spearman over texts)"
+    return Listing(("", *study.ways), rows, limit=1.0, right=True, title=title)
+
+
+def _randomised(study: Evaluation) -> list[Listing]:
+    """Rank correlation as layers are drawn anew."""
+    if study.randomised is None:
+        return []
+    every = zip(study.ways, study.randomised.values, strict=True)
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (way, *map(float, np.nanmean(row, axis=1))) for way, row in every if np.isfinite(row).any()
+    )
+    title = "rank correlation with the true model's scores, layers drawn anew from the top (it must fall)"
+    heads = ("", *(f"… {stage}" for stage in study.randomised.stages))
+    return [Listing(heads, rows, limit=1.0, right=True, title=title)]
+
+
+# ---------------------------------------------------------------- documents in order
+
+
+def ranking(study: Ranking) -> Page:
+    """Every hit with its score and the words that met, and why one stands above another."""
+    last = max((k for k, hit in enumerate(study.hits) if hit.explanation is not None), default=len(study.hits))
+    hits, left = study.hits[: last + 1], len(study.hits) - last - 1
+    reason = study.reason
+    folds = tuple(
+        Fold(
+            f"{place:3}. {hit.score:+.4f}", _cut(hit.text), _meetings(hit.explanation),
+            None if hit.explanation is None else page_of(hit.explanation),
+        )
+        for place, hit in enumerate(hits, 1)
+    )  # fmt: skip
+    explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
+    why: list[Block] = []
+    if reason is not None:
+        why = [Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
+    return Page(
+        f"documents by similarity to “{visible(_cut(study.query))}”",
+        blocks=(Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
+        notes=(f"scored and not explained: {left} more",) if left > 0 else (),
+        data=lambda: many_to_dict([*explained, *([reason] if reason else [])], query=study.query),
+        kind="ranking",
+    )
+
+
+def _question(study: Ranking) -> str:
+    """What the reason answers, with places as they are shown and the first words of both."""
+    above, how, below = study.order(*(study.places or (0, 0)))
+    first, second = (visible(_cut(study.hits[place - 1].text, 60)) for place in (above, below))
+    return f"why {above}. “{first}” stands {how} {below}. “{second}”"
+
+
+def _meetings(explanation: Any) -> str:
+    """The strongest pairs of words (or words, read one-sided), and the certificate in a few words."""
+    if explanation is None:
+        return "not explained"
+    met = [f"{'–'.join(map(visible, names))} {score:+.3f}" for *names, score in explanation.top(MEETINGS)]
+    proof = explanation.certificate
+    adds_up = f"adds up within {proof.gap:.0e}" if proof.converged else f"not settled, gap {proof.gap:.0e}"
+    return f"{', '.join(met)}   [{adds_up}]"
+
+
+def _cut(text: str, long: int = LONG) -> str:
+    return text if len(text) <= long else text[: long - 1] + "…"
+
+
+# ---------------------------------------------------------------- a corpus
+
+
+def corpus(summary: Any) -> Page:
+    """A corpus summed up: bars with intervals, then the tables they come from."""
+    tables = [_table(table) for name, table in summary.tables.items() if name not in HIDDEN]
+    written = [Only(("terminal", "page"), table) for table in tables]
+    drawn = Only(("page", "figure"), Panels(tuple(_panels(summary))))
+    return Page(
+        summary.title,
+        blocks=(*written[:1], drawn, *written[1:]),
+        notes=(*summary.notes, *(note for table in summary.tables.values() for note in table.notes)),
+    )
+
+
+def _table(table: Any) -> Listing:
+    """Means are coloured, counts are not."""
+    signed = [k for k, name in enumerate(table.columns) if name in ("mean", "mean_change")]
+    sizes = [abs(row[k]) for row in table.rows for k in signed if row[k] is not None]
+    rows = tuple(tuple(cell if k in signed else _plain(cell) for k, cell in enumerate(row)) for row in table.rows)
+    heads = tuple(name.replace("_", " ") for name in table.columns)
+    title = "" if table.name == "overview" else table.title
+    return Listing(heads, rows, limit=palette.limit(sizes) if signed else None, title=title)
+
+
+def _plain(cell: Any) -> Cell:
+    if cell is None:
+        return None
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if cell == round(cell) and abs(cell) >= 1 else f"{cell:.3g}"
+    return str(cell)
+
+
+def _panels(summary: Any) -> list[Panel]:
+    """Words of each class, pairs, parts of speech, slices, and how far sums are off."""
+    slices = [
+        Panel(
+            table.title,
+            tuple(Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
+            "mean change of the output",
+        )
+        for name, table in summary.tables.items()
+        if name.startswith("slice_")
+    ]
+    every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
+    if (table := summary.tables.get("gap_histogram")) is not None:
+        bars = tuple(Bar(str(row[0]), float(row[1])) for row in table.rows)
+        every.append(Panel("relative gaps (rows by size)", bars, "rows", signed=False))
+    return every
+
+
+def _by_class(summary: Any, name: str) -> list[Panel]:
+    table = summary.tables.get(name)
+    if table is None:
+        return []
+    classes: dict[str, list[Any]] = {}
+    for row in table.rows:
+        classes.setdefault(str(row[0]), []).append(row)
+    frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
+    title = "words" if name == "words" else table.title
+    return [
+        Panel(f"{title}: {each}", tuple(Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), "mean score")
+        for each, rows in classes.items()
+        if each in frequent
+    ]
+
+
+# ---------------------------------------------------------------- rows of a table
+
+
+def features(results: Sequence[Any]) -> Page | None:
+    """Results that are rows of one table, feature by feature; None where they are not."""
+    rows = [r for r in results if getattr(r, "meta", {}).get("features") and hasattr(r, "scores")]
+    if len(rows) < LEAST_ROWS or len(rows) < len(results) or len({row.tokens for row in rows}) > 1:
+        return None
+    values = np.array([row.meta["features"] for row in rows], dtype=float)
+    swarm = Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
+    plots = tuple(
+        Scatter(
+            tuple(("", float(x), float(y)) for x, y in zip(values[:, k], swarm.scores[:, k], strict=True)),
+            visible(swarm.names[k]),
+            "score",
+        )
+        for k in swarm.strongest(CURVES)
+    )
+    target = visible(" or ".join(sorted({str(row.target) for row in rows})))
+    legend = (
+        f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "
+        "colour where the feature is larger among the rows; features are in the order of their mean |score|"
+    )
+    blocks = (swarm, Only(("page",), Abreast(plots, title="score against value")))
+    return Page(f"{len(rows)} rows, feature by feature", blocks=blocks, proof=Proof(legend, signed=False))

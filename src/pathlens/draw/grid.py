@@ -1,0 +1,143 @@
+"""Tables that still add up: token × token grids, what is folded away, the strongest pairs and phrases."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pathlens.draw import palette
+from pathlens.draw.blocks import Bars, Block, Link
+from pathlens.draw.words import Stretch, visible
+from pathlens.explanation.record import Phrase
+
+REFERENCE = "(reference)"
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(Block):
+    """A token × token table with colours and sums in its margins.
+
+    `edge` leading rows and columns are the reference; `rest` rows and columns at the end are sums of what was
+    folded away, so that the whole still sums to the same number.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: np.ndarray  # (rows, columns)
+    edge: int = 0
+    rest: tuple[int, int] = (0, 0)  # 1 where rows, columns were folded
+    notes: tuple[str, ...] = ()
+    signed: bool = True
+    additive: bool = True  # has a column a sum of its own (the cells of SIG have none)?
+    corner: str = ""
+    between: str = "×"  # between the names of a row and a column
+
+    @property
+    def limit(self) -> float:
+        """Full colour: the largest |value| between two tokens (reference and folded sums may go beyond)."""
+        stop_row, stop_column = (len(n) - r for n, r in zip((self.rows, self.columns), self.rest, strict=True))
+        return palette.limit(self.values[self.edge : stop_row, self.edge : stop_column])
+
+    def without_zeros(self, special_rows: Sequence[bool], special_columns: Sequence[bool]) -> Grid:
+        """Without the special tokens whose row or column is exactly zero; a note names them."""
+        rows, columns = _kept(self.values, special_rows), _kept(self.values.T, special_columns)
+        gone = [self.rows[i] for i in range(len(self.rows)) if i not in rows]
+        gone += [self.columns[j] for j in range(len(self.columns)) if j not in columns]
+        names = ", ".join(dict.fromkeys(map(visible, gone)))
+        return replace(
+            self,
+            rows=tuple(self.rows[i] for i in rows),
+            columns=tuple(self.columns[j] for j in columns),
+            values=self.values[np.ix_(rows, columns)],
+            notes=(f"left out, because exactly zero: {names}",) if gone else (),
+        )
+
+    def fold(self, rows: int, columns: int) -> Grid:
+        """At most that many rows and columns: the strongest stay in order, the others become one summed line."""
+        strength = np.nan_to_num(np.abs(self.values[self.edge :, self.edge :]))
+        keep_r = _strong(strength.max(1, initial=0), self.edge, rows)
+        keep_c = _strong(strength.max(0, initial=0), self.edge, columns)
+        values, names_r = _folded(self.values, self.rows, keep_r, self.signed)
+        turned, names_c = _folded(values.T, self.columns, keep_c, self.signed)
+        sides = (self.rows, keep_r, "rows"), (self.columns, keep_c, "columns")
+        gone = [f"{len(n) - len(k)} of {len(n) - self.edge} {what}" for n, k, what in sides if len(k) < len(n)]
+        how = "summed in “more”" if self.signed else "not shown"
+        words = (f"{' and '.join(gone)}, the weakest, are {how}",) if gone else ()
+        rest = len(names_r) - len(keep_r), len(names_c) - len(keep_c)
+        return replace(self, rows=names_r, columns=names_c, values=turned.T, rest=rest, notes=self.notes + words)
+
+
+@dataclass(frozen=True, eq=False)
+class Continued(Block):
+    """A prompt and what was said to it: choose an output token, and the prompt is coloured by what made it likely."""
+
+    prompt: tuple[tuple[Stretch, ...], ...]
+    spoken: tuple[Stretch, ...]  # the continuation; `units` are output tokens
+    outputs: tuple[str, ...]
+    sources: tuple[int, ...]  # for each output token the source it is once it has been said; −1: none
+    limit: float  # of the running text
+    grid: Grid  # without lines that are zero
+    cells: Grid  # every source × every output token
+    bars: Bars
+    settled: tuple[bool, ...]  # each output token
+    facts: Mapping[str, Any]  # what the script needs besides the matrix
+
+
+def _kept(values: np.ndarray, special: Sequence[bool]) -> list[int]:
+    flags = list(special) or [False] * len(values)
+    keep = [i for i in range(len(values)) if not (flags[i] and not np.any(values[i]))]
+    return keep or list(range(len(values)))
+
+
+def _strong(strength: np.ndarray, edge: int, room: int) -> list[int]:
+    """Indices of the lines that stay: the reference, then the strongest in their order."""
+    count = len(strength) + edge
+    if count <= max(room, edge + 2):
+        return list(range(count))
+    order = np.argsort(-strength, kind="stable")[: max(room - edge - 1, 1)] + edge
+    return [*range(edge), *sorted(int(i) for i in order)]
+
+
+def _folded(
+    values: np.ndarray, names: tuple[str, ...], keep: list[int], signed: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    kept = tuple(names[i] for i in keep)
+    if len(keep) == len(names) or not signed:  # lengths do not add up: no honest line for the others
+        return values[keep], kept
+    others = np.delete(values, keep, axis=0).sum(0)
+    return np.vstack([values[keep], others]), (*kept, f"+{len(names) - len(keep)} more")
+
+
+def links_between(matrix: np.ndarray, most: int) -> tuple[Link, ...]:
+    """The strongest cells as (row, column, value)."""
+    width = matrix.shape[1]
+    return tuple((*divmod(place, width), float(matrix.flat[place])) for place in _strongest(matrix.ravel(), most))
+
+
+def links_inside(matrix: np.ndarray, most: int) -> tuple[Link, ...]:
+    """The strongest pairs of one text, both halves summed."""
+    first, second = np.triu_indices(len(matrix), 1)
+    both = matrix[first, second] + matrix[second, first]
+    return tuple((int(first[o]), int(second[o]), float(both[o])) for o in _strongest(both, most))
+
+
+def _strongest(values: np.ndarray, most: int) -> list[int]:
+    order = np.argsort(-np.nan_to_num(np.abs(values)), kind="stable")[:most]
+    return [int(o) for o in order if values[o] != 0 and np.isfinite(values[o])]
+
+
+def strongest_phrases(nodes: Sequence[Phrase], most: int) -> tuple[set[int], tuple[str, ...]]:
+    """The `most` phrases of largest value, and a note. They hang together: a part never outweighs its whole."""
+    kept: set[int] = set()
+    waiting = [(-nodes[0].value, 0)]
+    while waiting and len(kept) < most:
+        _, i = heapq.heappop(waiting)
+        kept.add(i)
+        for child in nodes[i].children:
+            heapq.heappush(waiting, (-nodes[child].value, child))
+    left = len(nodes) - len(kept)
+    return kept, (f"{left} phrases of smaller value are not shown",) if left else ()

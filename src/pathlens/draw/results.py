@@ -1,0 +1,359 @@
+"""One page per kind of result: its blocks, what the colours mean, and whether it adds up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pathlens.draw import palette, words
+from pathlens.draw.blocks import Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
+from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
+from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
+from pathlens.draw.words import Stretch, Units, visible
+from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.continuation import Continuation
+from pathlens.explanation.record import (
+    Explanation,
+    Interactions,
+    PairExplanation,
+    PhraseTree,
+    Result,
+    VectorExplanation,
+)
+
+TITLE = 160  # letters of a target in a heading; a continuation's may be a page long
+LINKS = 300  # pairs kept for arcs, strongest first, so that 500 tokens stay light
+MOST = 4_000_000  # bytes of arrays inside a page; larger results are saved as files, not mailed as pages
+WHOLE = "the whole continuation"
+COLORS = f"{RAISES_WORD} raises what is explained, {LOWERS_WORD} lowers it"
+CHOICES = 15  # bars of a chosen output token
+
+
+def explanation(result: Explanation) -> Page:
+    """Running text, and a bar for each unit."""
+    bars = Bars(_scored(result), palette.limit(result.scores), additive=_sums(result), title="unit by unit")
+    numbers = f"numbers are shares of the change, they {_verb(result)} {_change(result)}"
+    if not _sums(result):
+        numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
+    legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
+    return _page(result, (*texts(result), bars), legend, bars.limit)
+
+
+def pair(result: PairExplanation) -> Page:
+    """Both texts, the table with its reference, the strongest pairs."""
+    kept = words.texts_of(result)
+    sides = (result.tokens_a, result.offsets_a, result.special_a), (result.tokens_b, result.offsets_b, result.special_b)
+    named = [
+        (name, "".join(part.text for part in words.stretches(kept[k], _plain(*sides[k]), 1.0)))
+        for k, name in enumerate("AB")
+    ]
+    rows, columns = (REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b)
+    grid = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title="token × token")
+    grid = grid.without_zeros(*((False, *flags) if flags else () for flags in (result.special_a, result.special_b)))
+    pairs = links_between(result.matrix, LINKS)
+    shown = _shown(result.special_a, result.tokens_a, pairs, 0), _shown(result.special_b, result.tokens_b, pairs, 1)
+    links = Links(result.tokens_a, result.tokens_b, pairs, "×", shown=shown, title="strongest pairs")
+    full = palette.limit(result.matrix)
+    beyond = "; the reference goes beyond, in the same colour" if palette.limit(result.full_matrix) > full else ""
+    legend = (
+        f"{_colors(result)}; numbers are shares of the similarity, with the reference row and column they "
+        f"{_verb(result)} {palette.short(result.similarity)}; full colour is {_top(full)}, the largest |share| of two "
+        f"tokens{beyond}."
+    )
+    both = Texts(tuple(named), title="the two texts, A and B")
+    page = _page(result, (both, grid, links), legend, full, details=_rounds(result, ", first text"), output=False)
+    return dataclasses.replace(page, title=f"{page.title} {result.similarity:.4f}")
+
+
+def interactions(result: Interactions) -> Page:
+    """Running text by score, the table, the strongest pairs with both halves summed."""
+    grid = Grid(result.tokens, result.tokens, result.matrix, between="with", title="token × token")
+    grid = grid.without_zeros(result.special, result.special)
+    pairs = links_inside(result.matrix, LINKS)
+    shown = _shown(result.special, result.tokens, pairs, 0, 1)
+    links = Links(result.tokens, (), pairs, "with", shown=(shown, ()), title="strongest pairs, both halves summed")
+    full = palette.limit(result.matrix)
+    whole = f", everything to {_change(result)}" if _sums(result) else ""
+    legend = (
+        f"{_colors(result)}; a cell is how two tokens act together, the diagonal a token by itself; a row sums to "
+        f"the token's score{whole}; full colour is {_top(full)}, the largest |cell|."
+    )
+    top = palette.short(palette.limit(result.scores))
+    note = f"the running text is coloured by score, the sum of a row; full colour there is {top}"
+    return _page(result, (*texts(result), grid, links), legend, full, notes=(note,))
+
+
+def vectors(result: VectorExplanation) -> Page:
+    """Lengths, output × input; of a single output a bar for each unit."""
+    outputs = result.outputs or tuple(map(str, range(len(result.vectors))))
+    units = result.tokens
+    if len(set(result.sources)) > 1:  # a block with several inputs: which of them each unit belongs to
+        units = tuple(f"{token} ({source})" for token, source in zip(units, result.sources, strict=True))
+    norms = result.norms
+    grid = Grid(outputs, units, norms, signed=False, corner="out ↓  in →", between="←", title="out × in")
+    grid = grid.without_zeros((), result.special)
+    legend = (
+        f"{LENGTH_WORD} is the length of a token's contribution to {_target(result)} (no sign); full colour is "
+        f"{_top(palette.limit(norms))}, the longest; the vectors add up, their lengths do not."
+    )
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+    if len(outputs) > 1:
+        every = tuple(range(len(outputs))), tuple(range(len(units)))
+        links = Links(outputs, units, links_between(norms, LINKS), "←", False, every, title="strongest pairs")
+        blocks, notes = (grid, links), ()
+    else:
+        named = tuple(zip(grid.columns, map(float, grid.values[0]), strict=True))
+        bars = Bars(named, grid.limit, signed=False, additive=False, title="length of each contribution")
+        blocks, notes = (bars,), grid.notes
+    return _page(result, blocks, legend, palette.limit(norms), signed=False, notes=notes)
+
+
+def phrases(result: PhraseTree) -> Page:
+    """The tree of phrases."""
+    tree = Phrases(result.nodes)
+    legend = (
+        f"{_colors(result)}; the number is a phrase's value from 0 to 1 (the whole text): its own dividend and "
+        f"those of the phrases inside it, with the sign of its own integral; the shade is its own "
+        f"dividend, full colour {_top(tree.limit)}, the largest."
+    )
+    return _page(result, (tree,), legend, tree.limit, notes=(f"tree: {visible(result.tree)}",) if result.tree else ())
+
+
+def continuation(result: Continuation) -> Page:
+    """What was said, the prompt it was said to, the strongest sources, source × output token."""
+    additive, full, limit = _sums(result), palette.limit(result.matrix), palette.limit(result.scores)
+    cells = Grid(result.tokens, result.outputs, result.matrix, additive=additive, corner="from ↓  to →", between="→")
+    block = Continued(
+        prompt=_prompt(result, limit),
+        spoken=_spoken(result),
+        outputs=result.outputs,
+        sources=_own_sources(result),
+        limit=limit,
+        grid=dataclasses.replace(cells, title="source × output token").without_zeros(result.special, ()),
+        cells=cells,
+        bars=Bars(_scored(result), limit, additive=additive),
+        settled=tuple(bool(each.converged) for each in result.certificates),
+        facts=_facts(result),
+    )
+    each = (
+        f"a cell is what a source adds to an output token; a column sums to that token's change, everything "
+        f"{'to' if result.certificate.converged else 'should sum to'} {_change(result)}"
+        if additive
+        else "a cell is the change of an output token when that source alone is put back; columns have no common sum"
+    )
+    legend = (
+        f"{RAISES_WORD} raises an output token's score, {LOWERS_WORD} lowers it; {each}; full colour in the table is "
+        f"{_top(full)}, the largest |cell|."
+    )
+    return _page(result, (block,), legend, full, notes=_column_notes(result))
+
+
+# ---------------------------------------------------------------- what pages share
+
+
+def title_of(result: Result) -> str:
+    """ "ig · positive": the method, and what is explained."""
+    target = visible(str(result.target)) if result.target else ""
+    target = target if len(target) <= TITLE else target[: TITLE - 1] + "…"
+    return f"{result.method} · {target}" if target else result.method
+
+
+def texts(result: Explanation | Interactions | PhraseTree) -> tuple[Running, ...]:
+    """The running text of a result; none for results that have no text."""
+    here = words.drawn(result.tokens, result.offsets, result.special)
+    if not any(here):
+        return ()
+    outside = tuple(
+        (token, float(score))
+        for token, score, inside in zip(result.tokens, result.scores, here, strict=True)
+        if not inside and score != 0
+    )
+    limit = palette.limit(result.scores)
+    return (Running(tuple(_paragraphs(result, limit).values()), limit, outside),)
+
+
+def sum_of(certificate: Certificate, name: str = "") -> Sum:
+    """The certificate in words."""
+    return Sum(bool(certificate.converged), words.certificate_line(certificate), visible(name) if name else "")
+
+
+def _page(
+    result: Result,
+    blocks: tuple[Block, ...],
+    legend: str,
+    full: float,
+    *,
+    signed: bool = True,
+    notes: Sequence[str] = (),
+    details: tuple[Block, ...] | None = None,
+    output: bool = True,
+) -> Page:
+    meta, certificate = result.meta, result.certificate
+    how = [str(meta["model"])] if meta.get("model") else []
+    how += [f"{key} {meta[key]}" for key in ("baseline", "layer", "score", "unit") if meta.get(key) not in (None, "")]
+    if output and certificate.kind in ("total", "per token"):
+        how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
+    return Page(
+        title_of(result),
+        visible(" · ".join(how)) if how else "",
+        blocks,
+        (*notes, *_own_notes(result)),
+        Proof(visible(legend), full, signed, (sum_of(certificate),)),
+        _rounds(result) if details is None else details,
+        partial(_data, result),
+    )
+
+
+def _data(result: Result) -> dict[str, Any] | None:
+    values = (getattr(result, field.name) for field in dataclasses.fields(result))
+    if sum(value.nbytes for value in values if isinstance(value, np.ndarray)) > MOST:
+        return None
+    return result.to_dict()
+
+
+def _own_notes(result: Result) -> list[str]:
+    """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
+    given = result.meta.get("notes") or []
+    notes = [visible(str(note)) for note in ([given] if isinstance(given, str) else given)]
+    spread = getattr(result, "standard_error", None)
+    if spread is not None and np.size(spread):
+        notes.append(f"means over a sample of baselines, standard error up to {float(np.nanmax(spread)):.2g}")
+    return notes
+
+
+def _rounds(result: Result, of: str = "") -> tuple[Charts, ...]:
+    """Error estimate and gap after each round; nothing where one round was enough.
+
+    of: what the rounds are of, where that is not the result itself and its bound has other units.
+    """
+    history = [row for row in result.meta.get("history") or () if len(row) == 3]
+    if len(history) < 2:
+        return ()
+    series = {
+        "largest error estimate of a unit": [(n, error) for n, _, error in history],
+        "gap of the sum": [(n, gap) for n, gap, _ in history],
+    }
+    bound = result.certificate.bound
+    ticks = tuple((float(row[0]), str(row[0])) for row in history)
+    level = None if of else bound
+    chart = Chart(series, "nodes" + of, "error", "", True, level, f"allowed {bound:.1e}", ticks)
+    return (Charts((chart,), title="error against nodes"),)
+
+
+def _sums(result: Result) -> bool:
+    return result.certificate.kind != "per token"
+
+
+def _target(result: Result) -> str:
+    return f"“{result.target}”" if result.target else "the target"
+
+
+def _colors(result: Result) -> str:
+    return f"{RAISES_WORD} raises {_target(result)}, {LOWERS_WORD} lowers it"
+
+
+def _verb(result: Result) -> str:
+    return "sum to" if result.certificate.converged else "should sum to"
+
+
+def _change(result: Result) -> str:
+    return palette.short(result.certificate.f_input - result.certificate.f_baseline)
+
+
+def _top(full: float) -> str:
+    return palette.number(full, palette.decimals(full), sign=False)
+
+
+def _scored(result: Explanation | Continuation) -> tuple[tuple[str, float], ...]:
+    """(unit, score) as bars name them: all but special tokens without a score."""
+    special = result.special or (False,) * len(result.tokens)
+    every = zip(result.tokens, map(float, result.scores), special, strict=True)
+    return tuple((token, score) for token, score, flag in every if score != 0 or not flag)
+
+
+def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:
+    """Tokens on a line: those of the text, and special ones where a pair ends."""
+    flags = special or (False,) * len(tokens)
+    met = {pair[end] for pair in pairs for end in ends}
+    return tuple(i for i in range(len(tokens)) if not flags[i] or i in met)
+
+
+def _plain(tokens: Sequence[str], offsets: Sequence[Any], special: Sequence[bool]) -> Units:
+    return Units(tokens, offsets, np.zeros(len(tokens)), words.drawn(tokens, offsets, special))
+
+
+def _paragraphs(result: Any, limit: float) -> dict[int, tuple[Stretch, ...]]:
+    """Segment → its running text."""
+    here = words.drawn(result.tokens, result.offsets, result.special)
+    segments = getattr(result, "segments", ()) or [0] * len(here)
+    kept = words.texts_of(result)
+    paragraphs = {}
+    for segment in sorted({s for s, flag in zip(segments, here, strict=True) if flag and s >= 0}):
+        inside = [flag and s == segment for s, flag in zip(segments, here, strict=True)]
+        text = kept[segment] if segment < len(kept) else None
+        units = Units(result.tokens, result.offsets, result.scores, inside)
+        paragraphs[segment] = words.stretches(text, units, limit)
+    return paragraphs
+
+
+# ---------------------------------------------------------------- a continuation
+
+
+def _prompt(result: Continuation, limit: float) -> tuple[tuple[Stretch, ...], ...]:
+    return tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1)
+
+
+def _spoken(result: Continuation) -> tuple[Stretch, ...]:
+    """The continuation as running text; `units` are output tokens, values what they add to later ones."""
+    inside = [end > start for start, end in result.output_offsets]
+    values = np.array([result.scores[unit] if unit >= 0 else 0.0 for unit in _own_sources(result)])
+    units = Units(result.outputs, result.output_offsets, values, inside)
+    return words.stretches(words.texts_of(result)[1], units, palette.limit(result.scores))
+
+
+def _own_sources(result: Continuation) -> tuple[int, ...]:
+    """For each output token, the source that it belongs to once it has been said; −1 for none."""
+    places = [
+        (start, end, unit)
+        for unit, ((start, end), segment) in enumerate(zip(result.offsets, result.segments, strict=True))
+        if segment == 1 and end > start
+    ]
+    touching = (
+        [unit for low, high, unit in places if low < end and start < high] for start, end in result.output_offsets
+    )
+    return tuple(units[0] if units else -1 for units in touching)
+
+
+def _column_notes(result: Continuation) -> list[str]:
+    """How the single output tokens add up, and on which scale the text is coloured."""
+    notes, columns = [], result.certificates
+    if columns and _sums(result):
+        worst = max(range(len(columns)), key=lambda t: abs(columns[t].gap))
+        notes.append(
+            f"every output token adds up by itself: {sum(each.converged for each in columns)} of {len(columns)} settled, "
+            f"worst gap {abs(columns[worst].gap):.1g} (“{visible(result.outputs[worst])}”)"
+        )
+    full = palette.short(palette.limit(result.scores))
+    return [*notes, f"the running text is coloured by {WHOLE} until a token is chosen; full colour there is {full}"]
+
+
+def _facts(result: Continuation) -> dict[str, Any]:
+    """What the script needs besides the matrix; every text already safe to be shown on one line."""
+    certificates = (*result.certificates, result.certificate)
+    return {
+        "tokens": [visible(token) for token in result.tokens],
+        "outputs": [visible(output) for output in result.outputs],
+        "whole": WHOLE,
+        "lines": [words.certificate_line(each) for each in certificates],
+        "ends": [f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}" for each in certificates],
+        "settled": [bool(each.converged) for each in certificates],
+        "score": str(result.meta.get("score") or "output"),
+        "digits": palette.decimals(palette.limit(result.matrix), 4),
+        "additive": _sums(result),
+        "bars": CHOICES,
+    }

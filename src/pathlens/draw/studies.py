@@ -1,0 +1,258 @@
+"""One page per study of several runs: methods side by side, edits, paths, layers, rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pathlens.draw import palette
+from pathlens.draw.blocks import (
+    Abreast,
+    Cell,
+    Chart,
+    Charts,
+    Listing,
+    Live,
+    Multiples,
+    Only,
+    Page,
+    Proof,
+    Running,
+    Scatter,
+    Sentences,
+    Texts,
+)
+from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
+from pathlens.draw.results import COLORS, sum_of, texts, title_of
+from pathlens.draw.words import visible
+from pathlens.explanation.record import Explanation, Result, VectorExplanation
+
+if TYPE_CHECKING:
+    from pathlens.studies.compare import Comparison
+    from pathlens.studies.layers import Layers
+    from pathlens.studies.nodes import NodeStudy
+    from pathlens.studies.pathview import PathView, Track
+    from pathlens.studies.whatif import Edit, WhatIf
+
+ROWS = 40  # units of a comparison; the strongest of more
+STEPS = 5  # places along a path whose words are listed
+TOKENS = 30  # of those lists
+STRONGEST = 6  # tokens as curves over layers
+PATHS = {"ig": "straight line", "dig": "word to word", "udig": "word to word, near the line"}
+
+
+def comparison(study: Comparison) -> Page:
+    """A column per way, a row per unit, agreement below, and where they disagree in words."""
+    limit = palette.limit(study.values)
+    order = list(study.shown)
+    if len(order) > ROWS:
+        size = np.abs(study.values) / np.maximum(np.abs(study.values).max(0), 1e-30)
+        order = sorted(sorted(order, key=lambda i: -size[i].max())[:ROWS])
+    sums = [
+        palette.number(float(total), palette.decimals(limit)) if each.certificate.kind == "total" else "no common sum"
+        for total, each in zip(study.values.sum(0), study.results, strict=True)
+    ]
+    rows: list[tuple[Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
+    left = len(study.shown) - len(order)
+    notes = (*study.notes, *([f"{left} weaker units are not listed"] if left else []))
+    legend = (
+        f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
+    )  # fmt: skip
+    return Page(
+        f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
+        blocks=(
+            Abreast(tuple(_running(study.labels[k], each) for k, each in enumerate(study.results) if _has_text(each))),
+            Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
+            _agreement(study),
+            Sentences(notes, title="where they disagree"),
+        ),
+        proof=Proof(legend, sums=tuple(map(sum_of, (each.certificate for each in study.results), study.labels))),
+        data=study.to_dict,
+    )
+
+
+def _has_text(result: Result) -> bool:
+    return isinstance(result, Explanation) and bool(texts(result))
+
+
+def _running(label: str, result: Any) -> Running:
+    return replace(texts(result)[0], title=visible(label))
+
+
+def _agreement(study: Comparison) -> Listing:
+    """Spearman and Kendall for every pair of ways."""
+    rows = []
+    for a in range(len(study.labels)):
+        for b in range(a + 1, len(study.labels)):
+            values = (float(study.spearman[a, b]), float(study.kendall[a, b]))
+            rows.append((f"{study.labels[a]} ~ {study.labels[b]}", *(None if np.isnan(v) else v for v in values)))
+    title = "rank agreement (1 the same order, 0 none, -1 opposite)"
+    return Listing(("", "Spearman", "Kendall"), tuple(rows), limit=1.0, right=True, title=title)
+
+
+def what_if(study: WhatIf) -> Page:
+    """Predicted change beside actual change, as a table and as points around the diagonal."""
+    edits = study.edits
+    every = [value for edit in edits for value in (edit.predicted, edit.actual)]
+    rows = tuple((_edit(e), e.predicted, e.actual, e.actual - e.predicted, e.note) for e in edits)
+    columns = ("edit", "predicted", "actual", "difference", "")
+    points = tuple((_edit(edit), edit.predicted, edit.actual) for edit in edits)
+    around = Scatter(
+        points, "predicted change", "actual change", "as predicted",
+        title="predicted against actual, one point per edit",
+    )  # fmt: skip
+    return Page(
+        f"what if: {title_of(study.explanation)}",
+        blocks=(
+            *texts(study.explanation),
+            *([around] if len(edits) > 2 else []),
+            Listing(columns, rows, limit=palette.limit(every)),
+        ),
+        notes=_readings(study),
+    )
+
+
+def _readings(study: WhatIf) -> tuple[str, ...]:
+    notes = [
+        f"the output is {study.f_before:.4g} before; a change is the output after the edit minus that "
+        f"({RAISES_WORD}: it rises, {LOWERS_WORD}: it falls)",
+        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit (a score is a share "
+        "of the way from the baseline); exact where the model is linear on that way",
+    ]
+    if any(edit.kind == "replace" for edit in study.edits):
+        notes.append(
+            "predicted by replacing: the mean gradient of ig along the straight line, times (new embedding - old), whatever "
+            "the method above; it knows nothing of how the new word acts together with the others, so it is a first guess"
+        )
+    if not np.isnan(study.agreement):
+        notes.insert(0, f"rank agreement of predicted and actual: Spearman {study.agreement:+.2f}")
+    return tuple(notes)
+
+
+def _edit(edit: Edit) -> str:
+    words = f"{edit.name} → {edit.replacement}" if edit.kind == "replace" else f"{edit.kind} {edit.name}"
+    return visible(words)
+
+
+def path_view(study: PathView) -> Page:
+    """Curves along each path and a slider; where no script runs, the words at a few steps of it."""
+    names = ", ".join(track.method for track in study.tracks)
+    legend = (
+        "every path leads from the baseline to the text; the curves show what the model says on the way, and the table "
+        "which real words each token is nearest to. Scores so far are sums between the points shown, so they end near "
+        "the method's scores, not exactly at them."
+    )
+    steps = tuple(_steps(study, track) for track in study.tracks)
+    return Page(
+        f"along the path ({names}) · {visible(study.target)}",
+        f"baseline {visible(study.baseline)}" if study.baseline else "",
+        (
+            *([Texts((("", study.text),))] if study.text else []),
+            Live("pathview", study.to_dict(), (_curves(study), *steps)),
+        ),
+        tuple(map(visible, study.notes)),
+        Proof(legend),
+    )
+
+
+def _curves(study: PathView) -> Charts:
+    """Output, gradient and distance to the nearest word, along each path."""
+    moving = [i for i, held in enumerate(study.held) if not held]
+    reads: dict[str, Any] = {
+        "output": lambda track: track.output,
+        "length of the gradient": lambda track: np.linalg.norm(track.slope, axis=1),
+    }
+    if not np.isnan(study.tracks[0].far).all():
+        reads["distance to the nearest word"] = lambda track: track.far[:, moving].mean(1)
+    return Charts(
+        tuple(
+            Chart(
+                {track.method: list(zip(track.t, map(float, read(track)), strict=True)) for track in study.tracks},
+                "along the path: 0 baseline, 1 text",
+                name,
+            )
+            for name, read in reads.items()
+        )
+    )
+
+
+def _steps(study: PathView, track: Track) -> Listing:
+    """The anchor or the nearest word of each token, at a few places."""
+    places = np.linspace(0, len(track.t) - 1, STEPS).round().astype(int)
+    moving = [i for i, held in enumerate(study.held) if not held][:TOKENS]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (study.tokens[i], *(visible(_word(track, int(k), i)) for k in places), float(track.share[-1, i]))
+        for i in moving
+    )
+    what = "its anchors" if track.anchors else "nearest word"
+    path = f"{track.method}: {PATHS[track.method]}" if track.method in PATHS else track.method
+    columns = ("token", *(f"{100 * track.t[i]:.0f} %" for i in places), "score")
+    return Listing(columns, rows, limit=palette.limit(track.share[-1]), title=f"{path}, {what} on the way")
+
+
+def _word(track: Track, point: int, token: int) -> str:
+    if track.anchors:
+        return track.anchors[point][token] or "·"
+    return track.nearest[point][token][0][0] if track.nearest[point][token] else "·"
+
+
+def layers(study: Layers) -> Page:
+    """A small bar chart for each layer, the strongest tokens as curves, and every certificate."""
+    tokens = study.results[0].tokens  # type: ignore[attr-defined]
+    scores = np.array([_lengths_or_scores(each) for each in study.results])  # (layers, tokens)
+    keep = [i for i in range(scores.shape[1]) if np.any(scores[:, i])]
+    limit = palette.limit(scores)
+    small = Multiples(
+        tuple(tokens[i] for i in keep),
+        tuple((f"layer {name}", tuple(row[keep].tolist())) for name, row in zip(study.names, scores, strict=True)),
+        limit,
+    )
+    strongest = sorted(sorted(keep, key=lambda i: -np.abs(scores[:, i]).max())[:STRONGEST])
+    series = {f"{i} {visible(tokens[i])}": list(enumerate(scores[:, i].tolist())) for i in strongest}
+    curves = Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
+    scale = palette.number(limit, palette.decimals(limit), sign=False)
+    legend = (
+        f"{COLORS}; every small chart goes from -{scale} to +{scale}. Layer k: the states that enter block k; 0: the "
+        "word embeddings."
+    )
+    sums = tuple(sum_of(each.certificate, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
+    return Page(
+        f"{title_of(study.results[0])}, layer by layer",
+        blocks=(small, Charts((curves,), title="the strongest tokens from layer to layer")),
+        proof=Proof(legend, sums=sums),
+        data=study.to_dict,
+    )
+
+
+def _lengths_or_scores(result: Any) -> np.ndarray:
+    scores: np.ndarray = result.norms.sum(0) if isinstance(result, VectorExplanation) else result.scores
+    return scores
+
+
+def nodes(study: NodeStudy) -> Page:
+    """Error against nodes: a curve per rule, a mark for what the tolerance chose."""
+    proof = study.explanation.certificate
+    series: dict[str, Any] = {rule: list(zip(study.counts, row, strict=True)) for rule, row in study.errors.items()}
+    series["as asked"] = [(proof.nodes, study.adaptive)]
+    ticks = tuple((float(n), str(n)) for n in study.counts)
+    chart = Chart(
+        series, "nodes", "largest error of a score", "", True, proof.bound, f"allowed {proof.bound:.1e}", ticks
+    )
+    rows = tuple((rule, *(f"{error:.1e}" for error in row)) for rule, row in study.errors.items())
+    mark = "✓" if proof.converged else "✗"
+    return Page(
+        f"error against nodes: {title_of(study.explanation)}",
+        blocks=(
+            Charts((chart,)),
+            Only(("terminal", "page"), Listing(("nodes", *map(str, study.counts)), rows, right=True)),
+        ),
+        notes=(
+            "the error is the largest |score - reference| over tokens; the reference is a Gauss rule with "
+            f"{study.reference} nodes",
+            f"{mark} as asked (tolerance {proof.tolerance:g}): {proof.nodes} nodes, error {study.adaptive:.1e}, "
+            f"allowed {proof.bound:.1e}",
+        ),
+        data=study.explanation.to_dict,
+    )

@@ -1,0 +1,190 @@
+"""Text as it is drawn: safe labels, running text cut into pieces, the certificate in plain words."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pathlens.draw import palette
+from pathlens.draw.palette import short
+from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.record import Result
+from pathlens.types import Span
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of running text: `units` that sit on it (none: text between units), their summed value, a tip.
+
+    Several units share a stretch when their characters overlap (the byte pieces of one emoji).
+    """
+
+    text: str
+    units: tuple[int, ...] = ()
+    value: float = 0.0
+    tip: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What stands on a text: names, characters and values of all units, and which of them are drawn."""
+
+    names: Sequence[str]
+    offsets: Sequence[Span]
+    values: np.ndarray
+    drawn: Sequence[bool]
+
+    def tip(self, units: Sequence[int], digits: int) -> str:
+        """Each unit with its value; where several share a stretch, their sum first."""
+        each = " ".join(f"{visible(self.names[i])} {palette.number(float(self.values[i]), digits)}" for i in units)
+        total = palette.number(float(sum(self.values[i] for i in units)), digits)
+        return each if len(units) == 1 else f"{total} = {each}"
+
+
+def visible(text: str) -> str:
+    """A label on one line: control characters as pictures, so none can act on a terminal or a page."""
+    if not text:
+        return "∅"
+    shown = "".join(map(_safe, text.replace("\n", "↵").replace("\t", "⇥")))
+    return shown if shown.strip() else shown.replace(" ", "␣")
+
+
+def printable(text: str) -> str:
+    """Running text: line breaks and tabs stay, other control characters become pictures."""
+    return "".join(c if c in "\n\t" else _safe(c) for c in text.replace("\r\n", "\n"))
+
+
+def _safe(char: str) -> str:
+    kind = unicodedata.category(char)
+    if kind == "Cc":
+        return chr(0x2400 + ord(char)) if ord(char) < 32 else "␡" if ord(char) == 127 else "�"
+    # half a surrogate pair cannot be written; an override of direction would reorder what stands beside it
+    return "�" if kind == "Cs" or "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" else char
+
+
+def right_to_left(text: str) -> bool:
+    """Does the first letter with a direction run from the right?"""
+    strong = (unicodedata.bidirectional(char) for char in text)
+    return next((kind != "L" for kind in strong if kind in ("L", "R", "AL")), False)
+
+
+def texts_of(result: Result) -> list[str | None]:
+    """The texts as given (`meta["texts"]`, or `text` and `text_b`), padded with None."""
+    given = result.meta.get("texts") or [result.meta.get("text"), result.meta.get("text_b")]
+    texts = [given] if isinstance(given, str) else list(given)
+    return [text if isinstance(text, str) else None for text in texts] + [None, None]
+
+
+def drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:
+    """Which units stand in the text: not special, and with characters of their own."""
+    flags = special or [False] * len(tokens)
+    return [not flag and end > start for (start, end), flag in zip(offsets, flags, strict=True)]
+
+
+def stretches(text: str | None, units: Units, limit: float) -> tuple[Stretch, ...]:
+    """A text cut into what units stand on and what lies between; rebuilt from the units where it was not kept."""
+    order = sorted((i for i, here in enumerate(units.drawn) if here), key=lambda i: units.offsets[i])
+    if not order:
+        return ()
+    offsets = units.offsets
+    if text is None or max(offsets[i][1] for i in order) > len(text):
+        text, offsets = _rebuilt(units.names, offsets, order)
+    cut: list[Stretch] = []
+    at, k, digits = 0, 0, palette.decimals(limit, 4)
+    while k < len(order):
+        start, end = offsets[order[k]]
+        members = [order[k]]
+        while k + 1 < len(order) and offsets[order[k + 1]][0] < end:
+            k += 1
+            members.append(order[k])
+            end = max(end, offsets[order[k]][1])
+        # a decoder's token often owns the blank before it: colour the word, not the blank
+        covered = text[start:end]
+        start += (len(covered) - len(covered.lstrip())) if covered.strip() else 0
+        cut += [Stretch(text[at:start])] if start > at else []
+        value = float(sum(units.values[i] for i in members))
+        cut.append(Stretch(text[start:end], tuple(members), value, units.tip(members, digits)))
+        at, k = end, k + 1
+    return (*cut, *([Stretch(text[at:])] if at < len(text) else []))
+
+
+def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int]) -> tuple[str, list[Span]]:
+    """A text from tokens alone: a blank wherever the offsets leave room for one."""
+    text, spans, end = "", list(offsets), None
+    for i in units:
+        word = tokens[i].removeprefix("##") or tokens[i]
+        text += " " if end is not None and offsets[i][0] > end else ""
+        spans[i] = (len(text), len(text) + len(word))
+        text, end = text + word, offsets[i][1]
+    return text, spans
+
+
+def certificate_line(certificate: Certificate) -> str:
+    """The certificate in plain words: what adds up to what, how closely, and at what cost."""
+    head = {"per token": _per_token, "matrix": _matrix, "vector": _vector}.get(certificate.kind, _total)
+    state = "" if certificate.converged else "NOT settled: "
+    return f"{state}{head(certificate)}, {_cost(certificate)}{_trouble(certificate)}"
+
+
+def _gap(certificate: Certificate) -> str:
+    gap, relative = abs(certificate.gap), abs(certificate.relative_gap)
+    # where the change itself is next to nothing, a percentage of it says nothing
+    return f"gap {gap:.1g}" + (f", {_percent(relative)}" if relative < 10 else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.1 else f"{100 * share:.1g}%"
+
+
+def _verb(certificate: Certificate, words: str = "adds up") -> str:
+    return words if certificate.converged else "adds up only roughly"
+
+
+def _total(certificate: Certificate) -> str:
+    change = certificate.f_input - certificate.f_baseline
+    sums = f"{_near(certificate.total, certificate.gap)} of {_near(change, certificate.gap)}"
+    rows = f", rows within {max(map(abs, certificate.rows)):.1g}" if certificate.rows else ""
+    return f"{_verb(certificate)}: {sums} ({_gap(certificate)}{rows})"
+
+
+def _per_token(certificate: Certificate) -> str:
+    worst = f"worst gap {abs(certificate.gap):.1g}"
+    return (
+        f"{_verb(certificate)}: every token by itself ({worst}); the total {short(certificate.total)} is not "
+        f"meant to equal the change {short(certificate.f_input - certificate.f_baseline)}"
+    )
+
+
+def _matrix(certificate: Certificate) -> str:
+    sums = f"{_near(certificate.total, certificate.gap)} of {_near(certificate.f_input, certificate.gap)}"
+    return f"{_verb(certificate)}: all cells with the reference, {sums} ({_gap(certificate)})"
+
+
+def _vector(certificate: Certificate) -> str:
+    length = short(abs(certificate.total))
+    return f"{_verb(certificate)}: the vectors sum to the output's change, length {length} ({_gap(certificate)})"
+
+
+def _near(value: float, gap: float) -> str:
+    """Enough decimals to see a gap, between 4 and 7."""
+    places = 4 if gap == 0 or not math.isfinite(gap) else min(max(-math.floor(math.log10(abs(gap))), 4), 7)
+    text = f"{value:.{places}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def _cost(certificate: Certificate) -> str:
+    nodes = f"{certificate.nodes} node{'' if certificate.nodes == 1 else 's'}, " if certificate.nodes else ""
+    settled = "settled, " if certificate.converged else ""
+    return f"{settled}{nodes}{certificate.passes} pass{'' if certificate.passes == 1 else 'es'}"
+
+
+def _trouble(certificate: Certificate) -> str:
+    if certificate.converged:
+        return ""
+    worst = max(map(abs, certificate.error_estimate), default=0.0)
+    single = f"; a single number may be off by {worst:.1g}" if worst > 0 else ""
+    return f"; asked for {_percent(certificate.tolerance)}{single}"
