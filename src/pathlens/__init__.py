@@ -27,6 +27,7 @@ if (
     from pathlens.engine.options import IG as IG
     from pathlens.engine.options import IH as IH
     from pathlens.engine.options import IJ as IJ
+    from pathlens.engine.options import SECANT as SECANT
     from pathlens.engine.options import SIG as SIG
     from pathlens.engine.options import UDIG as UDIG
     from pathlens.engine.options import VAIG as VAIG
@@ -56,7 +57,7 @@ if (
 _DOOR = {  # module → the names it gives
     "engine.explainer": ("Explainer", "explain"),
     "engine.methods": ("methods",),
-    "engine.options": ("DIG", "IDG", "IG", "IH", "IJ", "SIG", "UDIG", "VAIG"),
+    "engine.options": ("DIG", "IDG", "IG", "IH", "IJ", "SECANT", "SIG", "UDIG", "VAIG"),
     "errors": ("ConvergenceWarning", "CurvatureWarning", "InputError", "ModelError", "PathlensError"),
     "explanation.certificate": ("Certificate",),
     "explanation.continuation": ("Continuation",),

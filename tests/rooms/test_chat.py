@@ -225,7 +225,7 @@ def test_what_cannot_be_opened_is_refused_in_words():
         zoom(model, pl.explain(model, given, unit="passage", method="sig"), ["passage 1"])
     with pytest.raises(InputError, match="in a list"):
         zoom(model, whole)
-    odd = pl.explain(model, given, unit="passage", baseline="the plot")
+    odd = pl.explain(model, given, unit="passage", baseline=torch.zeros(32))
     with pytest.raises(InputError, match="say baseline="):
         zoom(model, odd, ["passage 1"])
 

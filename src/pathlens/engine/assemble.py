@@ -70,18 +70,27 @@ def _facts(solution: Solution, tolerance: float) -> dict[str, Any]:
 
 
 def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
+    """What the result says of itself; `chosen` in values that ask for the same again (`pl.zoom` does)."""
     case = solutions[0].case
+    chosen = {"target": case.chosen.target, "score": case.chosen.score or None, "baselines": _baselines(solutions)}
     notes = list(dict.fromkeys(note for each in solutions for note in each.case.notes))
     baseline = case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines"
     history = [list(row) for row in solutions[0].integral.history]
     return {
         **order.meta,
         **case.meta,
+        "chosen": {**order.meta["chosen"], **{name: value for name, value in chosen.items() if value is not None}},
         "texts": list(case.texts),
         "baseline": baseline,
         "notes": notes,
         "history": history,
     }
+
+
+def _baselines(solutions: Sequence[Solution]) -> list[Any] | None:
+    """One for every baseline or side, by name or text; None where one of them has neither."""
+    chosen = [each.case.chosen.baseline for each in solutions]
+    return None if None in chosen else chosen
 
 
 def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:
@@ -192,6 +201,7 @@ def side_of(solution: Solution) -> Side:
         nodes=solution.integral.nodes,
         passes=solution.passes,
         notes=solution.case.notes,
+        baseline=solution.case.chosen.baseline,
         coordinates=None if coordinates is None else coordinates.numpy(),
     )
 

@@ -14,7 +14,7 @@ import torch
 from pathlens.checks import whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, Method, R, Scores, build, option_names
+from pathlens.engine.options import IDG, SIG, Method, R, Scores, build, option_names
 from pathlens.engine.prepare import (
     Accuracy,
     Choices,
@@ -240,7 +240,10 @@ class Explainer:
         rule = "differences" if exact else choices.accuracy.rule or entry.rule
         if n_steps is not None and not exact:
             rule = f"{'gauss' if rule == 'adaptive' else rule}, {n_steps}"
-        said = {**choices.options, **options, "softplus": choices.softplus}
+        chosen = {**choices.options, **options, "softplus": choices.softplus}
+        plain = {
+            k: v for k, v in chosen.items() if isinstance(v, str | int | float | bool) and k not in ("cache", "tree")
+        }
         return {
             "model": self.model.name,
             "kind": self.model.kind,
@@ -248,12 +251,9 @@ class Explainer:
             "layer": choices.layer_of(method) or 0,
             "unit": choices.unit if isinstance(choices.unit, str) else "spans",
             "rule": rule,
-            **{
-                name: v
-                for name, v in said.items()
-                if isinstance(v, str | int | float | bool) and name not in ("cache", "tree")
-            },
-            **({"context": getattr(method, "context")} if hasattr(method, "context") else {}),  # noqa: B009
+            **plain,
+            **({"context": method.context} if isinstance(method, SIG) else {}),
+            "chosen": {"method": method.name, "layer": choices.layer, **plain},
             "seconds": seconds,
             "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
         }

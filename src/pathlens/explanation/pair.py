@@ -40,6 +40,7 @@ class Side:
     nodes: int
     passes: int
     notes: tuple[str, ...] = ()
+    baseline: str | tuple[str, ...] | None = None  # how to ask for its reference again, where that is a name or a text
     coordinates: np.ndarray | None = field(default=None, repr=False)  # (S, d, k), on request
 
     @property
@@ -103,14 +104,12 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023)."""
     scale = measure.scale(a.embedding, b.embedding)
     matrix = a.rows @ b.rows.T / scale
-    notes = list(dict.fromkeys([*meta.get("notes", ()), *a.notes, *b.notes]))
-    meta = _named(meta)
-    kept = {"texts": [a.text, b.text], "similarity": measure.similarity, "norm": measure.norm, "notes": notes}
+    kept = _said(meta, (a, b), measure)
     return PairExplanation(
         method="ij",
         target=f"{measure.similarity} similarity",
         certificate=pair_certificate(a, b, measure, matrix),
-        meta={**meta, **kept},
+        meta=kept,
         tokens_a=a.tokens,
         tokens_b=b.tokens,
         offsets_a=a.offsets,
@@ -172,18 +171,11 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
         errors=side.error * reach,
         also=(side.gap * reach,),
     )
-    kept = {
-        "texts": [side.text],
-        "similarity": measure.similarity,
-        "norm": measure.norm,
-        "notes": list(dict.fromkeys([*meta.get("notes", ()), *side.notes])),
-    }
-    meta = _named(meta)
     return Explanation(
         method="ij",
         target=f"{measure.similarity} similarity with the query",
         certificate=proof,
-        meta={**meta, **kept},
+        meta=_said(meta, (side,), measure),
         tokens=side.tokens,
         offsets=side.offsets,
         scores=scores,
@@ -192,16 +184,26 @@ def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str
     )
 
 
-def _named(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What encoded vectors say of themselves: the baseline by the name it had, also when it was the model's own."""
-    kept = {name: value for name, value in meta.items() if name != "baseline_name"}
-    return {**kept, "baseline": meta["baseline_name"]} if meta.get("baseline_name") else kept
+def _said(meta: Mapping[str, Any], sides: tuple[Side, ...], measure: Measure) -> dict[str, Any]:
+    """What the result says of itself: the baseline by the name it had, also when it was the model's own."""
+    said = {name: value for name, value in meta.items() if name != "baseline_name"}
+    said |= {"baseline": meta["baseline_name"]} if meta.get("baseline_name") else {}
+    baselines = [side.baseline for side in sides]
+    chosen = {**said.get("chosen", {}), "similarity": measure.similarity, "norm": measure.norm}
+    return {
+        **said,
+        "texts": [side.text for side in sides],
+        "similarity": measure.similarity,
+        "norm": measure.norm,
+        "notes": list(dict.fromkeys([*meta.get("notes", ()), *(note for side in sides for note in side.notes)])),
+        "chosen": chosen if None in baselines else {**chosen, "baselines": baselines},
+    }
 
 
 def _by_coordinate(a: Side, b: Side, scale: float) -> np.ndarray | None:
     """(S_a, d, S_b, d): before the sums over coordinates."""
     if a.coordinates is None or b.coordinates is None:
         return None
-    left, right = (side.coordinates.astype(np.float32) for side in (a, b))
+    left, right = (each.astype(np.float32) for each in (a.coordinates, b.coordinates))
     product = left.reshape(-1, left.shape[-1]) / np.float32(scale) @ right.reshape(-1, right.shape[-1]).T
     return product.reshape(*left.shape[:2], *right.shape[:2])

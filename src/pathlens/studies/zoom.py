@@ -6,7 +6,6 @@ first look costs one product per sentence, and the second one per token of the c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -16,17 +15,12 @@ from pathlens.errors import InputError
 from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import Request, TextModel
-from pathlens.text.baseline import NAMES
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import Span
 from pathlens.units.units import Opened
 
 INSIDE = ("token", "word", "sentence")
-KEPT = ("layer", "score", "generate", "contrast", "context", "path", "softplus")  # choices a result says of itself
-
-
-PAIR_KEPT = ("layer", "similarity", "norm", "softplus", "path", "prompt", "prompt_name")
 
 
 def zoom(
@@ -63,11 +57,7 @@ def _pair(
     if "columns_above" in pair.meta:
         raise InputError("this is the difference of two explanations; open one of them: ranking[place].explanation")
     encoder = load(model)
-    kept = {name: pair.meta[name] for name in PAIR_KEPT if pair.meta.get(name) is not None}
-    named = str(pair.meta.get("baseline")).split(" | ")  # one for both texts, or one for each
-    if all(name in NAMES for name in named):
-        kept["baseline"] = tuple(named) if len(named) == 2 else named[0]
-    given, choices = choices, {**kept, "tolerance": pair.certificate.tolerance, **choices}
+    given, choices = choices, {**_chosen(pair), **choices}
     texts = pair.meta["texts"]
     if not all(isinstance(text, str) and text for text in texts):
         raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
@@ -75,7 +65,7 @@ def _pair(
     spans = tuple(
         _opened(side, text, *part, inside) for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
     )
-    opened = Explainer(encoder, method="ij", unit=spans, **choices)(*texts)
+    opened = Explainer(encoder, unit=spans, **choices)(*texts)
     _check_same_pair(pair, opened, given)
     return opened
 
@@ -118,11 +108,11 @@ def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span
     from pathlens.units.units import units
 
     case = model.case(text, request=Request(vector=True))
-    found = units(inside, case.tokens, case.offsets, case.segments, case.texts)
+    cut = units(inside, case.tokens, case.offsets, case.segments, case.texts)
     start, end = offset
     return [
         span
-        for span, flag in zip(found.offsets, found.special, strict=True)
+        for span, flag in zip(cut.offsets, cut.special, strict=True)
         if not flag and start <= span[0] and span[1] <= end and span[0] < span[1]
     ]
 
@@ -143,11 +133,7 @@ def _one(
             "ig result, or run sig again with unit='token'"
         )
     cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside)
-    kept = {name: meta[name] for name in KEPT if meta.get(name) is not None}
-    kept |= {"method": result.method, "tolerance": result.certificate.tolerance, **_target_of(result)}
-    if meta.get("baseline") in NAMES:
-        kept["baseline"] = meta["baseline"]
-    opened = Explainer(model, unit=cut, **{**kept, **choices})(*_texts_of(result))
+    opened = Explainer(model, unit=cut, **{**_chosen(result), **choices})(*_texts_of(result))
     for name, was, now in (
         ("target", result.target, opened.target),
         ("baseline", meta.get("baseline"), opened.meta.get("baseline")),
@@ -162,13 +148,13 @@ def _one(
 def _indices(result: Explanation | Continuation, wanted: Sequence[int | str]) -> list[int]:
     if isinstance(wanted, str) or not wanted:
         raise InputError(f"name the units to open in a list; this result has: {_listed(result)}")
-    found = []
+    indices = []
     for each in wanted:
         number = result.tokens.index(each) if each in result.tokens else each
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(result.tokens):
             raise InputError(f"{each!r} is not a unit of this result; it has: {_listed(result)}")
-        found.append(number)
-    return found
+        indices.append(number)
+    return indices
 
 
 def _listed(result: Explanation | Continuation) -> str:
@@ -178,9 +164,9 @@ def _listed(result: Explanation | Continuation) -> str:
 
 def _unit_of(result: Explanation | Continuation) -> Any:
     """The cut the result was made with: by its name, or from the characters of its units."""
-    told = result.meta.get("unit", "token")
-    if told != "spans":
-        return told
+    unit = result.meta.get("unit", "token")
+    if unit != "spans":
+        return unit
     return {
         name: (segment, *span)
         for name, span, segment in zip(result.tokens, result.offsets, result.segments, strict=True)
@@ -198,10 +184,17 @@ def _texts_of(result: Explanation | Continuation) -> list[Any]:
     return given
 
 
-def _target_of(result: Explanation | Continuation) -> dict[str, Any]:
-    """The target again: what a generator said or was asked about, or a class by its name."""
-    if "outputs" in result.meta:
-        return {} if "generate" in result.meta else {"target": result.meta["outputs"][0]}
-    told = re.fullmatch(r"(.*) \((logit|logprob|prob)\)", result.target)
-    classes = result.meta.get("kind") == "sequence classification"
-    return {"target": told.group(1), "score": told.group(2)} if told and classes else {}
+def _chosen(result: Explanation | Continuation | PairExplanation) -> dict[str, Any]:
+    """The choices the result was made with, as `pl.explain` takes them."""
+    if "chosen" not in result.meta:
+        raise InputError(
+            "this result does not say how it was made (an older pathlens saved it); explain the text again"
+        )
+    chosen = {name: value for name, value in result.meta["chosen"].items() if value is not None}
+    baselines = [tuple(each) if isinstance(each, list) else each for each in chosen.pop("baselines", ())]
+    if isinstance(chosen.get("target"), list):  # a tuple, before it was saved
+        chosen["target"] = tuple(chosen["target"])
+    if baselines:
+        sides = isinstance(result, PairExplanation)
+        chosen["baseline"] = tuple(baselines) if sides else baselines if len(baselines) > 1 else baselines[0]
+    return {**chosen, "tolerance": result.certificate.tolerance}

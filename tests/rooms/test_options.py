@@ -1,0 +1,153 @@
+"""Methods as records: an option is a field; and what a result says of its choices asks for the same again."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import pathlens as pl
+from pathlens.engine.methods import METHODS
+from pathlens.engine.options import RECORDS, build, options
+from pathlens.studies.zoom import zoom
+from tests.support import models
+from tests.support.models import TEXTS
+
+TEXT = "the movie was funny . i was not . great !"
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        (pl.UDIG(steps=4, neighbours=9), {"method": "udig", "steps": 4, "neighbours": 9}),
+        (pl.SIG(context="prefix"), {"method": "sig", "context": "prefix"}),
+        (pl.IG(path="dig", steps=3, neighbours=9), {"method": "ig", "path": "dig", "steps": 3, "neighbours": 9}),
+        (pl.IH(interaction_index=2), {"method": "ih", "interaction_index": 2}),
+        (pl.IDG(), {"method": "idg"}),
+        (pl.VAIG(mode="reverse"), {"method": "vaig", "mode": "reverse"}),
+    ],
+    ids=lambda value: value.get("method") if isinstance(value, dict) else "",
+)
+def test_a_record_and_a_name_with_options_give_the_same(record, named):
+    one, other = (
+        pl.explain(models.classifier("bert"), TEXTS[0], tolerance=1e-2, **how) for how in ({"method": record}, named)
+    )
+    name = "vectors" if isinstance(one, pl.VectorExplanation) else "scores"
+    assert np.array_equal(getattr(one, name), getattr(other, name))
+    assert one.meta["chosen"] == other.meta["chosen"] and one.method == record.name
+
+
+def test_an_option_given_beside_a_record_is_put_over_it():
+    explainer = pl.Explainer(models.classifier("bert"), method=pl.UDIG(steps=30, neighbours=9), steps=4)
+    assert (explainer.method.steps, explainer.method.neighbours) == (4, 9)
+
+
+def test_a_slip_is_named_with_what_was_meant():
+    for choices, words in [
+        ({"method": "udgi"}, "did you mean 'udig'"),
+        ({"method": "udig", "neighbors": 5}, "did you mean 'neighbours'"),
+        ({"method": "sig", "contxt": "prefix"}, "did you mean 'context'"),
+        ({"method": pl.SIG(), "steps": 5}, "steps: not an option of sig; it takes coordinates, context"),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            pl.explain(models.classifier("bert"), TEXTS[0], **choices)
+    with pytest.raises(pl.InputError, match="did you mean 'similarity'"):
+        pl.explain(models.encoder(), *TEXTS[:2], simlarity="dot")
+
+
+def test_wrong_values_are_refused_by_the_record_itself():
+    for make, words in [
+        (lambda: pl.SIG(context="left"), 'must be "full" \\(the paper\\) or "prefix"'),
+        (lambda: pl.UDIG(steps=0), "steps ≥ 1"),
+        (lambda: pl.DIG(strategy="grid"), "no strategy 'grid'"),
+        (lambda: pl.IG(path="zigzag"), '"line", "dig" or "udig"'),
+        (lambda: pl.IG(steps=3), "add path='udig'"),
+        (lambda: pl.IH(path="dig"), "straight line only"),
+        (lambda: pl.IH(interaction_index=1, pairs=[(0, 1)]), "not both"),
+        (lambda: pl.IJ(similarity="euclid"), "cosine, dot"),
+        (lambda: pl.IJ(similarity="dot", norm="inside"), "for similarity='cosine'"),
+        (lambda: pl.VAIG(mode="sideways"), "whichever takes fewer products"),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            make()
+
+
+def test_every_method_has_a_record_and_a_line_in_the_table():
+    assert list(RECORDS) == list(METHODS)
+    for name, entry in METHODS.items():
+        assert entry.record is RECORDS[name] and build(name) == RECORDS[name]()
+        assert getattr(pl, RECORDS[name].__name__) is RECORDS[name]
+
+
+def test_the_list_of_options_says_what_the_fields_say():
+    listed = {each.name: each for each in options()}
+    assert set(listed) == {each.name for record in RECORDS.values() for each in fields(record)}
+    assert listed["context"].choices == ("full", "prefix") and listed["context"].methods == ("sig",)
+    assert listed["steps"].type == int | None and (listed["steps"].least, listed["steps"].most) == (1, 10_000)
+    for each in listed.values():
+        assert each.help.endswith((".", "…")) and each.methods
+        assert all(each.name in METHODS[name].options for name in each.methods)
+
+
+# ---------------------------------------------------------------- coordinates of larger units
+
+
+@pytest.mark.parametrize("unit", ["word", "sentence", [(0, 21), (22, 33)]], ids=str)
+@pytest.mark.parametrize("method", ["ig", "sig"])
+def test_a_units_coordinates_are_the_sum_of_its_tokens(method, unit):
+    how = {"method": method, "coordinates": True, "tolerance": 1e-3, "target": 1}
+    result = pl.explain(models.classifier("bert"), TEXT, unit=unit, **how)
+    assert result.coordinates.shape == (len(result.tokens), 32)
+    assert np.allclose(result.coordinates.sum(1), result.scores, atol=1e-12)
+    assert len(result.certificate.error_estimate) == len(result.tokens)
+    if method == "ig":
+        tokens = pl.explain(models.classifier("bert"), TEXT, **how)
+        for (low, high), special, row in zip(result.offsets, result.special, result.coordinates, strict=True):
+            inside = [k for k, (a, b) in enumerate(tokens.offsets) if low <= a and b <= high and a < b]
+            if not special:
+                assert np.allclose(tokens.coordinates[inside].sum(0), row, atol=1e-9)
+
+
+def test_coordinates_of_a_pair_go_by_unit_too():
+    how = {"coordinates": True, "n_steps": 4, "tolerance": 1.0}
+    model, a, b = models.encoder(), "the movie was bad . it was great .", "i was a man !"
+    result = pl.explain(model, a, b, unit="sentence", **how)
+    assert result.coordinates.shape == (len(result.tokens_a), 32, len(result.tokens_b), 32)
+    assert np.allclose(result.coordinates.sum((1, 3)), result.matrix, atol=1e-5)
+    tokens = pl.explain(model, a, b, **how)
+    assert np.isclose(tokens.matrix.sum(), result.matrix.sum(), atol=1e-6)
+
+
+# ---------------------------------------------------------------- a result says how it was made
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"target": "LABEL_1", "score": "prob"},
+        {"baseline": "the plot"},
+        {"baseline": ["pad", "zero"]},
+        {"method": pl.UDIG(steps=3, neighbours=9), "layer": 0},
+        {"method": "ig", "path": "dig", "steps": 3, "neighbours": 9},
+        {"method": "sig", "context": "prefix"},
+        {"layer": 1},
+    ],
+    ids=str,
+)
+def test_a_saved_result_is_opened_as_it_was_made(how, tmp_path):
+    model = models.classifier("bert")
+    whole = pl.load(pl.explain(model, TEXT, unit="sentence", tolerance=1e-3, **how).save(tmp_path / "whole.json"))
+    near = zoom(model, whole, [2])
+    assert (near.target, near.method, near.meta["baseline"]) == (whole.target, whole.method, whole.meta["baseline"])
+    assert near.meta["chosen"] == {**whole.meta["chosen"], "baselines": near.meta["chosen"]["baselines"]}
+    assert len(near.tokens) > len(whole.tokens)
+    if near.method != "sig":  # a prefix of tokens is another path
+        assert np.isclose(near.scores.sum(), whole.scores.sum(), atol=4 * whole.certificate.bound)
+
+
+def test_an_answers_span_is_opened_as_it_was_asked():
+    model = models.answerer()
+    whole = pl.explain(model, "who was it ?", TEXT, unit="sentence", target="start", tolerance=1e-2)
+    near = zoom(model, whole, [1])
+    assert near.target == whole.target and len(near.tokens) > len(whole.tokens)
