@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 import pathlens as pl
-from pathlens.studies.softplus_curve import softplus_curve
+from pathlens.studies.nodes import softplus_curve
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from pathlens.text.softplus import kinks, output_change
@@ -219,6 +219,8 @@ def test_curve_falls_in_output_change_and_grows_in_nodes(tmp_path):
     moved, nodes = np.array([p.moved for p in curve]), [p.nodes for p in curve]
     assert (np.diff(moved) <= 0).all() and nodes == sorted(nodes) and nodes[0] < nodes[-1]
     assert (tmp_path / "curve.png").stat().st_size > 1000
+    page = curve.to_html()
+    assert "nodes" in page and f"{curve[0].moved:.1e}" in page and curve.to_dict()["points"][2]["beta"] == 50
 
 
 def test_logarithmic_axes_are_labelled_in_numbers():

@@ -25,6 +25,7 @@ PAGES = {
     "PathView": "studies.path_view",
     "Layers": "studies.layers",
     "NodeStudy": "studies.nodes",
+    "SoftplusCurve": "studies.softplus_curve",
     "Ranking": "evaluations.ranking",
     "Evaluation": "evaluations.evaluation",
     "Summary": "evaluations.corpus",

@@ -32,7 +32,7 @@ from pathlens.explanation.record import Explanation, Result, VectorExplanation
 if TYPE_CHECKING:
     from pathlens.studies.compare import Comparison
     from pathlens.studies.layers import Layers
-    from pathlens.studies.nodes import NodeStudy
+    from pathlens.studies.nodes import NodeStudy, SoftplusCurve
     from pathlens.studies.pathview import PathView, Track
     from pathlens.studies.whatif import Edit, WhatIf
 
@@ -256,3 +256,17 @@ def nodes(study: NodeStudy) -> Page:
         ),
         data=study.explanation.to_dict,
     )
+
+
+def softplus_curve(study: SoftplusCurve) -> Page:
+    """Output change and nodes against β, on logarithmic axes: what does not move at all has no place there."""
+    series = {
+        "|f_β(x) − f(x)|": [(point.beta, point.moved) for point in study if point.moved > 0],
+        "nodes / 1000": [(point.beta, point.nodes / 1000) for point in study],
+    }
+    rows = tuple(
+        (f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{'' if p.converged else ' ✗'}") for p in study
+    )
+    listing = Listing(("β", "|f_β(x) − f(x)|", "nodes", "gap"), rows, right=True)
+    chart = Chart(series, "β", "", log=True)
+    return Page("softplus for ReLU", blocks=(Charts((chart,)), Only(("terminal", "page"), listing)), data=study.to_dict)

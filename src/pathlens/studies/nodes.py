@@ -1,4 +1,4 @@
-"""Error against nodes: how fast each rule gets the scores right on this text, and what the tolerance bought.
+"""How many nodes it takes: under each rule on this text, and for a model with ReLU against the β of its softplus.
 
 >>> from pathlens.studies.nodes import nodes
 >>> nodes("sentiment", "Not really funny, but moving.").to_html("nodes.html")
@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import build
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
+from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load
+from pathlens.text.softplus import check_beta
 
 COUNTS = (4, 8, 16, 32, 64)
 RULES = ("gauss", "midpoint", "trapezoid", "left")
+BETAS = (1, 2, 5, 10, 20, 50, 100)
 MOST = 512  # nodes of a single rule; the ceiling of the library
 
 
@@ -37,14 +41,19 @@ class NodeStudy(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {"explanation": self.explanation.to_dict(), "counts": list(self.counts), "adaptive": self.adaptive,
-                "errors": {rule: list(row) for rule, row in self.errors.items()}, "reference": self.reference}  # fmt: skip
+        rest = ("counts", "errors", "adaptive", "reference")
+        return {"explanation": self.explanation.to_dict(), **{name: plain(getattr(self, name)) for name in rest}}
 
 
 def nodes(
-    model: Any, text: Any, text_b: Any = None, *, counts: Sequence[int] = COUNTS, rules: Sequence[str] = RULES,
+    model: Any,
+    text: Any,
+    text_b: Any = None,
+    *,
+    counts: Sequence[int] = COUNTS,
+    rules: Sequence[str] = RULES,
     **choices: Any,
-) -> NodeStudy:  # fmt: skip
+) -> NodeStudy:
     """Explain a text with fixed numbers of nodes under several rules, and once as asked.
 
     The reference is a Gauss rule with twice the largest count (at least 128 nodes). Where the output has kinks no
@@ -74,3 +83,54 @@ def nodes(
 
 def _largest(scores: np.ndarray, exact: np.ndarray) -> float:
     return float(np.abs(scores - exact).max())
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One β: how far the output moved, and what it took to integrate."""
+
+    beta: float
+    moved: float  # |f_β(x) − f(x)|
+    nodes: int  # of the matrix, to the tolerance
+    gap: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class SoftplusCurve(Viewable):
+    """Output change and nodes needed, one point per β."""
+
+    points: tuple[CurvePoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[CurvePoint]:
+        return iter(self.points)
+
+    def __getitem__(self, place: int) -> CurvePoint:
+        return self.points[place]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"points": plain(self.points)}
+
+
+def softplus_curve(
+    model: Any, text: Any, betas: Iterable[float] = BETAS, *, path: str | Path | None = None, **choices: Any
+) -> SoftplusCurve:
+    """Output change and nodes needed against β; with `path`, also drawn there (PNG or SVG).
+
+    The first falls like 1/β, the second grows with β: choose the smallest β whose output change you can accept.
+    """
+    one, points = load(model), []
+    for beta in betas:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = Explainer(one, method="ih", softplus=check_beta(beta), **choices)(text)
+        proof, count = result.certificate, int(result.meta["history"][-1][0])
+        points.append(CurvePoint(float(beta), result.meta["softplus"]["moved"], count, proof.gap, proof.converged))
+    curve = SoftplusCurve(tuple(points))
+    if path is not None:
+        curve.to_png(path)
+    return curve
