@@ -116,9 +116,12 @@ def classifier(name: str, attention: str = "sdpa", labels: int = 3) -> tuple[Any
 
 
 @cache
-def encoder(name: str = "bert") -> tuple[Any, Any]:
+def encoder(name: str = "bert", attention: str = "sdpa") -> tuple[Any, Any]:
     torch.manual_seed(8)
-    return sharpen(hf.AutoModel.from_config(config(name))).eval(), tokenizer(name in DECODERS)
+    settings = config(name)
+    if attention != "sdpa":
+        settings._attn_implementation = attention
+    return sharpen(hf.AutoModel.from_config(settings)).eval(), tokenizer(name in DECODERS)
 
 
 @cache
