@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from functools import cache
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from pathlens.errors import InputError
 from pathlens.studies.zoom import zoom
 from pathlens.text.chat import as_chat, chat, chat_tokens
 from pathlens.units.units import units
+from tests.support.corpora import pathlens, refused
 from tests.support.models import classifier, config, sharpen, tokenizer
 
 PLAIN = (
@@ -284,28 +284,20 @@ def test_sig_over_passages_is_leave_one_out_with_a_pass_each():
     assert np.isclose(one.scores[1], result.scores[1])  # the system turn is the same unit in both
 
 
-def test_the_command_line_takes_messages_and_passages(tmp_path):
-    from typer.testing import CliRunner
-
-    from pathlens.cli import app
-
-    for name in ("explain", "methods"):
-        import_module(f"pathlens.cli.{name}")  # registers the command
-
+def test_the_command_line_takes_messages_and_passages(tmp_path, monkeypatch, capfd):
     model, made = generator()
     model.save_pretrained(tmp_path / "m")
     made.save_pretrained(tmp_path / "m")
-    run = CliRunner().invoke
     folder, out = str(tmp_path / "m"), tmp_path / "r.json"
     asked = ["--passage", "a movie .", "--passage", "a man .", "--target", "the man", "--json", str(out)]
-    done = run(app, ["explain", folder, "who was it ?", "--system", "the plot .", *asked])
-    assert done.exit_code == 0, done.output
+    done = pathlens(monkeypatch, capfd, "explain", folder, "who was it ?", "--system", "the plot .", *asked)
+    assert done[0] == 0, done
     result = pl.load(out)
     assert "passage 2" in result.tokens and result.outputs == ("the", "man")
     (tmp_path / "c.json").write_text(json.dumps(TURNS))
-    done = run(app, ["explain", folder, "--chat", str(tmp_path / "c.json"), "--unit", "turn", "--generate", "2",
-                     "--template", "shown", "--json", str(out)])  # fmt: skip
-    assert done.exit_code == 0, done.output
+    asked = ["--unit", "turn", "--generate", "2", "--template", "shown", "--json", str(out)]
+    done = pathlens(monkeypatch, capfd, "explain", folder, "--chat", tmp_path / "c.json", *asked)
+    assert done[0] == 0, done
     assert {"user", "user 2", "assistant"} <= set(pl.load(out).tokens)
     for wrong, words in (
         (["explain", folder], "give a text"),
@@ -313,8 +305,7 @@ def test_the_command_line_takes_messages_and_passages(tmp_path):
         (["explain", folder, "x", "--chat", str(tmp_path / "c.json")], "either"),
         (["explain", folder, "--chat", str(tmp_path / "m" / "config.json")], "must hold"),
     ):
-        done = run(app, wrong)
-        assert isinstance(done.exception, InputError) and words in str(done.exception)
+        refused(pathlens(monkeypatch, capfd, *wrong), words)
 
 
 def test_chats_together_are_explained_as_alone():

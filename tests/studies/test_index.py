@@ -9,13 +9,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import pathlens as pl
 from pathlens.text.load import load
 from pathlens.text.sentence import SentenceEncoder
 from pathlens.vectors.index import Index, build
 from tests.support import models
+from tests.support.corpora import pathlens, refused
 
 DOCUMENTS = [
     "the movie was really funny .",
@@ -182,32 +182,25 @@ def test_bad_input(model, tmp_path):
             call()
 
 
-def test_command_line(minilm, tmp_path):
-    from importlib import import_module
-
-    from pathlens.cli import COMMANDS, app
-
-    for name in COMMANDS:
-        import_module(f"pathlens.cli.{name}")
+def test_command_line(minilm, tmp_path, monkeypatch, capfd):
     (tmp_path / "d.txt").write_text("Boil the rice in water.\n\nA man plays a guitar.\n")
-    run = CliRunner().invoke
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = run(app, ["index", "build", str(tmp_path / "d.txt"), str(tmp_path / "i"), "--layer", "6", "--quiet"])
-        assert made.exit_code == 0 and "2 documents" in made.output and "kB per document" in made.output, made.output
-        found = run(app, ["index", "search", str(tmp_path / "i"), "How do I cook rice?", "--json", "-", "--why", "1,2"])
-        body = json.loads(found.output)
-        assert body["hits"][0]["text"].startswith("Boil") and body["why"]["similarity"] > 0
-        assert run(app, ["index", "check", str(tmp_path / "i")]).exit_code == 0
-        ranked = run(app, ["rank", "minilm", "How do I cook rice?", str(tmp_path / "d.txt"), "--layer", "6"])
-        assert ranked.exit_code == 0 and ranked.output.index("Boil") < ranked.output.index("guitar"), ranked.output
-        assert "adds up" in ranked.output
-        for words in (["index", "search", str(tmp_path / "i")], ["rank", "minilm"]):
-            last = [] if words[0] == "index" else [str(tmp_path / "d.txt")]
-            refused = run(app, [*words, "rice", *last, "--one-sided", "--why", "1,2"])
-            assert refused.exit_code != 0 and "leave --one-sided out" in str(refused.exception)
-        other = run(app, ["index", "search", str(tmp_path / "i"), "rice", "--model", "sentiment"])
-        assert other.exit_code != 0 and "another model" in str(other.exception)
+    texts, index = tmp_path / "d.txt", tmp_path / "i"
+
+    def run(*arguments):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pathlens(monkeypatch, capfd, *arguments)
+
+    code, out, _ = run("index", "build", texts, index, "--layer", "6", "--quiet")
+    assert code == 0 and "2 documents" in out and "kB per document" in out, out
+    body = json.loads(run("index", "search", index, "How do I cook rice?", "--json", "-", "--why", "1,2")[1])
+    assert body["hits"][0]["text"].startswith("Boil") and body["why"]["similarity"] > 0
+    assert run("index", "check", index)[0] == 0
+    code, out, _ = run("rank", "minilm", "How do I cook rice?", texts, "--layer", "6")
+    assert code == 0 and out.index("Boil") < out.index("guitar") and "adds up" in out, out
+    for words in (["index", "search", index, "rice"], ["rank", "minilm", "rice", texts]):
+        refused(run(*words, "--one-sided", "--why", "1,2"), "leave --one-sided out")
+    refused(run("index", "search", index, "rice", "--model", "sentiment"), "another model")
 
 
 def test_a_build_that_fails_leaves_the_old_index_whole(folder, model):

@@ -1,25 +1,57 @@
-"""Arguments in, rooms called, nothing computed here. One file per command; each registers itself on `app`."""
+"""Arguments in, rooms called, nothing computed here. A command is imported when it is called, so that help is quick."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-app = typer.Typer(
-    name="pathlens",
-    help="Why did the model say that? Scores that add up, with a certificate.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-COMMANDS = ("explain", "compare", "evaluate", "methods", "rank", "index", "run", "summary", "report", "doctor", "serve")
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
+COMMANDS = {  # name -> the file it is in, and what it does in a line
+    "explain": ("explain", "Explain one text, or a pair of texts."),
+    "compare": ("explain", "Explain one text under several methods, baselines or models, side by side."),
+    "evaluate": ("corpus", "Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."),
+    "methods": ("explain", "List the methods: what each one is, its own options, and the paper."),
+    "rank": ("search", "Order documents by similarity to a query; show which words met, and why one stands above another."),
+    "index": ("search", "An index that explains itself: build it once, search it with reasons."),
+    "run": ("corpus", "Explain every row of a data set; Parquet files that pandas, polars and DuckDB open."),
+    "summary": ("corpus", "Strongest words by class, part of speech and slice, with counts and intervals; what settled."),
+    "report": ("corpus", "Put many saved explanations on one self-contained page."),
+    "doctor": ("serve", "Run all laws that apply on a model, and say what holds and what to do."),
+    "serve": ("serve", "Open a page that explains, compares and edits texts, and a JSON API, for the models named here."),
+}  # fmt: skip
+
+
+class Later(TyperCommand):
+    """A command by its name alone, until it is called."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        return self.load().make_context(*arguments, **more)
+
+    def load(self) -> Any:
+        from pathlens.cli.options import expanded
+
+        name = str(self.name)
+        described: Any = getattr(import_module(f"pathlens.cli.{COMMANDS[name][0]}"), name)
+        if isinstance(described, typer.Typer):
+            return typer.main.get_command(described)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+        alone.command(name, help=self.help, epilog=inspect.getdoc(described))(expanded(described))
+        return typer.main.get_command(alone)
+
+
+app = TyperGroup(
+    name="pathlens",
+    commands={name: Later(name, help=line) for name, (_, line) in COMMANDS.items()},
+    help="Why did the model say that? Scores that add up, with a certificate.",
+    no_args_is_help=True,
+)
 
 
 def main() -> None:
@@ -28,8 +60,6 @@ def main() -> None:
         os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # its retries are told in one line, at the end
-    for name in COMMANDS:
-        import_module(f"pathlens.cli.{name}")
     try:
         sys.exit(app(prog_name="pathlens", standalone_mode=False) or 0)
     except KeyboardInterrupt:
@@ -62,11 +92,8 @@ def _in_words(error: Exception) -> tuple[str, int]:
         return f"the input is not UTF-8 text ({error})", BAD_INPUT
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot read or write {str(error.filename)!r}: {error.strerror}", BAD_INPUT
-    told = str(error).strip().splitlines()
-    return (
-        f"something went wrong inside ({type(error).__name__}: {told[0] if told else 'no message'}); "
-        "PATHLENS_TRACEBACK=1 shows where"
-    ), 1
+    line = next(iter(str(error).strip().splitlines()), "no message")
+    return f"something went wrong inside ({type(error).__name__}: {line}); PATHLENS_TRACEBACK=1 shows where", 1
 
 
 def _leave(line: str, code: int) -> None:

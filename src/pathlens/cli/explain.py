@@ -1,52 +1,27 @@
-"""pathlens explain: one text or a pair."""
+"""pathlens explain, compare, methods: one text or a pair; the same text in several ways; what there is."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pathlens.cli import app
-from pathlens.cli import common as c
-from pathlens.cli.prompt import read_prompt
-
-EXAMPLES = """
-Examples:
-
-  pathlens explain sentiment "Not really funny, but moving."
-
-  pathlens explain minilm "A man plays a guitar." "Someone makes music."
-
-  pathlens explain ./my-model "Some text" --method sig --unit word --json out.json
-
-  echo "Some text" | pathlens explain sentiment -
-
-  pathlens explain smollm "The capital of France is" --target " Paris" --contrast " London"
-
-  pathlens explain smollm "Who founded Zorb?" --passage "Ann founded Zorb." --passage "Bob founded Grix." --generate 8
-
-  pathlens explain smollm --chat messages.json --unit turn --generate 20
-"""
+from pathlens.cli import options as o
+from pathlens.errors import InputError
+from pathlens.explanation.view import Viewable
 
 
-@app.command(epilog=EXAMPLES)
 def explain(
-    model: c.Model,
+    model: o.Model,
     text: Annotated[str | None, typer.Argument(help="The text or prompt; - reads it from standard input.")] = None,
-    text_b: c.TextB = None,
-    method: Annotated[str | None, typer.Option(help="See `pathlens methods`.")] = None,
-    target: c.Target = None,
-    baseline: Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")] = None,
-    layer: c.Layer = None,
-    unit: Annotated[
-        str | None, typer.Option(help="token (default), word, sentence; turn or passage (default with passages).")
-    ] = None,
-    score: c.Score = None,
-    tolerance: c.Tolerance = 1e-3,
-    n_steps: c.Steps = None,
-    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None,
-    truncation: Annotated[bool, typer.Option("--truncation", help="Cut a text that is too long.")] = False,
+    text_b: o.TextB = None,
+    *,
+    method: o.OneMethod = None,
+    baseline: o.Baseline = None,
+    choices: o.AllChoices,
     generate: Annotated[int | None, typer.Option(help="Generators: explain this many tokens of its own.")] = None,
     contrast: Annotated[str | None, typer.Option(help="Generators: what it could have said instead.")] = None,
     chat: Annotated[
@@ -57,32 +32,122 @@ def explain(
         list[str] | None, typer.Option(help="A retrieved passage, before the question; repeatable.")
     ] = None,
     template: Annotated[str | None, typer.Option(help="The chat template's tokens: held or shown.")] = None,
-    option: c.Choice = None,
-    json_out: c.JsonOut = None,
-    html: c.HtmlOut = None,
-    png: c.PngOut = None,
+    output: o.Output,
 ) -> None:
-    """Explain one text, or a pair of texts."""
+    """Examples:
+
+    pathlens explain sentiment "Not really funny, but moving."
+
+    pathlens explain minilm "A man plays a guitar." "Someone makes music."
+
+    pathlens explain ./my-model "Some text" --method udig --steps 20 --unit word --json out.json
+
+    echo "Some text" | pathlens explain sentiment -
+
+    pathlens explain smollm "The capital of France is" --target " Paris" --contrast " London"
+
+    pathlens explain smollm "Who founded Zorb?" --passage "Ann founded Zorb." --passage "Bob founded Grix." --generate 8
+
+    pathlens explain smollm --chat messages.json --unit turn --generate 20
+    """
     from pathlens.engine.explainer import explain as verb
 
     prompt = read_prompt(text, chat, system, passage, template)
-    with c.warnings_in_a_line():
-        result = verb(
-            model,
-            prompt,
-            text_b,
-            method=method,
-            target=c.number_or_name(target),
-            baseline=baseline,
-            layer=layer,
-            unit=unit or ("passage" if getattr(prompt, "passages", ()) else "token"),
-            score=score,
-            tolerance=tolerance,
-            n_steps=n_steps,
-            rule=rule,
-            truncation=truncation,
-            show_progress=c.watched(),
-            **{name: value for name, value in (("generate", generate), ("contrast", contrast)) if value is not None},
-            **c.parse_options(option),
-        )
-    c.give(result, json_out, html, png)
+    given = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
+    given |= choices.given()
+    given |= {name: value for name, value in (("generate", generate), ("contrast", contrast)) if value is not None}
+    with o.warnings_in_a_line():
+        result = verb(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
+    output.give(result)
+
+
+def read_prompt(
+    text: str | None, file: Path | None, system: str | None, passages: list[str] | None, template: str | None
+) -> Any:
+    """The text as it is, or a chat when anything of a chat was given."""
+    from pathlens.text.chat import chat
+
+    if file is None and not system and not passages and template is None:
+        if text is None:
+            raise InputError("give a text, or --chat FILE.json with messages")
+        return o.read_text(text)
+    shown = template or "held"
+    if file is None:
+        if text is None:
+            raise InputError("--system and --passage go with a question: give it as the text")
+        return chat(user=o.read_text(text), system=system, passages=passages or None, template=shown)
+    if text is not None or system:
+        raise InputError("--chat holds the whole conversation; give either it or a text with --system and --passage")
+    body = {"template": shown, **_messages(file)}
+    return chat(**body | ({"passages": passages} if passages else {}) | ({"template": template} if template else {}))
+
+
+def _messages(file: Path) -> dict[str, Any]:
+    """A list of messages, or the names that `pl.chat` takes: {"messages": […], "passages": […]}."""
+    raw = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    try:
+        body = json.loads(raw)
+    except ValueError as error:
+        raise InputError(f"{str(file)!r} is not JSON ({error}); give a list of {{role, content}}") from error
+    if isinstance(body, list):
+        body = {"messages": body}
+    known = ("messages", "system", "user", "passages", "template")
+    if not isinstance(body, dict) or set(body) - set(known):
+        raise InputError(f"{str(file)!r} must hold a list of messages, or an object with {', '.join(known)}")
+    return body
+
+
+def compare(
+    model: o.Model,
+    text: o.Text,
+    text_b: o.TextB = None,
+    *,
+    method: Annotated[list[str] | None, typer.Option(help="A method; repeatable (default: ig and sig).")] = None,
+    baseline: Annotated[list[str] | None, typer.Option(help="A baseline; repeatable.")] = None,
+    other: Annotated[list[str] | None, typer.Option("--with", help="Another model; repeatable (units: words).")] = None,
+    choices: o.AllChoices,
+    output: o.Output,
+) -> None:
+    """Examples:
+
+    pathlens compare sentiment "Not really funny, but moving." --method ig --method sig
+
+    pathlens compare sentiment "Not really funny." --baseline mask --baseline pad --baseline zero
+
+    pathlens compare sentiment "Not really funny." --with ./my-model --html compare.html
+    """
+    from pathlens.studies.compare import compare as verb
+
+    several = {"methods": method, "baselines": baseline, "models": other}
+    with o.warnings_in_a_line():
+        comparison = verb(model, o.read_text(text), text_b, **several, show_progress=o.watched(), **choices.given())
+    output.give(comparison)
+
+
+def methods(*, output: o.Output) -> None:
+    """Examples:
+
+    pathlens methods
+
+    pathlens methods --json -
+    """
+    output.give(MethodTable())
+
+
+class MethodTable(Viewable):
+    """The methods, as they are written and drawn."""
+
+    columns = ("name", "title", "options", "paper")
+
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        from pathlens.engine.methods import METHODS
+
+        return tuple((m.name, m.title, ", ".join(m.options), m.paper) for m in METHODS.values())
+
+    def to_dict(self) -> Any:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows()]
+
+    def to_page(self) -> Any:
+        from pathlens.draw.blocks import Listing, Page
+
+        return Page("methods", blocks=(Listing(("name", "method", "own options", "paper"), self.rows()),))

@@ -1,0 +1,205 @@
+"""pathlens run, summary, report, evaluate: data sets and folders of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pathlens.cli import options as o
+from pathlens.errors import InputError
+
+
+def run(
+    *,
+    model: Annotated[str, typer.Option(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
+    data: o.Data,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    text: o.Column = "text",
+    text_b: o.ColumnB = None,
+    id: Annotated[str | None, typer.Option(help="A column that names rows (default: the row number).")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column to carry along; repeatable (default: all plain ones).")
+    ] = None,
+    method: o.OneMethod = None,
+    baseline: o.Baseline = None,
+    choices: o.AllChoices,
+    limit: Annotated[int | None, typer.Option(help="The first so many rows; may be raised later.")] = None,
+    shard: Annotated[str, typer.Option(help="i/n: every n-th shard from the i-th, for n machines.")] = "0/1",
+    overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a run.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Say what it will take, from a short probe; write nothing.")] = False,
+    workers: Annotated[int, typer.Option(help="Worker processes, one thread each (1: this process).")] = 1,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="A Ray cluster (auto, host:port); none: one is started here.")
+    ] = None,
+    gpus: Annotated[float, typer.Option(help="GPUs of each Ray worker.")] = 0.0,
+    batch_size: Annotated[int, typer.Option(help="Texts worked on together.")] = 64,
+    rows_per_shard: Annotated[int, typer.Option(help="Rows of each Parquet file.")] = 256,
+    reading: o.Reading,
+    quiet: o.Quiet = False,
+) -> None:
+    """Examples:
+
+      pathlens run --model sentiment --data reviews.csv --text review --out out/reviews --dry-run
+
+      pathlens run --model sentiment --data reviews.csv --text review --out out/reviews
+
+      pathlens run --model minilm --data pairs.jsonl --text a --text-b b --method ij --out out/pairs --workers 2
+
+      pathlens run --model ./my-model --data ./parquet --text body --out out/all --engine ray --address auto --workers 8
+
+    Killed at any moment, the same command goes on. Then: pathlens summary out/reviews
+    """
+    from pathlens.corpus.execute import run as verb
+    from pathlens.corpus.formats import Source
+    from pathlens.corpus.job import plan
+
+    source = Source(data, text, text_b, id, tuple(keep) if keep else None, **reading.given())
+    given: dict[str, Any] = {"method": method, "baseline": baseline, **choices.given()}
+    given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
+    given |= {"overwrite": overwrite, "engine": engine, "workers": workers, "address": address, "gpus": gpus}
+    notes: tuple[str, ...] = ()
+    with o.warnings_in_a_line():
+        if dry_run:
+            lines = plan(model, source, out, **given).lines()
+        else:
+            done = verb(model, source, out, show_progress=o.watched() and not quiet, **given)
+            lines, notes = done.lines(), done.notes
+    for note in notes:
+        typer.echo(f"pathlens: {note}", err=True)
+    for line in lines:
+        typer.echo(line)
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """ "0/4" → (0, 4)."""
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise InputError(f"--shard takes i/n, as in 0/4; got {text!r}")
+    return int(parts[0]), int(parts[1])
+
+
+def summary(
+    folder: Annotated[Path, typer.Argument(help="The folder `pathlens run` wrote.")],
+    *,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of the data to slice by; repeatable (default: those with few values)."),
+    ] = None,
+    least: Annotated[int, typer.Option(help="Texts a word must be in to be listed.", min=1)] = 5,
+    top: Annotated[int, typer.Option(help="Words in each direction.", min=1)] = 10,
+    speech: Annotated[bool, typer.Option(help="By part of speech too, when spaCy has a model.")] = True,
+    tagger: Annotated[str | None, typer.Option(help="The spaCy model (default: an English one).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every table into this folder.")] = None,
+    output: o.Output,
+) -> None:
+    """Examples:
+
+    pathlens summary out/reviews
+
+    pathlens summary out/reviews --by label --csv out/tables --png out/words.png
+
+    pathlens report out/reviews --html out/reviews.html
+    """
+    from pathlens.corpus.summary import summarise
+
+    tables = summarise(folder, by=by, least=least, most=top, speech=speech, pipeline=tagger)
+    if csv is not None:
+        tables.to_csv(csv)
+    output.give(tables, also=csv is not None)
+
+
+def report(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Saved explanations (.json, .html), folders of them, or one folder of `pathlens run`."),
+    ],
+    *,
+    title: Annotated[str | None, typer.Option(help="The report's title.")] = None,
+    output: o.Output,
+) -> None:
+    """Examples:
+
+      pathlens explain sentiment "A fine film." --json a.json
+
+      pathlens report a.json b.json --html report.html
+
+      pathlens report ./explanations --html report.html --png words.png
+
+      pathlens report out/reviews --html reviews.html      (a folder that `pathlens run` wrote: its summary and 100 rows)
+
+    The page can be filtered and sorted, and read again: pathlens report report.html
+    """
+    if len(files) == 1 and files[0].is_dir() and (files[0] / "_manifest.json").exists():
+        from pathlens.corpus.summary import report as of_run
+
+        output.give(of_run(files[0], title=title))
+        return
+    from pathlens.report import Report
+
+    with o.status("reading …") as tell:
+        page = Report.of(files, title=title or "report", tell=tell and (lambda item: tell(f"reading {item}")))
+    output.give(page)
+
+
+def evaluate(
+    model: o.Model,
+    *,
+    data: o.Data,
+    text: o.Column = "text",
+    text_b: o.ColumnB = None,
+    label: Annotated[str | None, typer.Option(help="The column with the true label: accuracy is noted.")] = None,
+    methods: Annotated[
+        str, typer.Option(help="ig, sig, dig, udig, gradient-x-input; with commas.")
+    ] = "gradient-x-input,ig,sig",
+    baseline: Annotated[str | None, typer.Option(help="mask, pad, …; with commas: every method with each.")] = None,
+    reference: Annotated[str | None, typer.Option(help="What replaces tokens in log-odds; with commas.")] = None,
+    limit: Annotated[int | None, typer.Option(help="A seeded sample of this many rows.")] = None,
+    protocol: Annotated[str, typer.Option(help="default, or paper (special tokens deletable).")] = "default",
+    extra: Annotated[
+        str, typer.Option(help="infidelity, wae, max-sensitivity, stability, randomisation.")
+    ] = "infidelity",
+    choices: o.Choices,
+    seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
+    reading: o.Reading,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the table, one line per cell.", callback=o.place_to_write)
+    ] = None,
+    output: o.Output,
+) -> None:
+    """Examples:
+
+    pathlens evaluate sentiment --data reviews.csv --text review --label label --methods ig,sig --limit 50
+
+    pathlens evaluate sentiment --data dev.tsv --text sentence --methods ig,udig --baseline mask,pad --html table.html
+
+    pathlens evaluate ./qa-model --data questions.jsonl --text question --text-b passage --protocol paper --csv table.csv
+    """
+    from pathlens.corpus.reading import read_sample
+    from pathlens.metrics.evaluate import evaluate as verb
+
+    with o.warnings_in_a_line():
+        texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
+        evaluation = verb(
+            model,
+            texts,
+            others,
+            methods=_names(methods),
+            baselines=_names(baseline) if baseline else (None,),
+            reference=_names(reference) if reference else None,
+            protocol=protocol,
+            extra=_names(extra),
+            labels=labels,
+            seed=seed,
+            show_progress=o.watched(),
+            **choices.given(),
+        )
+    if csv is not None:
+        evaluation.to_csv(csv)
+    output.give(evaluation, also=csv is not None)
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in given.split(",") if part.strip())

@@ -1,0 +1,260 @@
+"""What the commands share: options declared once, texts read, warnings said in one line, results written where asked.
+
+A parameter whose type is one of the records here stands for all the options in it; the options of methods come from the
+methods' own records.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from pathlens.errors import InputError
+
+
+def place_to_write(value: Any) -> Any:
+    """A file that can be written, asked before the work: an hour of it must not be lost to a slip of the pen."""
+    if value is None:
+        return None
+    path = Path(value)
+    if str(path) == "-":
+        raise InputError("- prints JSON alone (--json -); give a page, a picture or a table the name of a file")
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    return value
+
+
+def place_for_json(value: str | None) -> str | None:
+    """The same, or - for standard output."""
+    return value if value == "-" else place_to_write(value)
+
+
+def place_for_picture(value: Path | None) -> Any:
+    """The same, with a suffix that says what kind of picture."""
+    from pathlens.draw.canvas import check_kind
+
+    if value is not None:
+        check_kind(value)
+    return place_to_write(value)
+
+
+# arguments and options that mean the same in every command that has them
+Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
+Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
+TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
+Layer = Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")]
+Unit = Annotated[str, typer.Option(help="token, word or sentence.")]
+Tolerance = Annotated[float, typer.Option(help="How exactly the scores must add up.")]
+Baseline = Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")]
+OneMethod = Annotated[str | None, typer.Option("--method", help="See `pathlens methods`.")]
+OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
+Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
+Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar (into a pipe there is none).")]
+Data = Annotated[str, typer.Option(help="CSV, TSV, JSON lines, Parquet, text; a folder of them; a hub id.")]
+Column = Annotated[str, typer.Option("--text", help="The column with the text.")]
+ColumnB = Annotated[str | None, typer.Option("--text-b", help="The column with the second text.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a data set is read, the same for every command that takes one."""
+
+    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8"
+    separator: Annotated[str | None, typer.Option(help="Between columns (default: by the file's name).")] = None
+    quoting: Annotated[bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")] = None
+    header: Annotated[bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")] = True
+    split: Annotated[str, typer.Option(help="Of a hub data set.")] = "train"
+    config: Annotated[str | None, typer.Option(help="Of a hub data set.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """As `Source` takes it."""
+        return {**vars(self), "separator": "\t" if self.separator == "\\t" else self.separator}
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a result goes."""
+
+    json_out: Annotated[
+        str | None, typer.Option("--json", help="Write JSON to a file; - prints it.", callback=place_for_json)
+    ] = None
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained page.", callback=place_to_write)] = None
+    png: Annotated[
+        Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)
+    ] = None
+
+    def give(self, result: Any, *, also: bool = False) -> None:
+        """Write what was asked for; draw in the terminal when nothing was, not even something that is written `also`."""
+        if self.json_out == "-":
+            typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+        elif self.json_out is not None:
+            result.save(self.json_out)
+        if self.html is not None:
+            result.to_html(self.html)
+        if self.png is not None:
+            result.to_png(self.png)
+        if not also and self == Output():
+            result.show()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What may be chosen wherever a text is explained, with the options of all methods."""
+
+    target: Annotated[
+        str | None, typer.Option(help="Label or index; start, end, span; what a generator says (default: predicted).")
+    ] = None
+    tolerance: Tolerance = 1e-3
+    n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None
+    truncation: Annotated[bool, typer.Option("--truncation", help="Cut texts that are too long.")] = False
+    option: Annotated[list[str] | None, typer.Option(help="Any other option, NAME=VALUE; repeatable.")] = None
+    of_methods: dict[str, Any] = field(default_factory=dict)
+
+    def given(self) -> dict[str, Any]:
+        """As `pl.explain` takes them; what was not given is left out."""
+        named = {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("option", "of_methods")
+        }
+        named = {name: value for name, value in named.items() if value is not None}
+        if self.target is not None and self.target.isascii() and self.target.removeprefix("-").isdigit():
+            named["target"] = int(self.target)
+        return {**named, **self.of_methods, **parse_options(self.option)}
+
+
+@dataclass(frozen=True)
+class AllChoices(Choices):
+    """What may be chosen for a text on top of that."""
+
+    layer: Layer = None
+    unit: Annotated[
+        str | None,
+        typer.Option(help="token (default), word, sentence; of a chat: turn, passage (default with passages)."),
+    ] = None
+    score: Annotated[str | None, typer.Option(help="logit, logprob or prob.")] = None
+    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None
+
+
+def expanded(function: Callable[..., None]) -> Callable[..., None]:
+    """A command as typer reads it: records among its parameters become the options in them."""
+    types = get_type_hints(function, include_extras=True)
+    records = {name: kind for name, kind in types.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.name in records:
+            parameters += _parameters(records[each.name])
+        else:
+            parameters.append(each.replace(annotation=types[each.name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def command(**values: Any) -> None:
+        for name, record in records.items():
+            taken = {each: values.pop(each) for each in [p.name for p in _parameters(record)]}
+            if issubclass(record, Choices):
+                chosen = {option: taken.pop(option.name) for option in _method_options()}
+                given = {option: raw for option, raw in chosen.items() if raw is not None}
+                taken["of_methods"] = {o.name: _value(raw) if o.type is Any else raw for o, raw in given.items()}
+            values[name] = record(**taken)
+        function(**values)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _parameters(record: Any) -> list[inspect.Parameter]:
+    types = get_type_hints(record, include_extras=True)
+    made = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[each.name])
+        for each in fields(record)
+        if each.name != "of_methods"
+    ]
+    return made + [_parameter(each) for each in _method_options()] if issubclass(record, Choices) else made
+
+
+def _method_options() -> Any:
+    from pathlens.engine.options import options
+
+    return options()
+
+
+def _parameter(option: Any) -> inspect.Parameter:
+    """An option of methods, from its record. None: not given, so the record's default holds."""
+    kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
+    kind = kinds[0] if kinds[0] in (int, float, bool) else str
+    flag = f"--{option.name.replace('_', '-')}"
+    shown = f"{option.help} [{', '.join(option.methods)}]" + (
+        f" {' | '.join(option.choices)}" if option.choices else ""
+    )
+    described = typer.Option(flag, help=shown.replace("[", r"\["), rich_help_panel="Options of methods")
+    annotation = Annotated[kind | None, described]
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _value(raw: Any) -> Any:
+    """JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(raw) if isinstance(raw, str) else raw
+    except ValueError:
+        return raw
+
+
+def parse_options(pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, values read as JSON where they are JSON."""
+    named = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"--option takes NAME=VALUE, got {pair!r}")
+        named[name] = _value(value)
+    return named
+
+
+def read_text(text: str) -> str:
+    """The text itself, or standard input for -."""
+    if text != "-":
+        return text
+    if sys.stdin.isatty():
+        raise InputError("- reads the text from standard input, and nothing was piped into it")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 text ({error})") from error
+
+
+def watched() -> bool:
+    """Is a person looking? Progress bars are for them; a pipe or a log gets none."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def status(line: str) -> Iterator[Callable[[str], None] | None]:
+    """For a person: a line that says what is being done, and a function that changes it; for a pipe neither."""
+    if not watched():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(line) as shown:
+        yield lambda what: shown.update(f"{what} …")
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """Warnings meant for the user go to standard error, one line each, after the work."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for line in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        typer.echo(f"pathlens: {' '.join(line.split())}", err=True)

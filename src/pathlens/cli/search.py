@@ -1,0 +1,156 @@
+"""pathlens rank, index: order documents by a query, and say why; build an index once, search it with reasons."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pathlens.cli import COMMANDS
+from pathlens.cli import options as o
+from pathlens.errors import InputError
+
+Query = Annotated[str, typer.Argument(help="The query.")]
+Where = Annotated[Path, typer.Argument(help="The index.")]
+
+
+def rank(
+    model: Annotated[str, typer.Argument(help="A sentence encoder: minilm, a folder, or a hub id.")],
+    query: Query,
+    documents: Annotated[str, typer.Argument(help="A folder, a file with one document a line, or - for stdin.")],
+    *,
+    top: Annotated[int, typer.Option(help="Explain and show this many.", min=1)] = 5,
+    why: o.Why = None,
+    one_sided: o.OneSided = False,
+    chunk: o.Chunk = False,
+    layer: o.Layer = None,
+    unit: o.Unit = "word",
+    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
+    tolerance: o.Tolerance = 1e-3,
+    output: o.Output,
+) -> None:
+    """Examples:
+
+    pathlens rank minilm "How do I cook rice?" recipes.txt
+
+    pathlens rank minilm "How do I cook rice?" ./documents --top 3 --why 1,2 --html rank.html
+
+    cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
+    """
+    from pathlens.vectors.documents import read_documents
+    from pathlens.vectors.rank import rank as verb
+
+    check_why(why, one_sided)
+    lines = (line.strip() for line in o.read_text("-").split("\n")) if documents == "-" else ()
+    texts = [line for line in lines if line] if documents == "-" else read_documents(documents)[1]
+    places = parse_places(why, len(texts))
+    choices = {"one_sided": one_sided, "chunk": chunk, "layer": layer, "unit": unit, "similarity": similarity}
+    shown = max([top, *[place + 1 for place in places or ()]])
+    with o.warnings_in_a_line():
+        ranking = verb(model, query, texts, top=shown, tolerance=tolerance, show_progress=o.watched(), **choices)
+    output.give(ranking.with_reason(*places) if places else ranking)
+
+
+def check_why(why: str | None, one_sided: bool) -> None:
+    if why is not None and one_sided:
+        raise InputError("--why is the difference of two full explanations; leave --one-sided out")
+
+
+def parse_places(text: str | None, count: int) -> tuple[int, int] | None:
+    """What --why says: "1,2" → (0, 1)."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and 1 <= int(p) <= count for p in parts):
+        raise InputError(f"--why takes two places between 1 and {count}, as in 1,2; got {text!r}")
+    first, second = (int(part) - 1 for part in parts)
+    return first, second
+
+
+EXAMPLES = """Examples:
+
+  pathlens index build ./documents ./my-index --model minilm
+
+  pathlens index search ./my-index "How do I cook rice?" --top 3 --why 1,2 --html hits.html
+
+  pathlens index check ./my-index
+"""
+index = typer.Typer(help=COMMANDS["index"][1], no_args_is_help=True, add_completion=False, epilog=EXAMPLES)
+
+
+def _command(function: Callable[..., Any]) -> Callable[..., Any]:
+    index.command(function.__name__, help=inspect.getdoc(function), epilog=EXAMPLES)(o.expanded(function))
+    return function
+
+
+@_command
+def build(
+    documents: Annotated[Path, typer.Argument(help="A folder (.txt, .md), or a file with one document a line.")],
+    where: Annotated[Path, typer.Argument(help="The folder to write.")],
+    *,
+    model: Annotated[str, typer.Option(help="A sentence encoder: minilm, a folder, or a hub id.")] = "minilm",
+    storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
+    keep: Annotated[int, typer.Option(help="Vectors kept per passage with --storage strongest.")] = 8,
+    unit: o.Unit = "token",
+    layer: o.Layer = None,
+    chunk: o.Chunk = False,
+    tolerance: o.Tolerance = 1e-3,
+    store: Annotated[str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Embeddings and token vectors of every document, written once."""
+    from pathlens.vectors.index import build as verb
+
+    kept: dict[str, Any] = {"storage": storage, "keep": keep, "chunk": chunk, "store": store}
+    choices: dict[str, Any] = {"unit": unit, "layer": layer, "tolerance": tolerance}
+    made = verb(documents, where, model, show_progress=o.watched() and not quiet, **kept, **choices)
+    typer.echo(
+        f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
+        f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"
+    )
+
+
+@_command
+def search(
+    where: Where,
+    query: Query,
+    *,
+    k: Annotated[int, typer.Option("--top", "-k", help="How many hits.", min=1)] = 5,
+    one_sided: o.OneSided = False,
+    why: o.Why = None,
+    model: Annotated[str | None, typer.Option(help="The model, when it is not where it was at the build.")] = None,
+    output: o.Output,
+) -> None:
+    """The nearest passages, each with the decomposition of its score."""
+    from pathlens.vectors.index import Index
+
+    check_why(why, one_sided)
+    with o.warnings_in_a_line():
+        hits = Index.open(where, model).search(query, k, one_sided=one_sided)
+    places = parse_places(why, len(hits))
+    output.give(hits.with_reason(*places) if places else hits)
+
+
+@_command
+def check(where: Where) -> None:
+    """Read every file of an index; exit code 1 and their names when some are damaged."""
+    from pathlens.vectors.index import Index
+
+    damaged = Index.open(where).verify()
+    for line in damaged or ["everything is whole"]:
+        typer.echo(line)
+    if damaged:
+        raise typer.Exit(1)
+
+
+@_command
+def repair(where: Where) -> None:
+    """Write the table of embeddings again from the vector files; the model is not needed."""
+    from pathlens.vectors.index import Index
+
+    opened = Index.open(where)
+    opened.repair()
+    typer.echo(f"the table of {len(opened)} embeddings was written again")
