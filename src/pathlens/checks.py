@@ -59,6 +59,11 @@ def check_choices(record: Any) -> None:
             check_choice(each.name, value, choices)
 
 
+def option_names(record: Any) -> tuple[str, ...]:
+    """Names of the options of a record, or of its class."""
+    return tuple(each.name for each in fields(record))
+
+
 def given(record: Any) -> dict[str, Any]:
     """The fields that are not as they are by default."""
     values = ((each, getattr(record, each.name)) for each in fields(record))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # a saved result is drawn, and a page served, without waiting
     from torch import Tensor
 
 Span = tuple[int, int]
+SIMILARITIES = ("cosine", "dot")  # ways to compare two embeddings; the first by default
+NORMS = ("outside", "inside")  # embeddings are normalised after the integral (the paper), or inside it
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,7 @@ def test_equals_the_papers_algorithm_node_for_node(choices):
     model = tiny()
     found = pl.explain(model, A, B, n_steps=5, rule="midpoint", coordinates=True, **choices)
     plain = pl.explain(model, A, B, n_steps=5, rule="midpoint", **choices)
-    a, b = (model.case(text, request=Request(vector=True, options=choices)) for text in (A, B))
+    a, b = (model.case(text, request=Request(vector=True, norm=choices.get("norm", "outside"))) for text in (A, B))
     nodes = rule("midpoint")(5)
     twin = pair_by_coordinate(embed_of(a), a.ends, embed_of(b), b.ends, nodes.t, nodes.weight).numpy()
     if not choices:

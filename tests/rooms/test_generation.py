@@ -451,7 +451,7 @@ def test_a_continuation_is_saved_whole(tmp_path):
 
 
 def test_only_methods_of_several_numbers_say_so():
-    assert {name for name, method in METHODS.items() if method.by_output} == {"ig", "sig", "dig", "udig"}
+    assert {name for name, method in METHODS.items() if method.by_output} == {"ig", "sig", "dig", "udig", "secant"}
 
 
 def test_half_precision_states_its_drift():

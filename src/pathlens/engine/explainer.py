@@ -11,10 +11,10 @@ from typing import Any, Literal, overload
 
 import torch
 
-from pathlens.checks import whole_number
+from pathlens.checks import given, option_names, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, SIG, Method, R, Scores, build, option_names
+from pathlens.engine.options import IDG, SIG, Method, R, Scores, build
 from pathlens.engine.prepare import (
     Accuracy,
     Choices,
@@ -34,10 +34,8 @@ from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
 from pathlens.text.chat import as_chat
-from pathlens.text.load import load
+from pathlens.text.load import LoadOptions, load
 from pathlens.text.network import ONE_AT_A_TIME
-
-LOADING = ("pooling", "dtype", "device_map")  # passed on when the model is loaded
 
 
 class Explainer:
@@ -67,7 +65,7 @@ class Explainer:
         softplus: float | None = None,
         **options: Any,
     ) -> None:
-        self.model = load(model, **{n: options.pop(n) for n in LOADING if n in options})
+        self.model = load(model, **{n: options.pop(n) for n in option_names(LoadOptions) if n in options})
         if internal_batch_size is not None:
             whole_number("internal_batch_size", internal_batch_size)
         if memory_budget is not None:
@@ -85,7 +83,7 @@ class Explainer:
             softplus=softplus,
             accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
             limits=Limits(internal_batch_size, memory_budget),
-            options={name: value for name, value in options.items() if name in self.model.options},
+            options=self.model.read_options(options),
         )
         self._options = options
         self._built: dict[str, Method[Any]] = {}
@@ -95,9 +93,9 @@ class Explainer:
         """The record of a method with this call's options; what it does not take must be an option of the model kind."""
         bare = build(method)
         if bare.name not in self._built:
-            names, of_model = option_names(bare), self.choices.options
-            given = {name: value for name, value in self._options.items() if name in names or name not in of_model}
-            record = build(bare, given, others=self.model.options)
+            names, of_model = option_names(bare), option_names(self.model.options)
+            named = {name: value for name, value in self._options.items() if name in names or name not in of_model}
+            record = build(bare, named, others=of_model)
             if isinstance(record, WordOptions):  # words met in several texts are searched once
                 record = build(record, {"cache": path_cache(record.cache)})
             if isinstance(record, IDG):
@@ -240,7 +238,7 @@ class Explainer:
         rule = "differences" if exact else choices.accuracy.rule or entry.rule
         if n_steps is not None and not exact:
             rule = f"{'gauss' if rule == 'adaptive' else rule}, {n_steps}"
-        chosen = {**choices.options, **options, "softplus": choices.softplus}
+        chosen = {**given(choices.options), **options, "softplus": choices.softplus}
         plain = {
             k: v for k, v in chosen.items() if isinstance(v, str | int | float | bool) and k not in ("cache", "tree")
         }

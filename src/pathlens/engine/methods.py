@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method, option_names
+from pathlens.checks import option_names
+from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line

@@ -9,15 +9,16 @@ To add a method: a record here, a line in the table of methods.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pathlens.checks import Option, check_choices, did_you_mean, given, option, options_of
+from pathlens.checks import Option, check_choices, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError
 from pathlens.explanation.continuation import Continuation
-from pathlens.explanation.pair import NORMS, SIMILARITIES, Measure
+from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import Explanation, Interactions, PairExplanation, PhraseTree, VectorExplanation
 from pathlens.path.words.options import PathOptions, WordOptions
+from pathlens.types import NORMS, SIMILARITIES
 
 R = TypeVar("R", covariant=True)
 Scores = Explanation | Continuation  # a generator's continuation has a score per output token
@@ -246,10 +247,6 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
             f"{', '.join(known) or 'no options of its own'} besides everyone's{hint}"
         )
     return replace(method, **named) if isinstance(method, Method) else record(**named)
-
-
-def option_names(record: type[Method[Any]] | Method[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(record))
 
 
 def options() -> tuple[Option, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlens.engine.options import IH, IJ, Compared, Method
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, ModelOptions, Request, TextModel
 from pathlens.text.softplus import prepared
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
@@ -68,7 +68,7 @@ class Choices:
     softplus: float | None = None
     accuracy: Accuracy = field(default_factory=Accuracy)
     limits: Limits = field(default_factory=Limits)
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the model kind
+    options: ModelOptions = field(default_factory=ModelOptions)  # of the model kind
 
     def request(self, method: Method[Any] | None = None) -> Request:
         """What is asked of every text, in the words of the model's room; a case adds its baseline.
@@ -87,7 +87,7 @@ class Choices:
             each_output=entry.by_output and not given.get("coordinates"),
             block=given.get("block"),
             hold=(hold,) if isinstance(hold, str) else tuple(hold),
-            options={**self.options, **given},
+            norm=given.get("norm", "outside"),
         )
 
     def layer_of(self, method: Method[Any]) -> int | None:

@@ -16,10 +16,8 @@ from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.types import Span
+from pathlens.types import NORMS, SIMILARITIES, Span
 
-SIMILARITIES = ("cosine", "dot")
-NORMS = ("outside", "inside")
 LEAST = 0.1  # a cosine near zero is not asked for more digits than one of this size; of a dot product, this · lengths
 NOISE = 1e-5  # float32: no error is asked to be smaller than this, relative to the lengths
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pathlens.checks import option_names
 from pathlens.errors import InputError
 from pathlens.serve.tasks import Meter, ServerLimits
 
@@ -77,7 +78,7 @@ class ModelSlot:
             "pair": model.two_texts_are_a_pair(),
             "labels": [str(labels[k]) for k in sorted(labels)][:200] if labels else [],
             "layers": getattr(getattr(model, "network", None), "depth", 0),
-            "generator": "generate" in model.options,
+            "generator": "generate" in option_names(model.options),
         }
 
 

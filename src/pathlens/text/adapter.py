@@ -19,11 +19,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pathlens.checks import check_choices, option_names
 from pathlens.errors import ModelError
 from pathlens.types import Ends, Span
 
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What only one model kind understands: a kind with options subclasses this, every option a field (`checks.option`).
+
+    Options as they are by default are those of a kind that has none.
+    """
+
+    def __post_init__(self) -> None:
+        check_choices(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +51,8 @@ class Request:
     each_output: bool = False  # of a continuation: a number for every output token, not their sum
     block: str | None = None
     hold: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)  # what only one model kind understands
+    norm: str = "outside"  # "inside": the vector of a sentence encoder is normalised before it is explained
+    options: ModelOptions = ModelOptions()
 
 
 @dataclass(frozen=True)
@@ -93,13 +106,17 @@ class TextModel(ABC):
     kind: str = "model"
     name: str = "model"
     default_method: str = "ig"
-    options: tuple[str, ...] = ()  # options of this kind, besides the method's
+    options: type[ModelOptions] = ModelOptions  # of this kind, besides the method's
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
 
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """Prepare one text (or pair)."""
+
+    def read_options(self, given: Mapping[str, Any]) -> ModelOptions:
+        """This kind's options among those given by name."""
+        return self.options(**{name: given[name] for name in option_names(self.options) if name in given})
 
     @property
     def dtype_name(self) -> str:

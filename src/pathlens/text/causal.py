@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.generator import DEFAULT_SCORE, Generator
+from pathlens.text.generator import DEFAULT_SCORE, Generator, options_of
 from pathlens.text.outputs import Asked, Kept, Output, branches, joined, kept_positions
 from pathlens.text.tokens import Tokens
 
@@ -47,21 +47,19 @@ class CausalLM(Generator):
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
         prompt = _without_tail(prompt)
-        given = "sink" in request.options
-        wanted = request.options["sink"] if given else self.sink
-        if not given and (prompt.segments[0] < 0 or self._begins(prompt.ids[0])):
+        asked, body = options_of(request).sink, _without_first(prompt)
+        if asked is None or asked is False:
+            return body
+        if asked is True and (prompt.segments[0] < 0 or self._begins(prompt.ids[0])):
             return _holding_first(prompt)
-        if given and wanted in (None, False):
-            return _without_first(prompt)
-        if wanted is None:
+        sink = self.sink if asked is True else asked
+        if sink is None:
             return prompt
-        number = self._sink_id(wanted)
-        body = _without_first(prompt)
+        number = self._sink_id(sink)
         if body.ids[0] == number:
             return _holding_first(body)
-        note = f"{wanted} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
-        meta = {**body.meta, "sink": wanted}
-        return _put(body, number, wanted, notes=(*body.notes, note), meta=meta)
+        note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
+        return _put(body, number, str(sink), notes=(*body.notes, note), meta={**body.meta, "sink": sink})
 
     def _begins(self, first: int) -> bool:
         """May the prompt's own first token serve? Any special one, unless the adapter knows which one this model needs."""

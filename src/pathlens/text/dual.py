@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import Network, evaluation_mode
-from pathlens.text.sentence import ReadEmbedding, ReadSimilarity, SentenceEncoder
+from pathlens.text.sentence import PromptedOptions, ReadEmbedding, ReadSimilarity, SentenceEncoder, similarity_of
 from pathlens.types import Ends
 
 
@@ -28,7 +28,7 @@ class DualEncoder(TextModel):
     """
 
     kind = "dual encoder"
-    options = ("similarity", "prompt", "prompt_name")
+    options = PromptedOptions
     default_method = "ij"
 
     def __init__(self, a: TextModel, b: TextModel, *, name: str | None = None) -> None:
@@ -243,10 +243,9 @@ class ClipImage(TextModel):
 
     def _read(self, request: Request) -> tuple[Any, Any, str]:
         if request.vector:
-            norm = request.options.get("norm", "outside")
-            return ReadEmbedding(norm), None, "embedding"
+            return ReadEmbedding(request.norm), None, "embedding"
         if isinstance(request.target, tuple) and request.target[0] == "similarity":
-            kind = request.options.get("similarity", "cosine")
+            kind = similarity_of(request)
             return ReadSimilarity(kind), request.target[1], f"{kind} similarity with the second input"
         raise InputError(
             "a picture's embedding is a vector: pass the second input (a text) to explain their similarity"

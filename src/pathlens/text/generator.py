@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pathlens.checks import option, whole_number
 from pathlens.errors import InputError, ModelError, TooLongError
-from pathlens.text.adapter import Case, Request
-from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, function_name, whole_number
+from pathlens.text.adapter import Case, ModelOptions, Request
+from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, function_name, plain_number
 from pathlens.text.outputs import (
     Asked,
     Kept,
@@ -51,6 +52,22 @@ class Alternatives:
         return f"{self.first.shown!r}{against} ({score})"
 
 
+@dataclass(frozen=True, kw_only=True)
+class GeneratorOptions(ModelOptions):
+    """Of a model that writes."""
+
+    contrast: str | int | None = option(None, "What it could have said instead: why not that?")
+    generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", least=1)
+    sink: str | bool | None = option(
+        True, "Causal models: the token held in front (True: the one the model needs; None: none)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generate is not None:
+            object.__setattr__(self, "generate", whole_number("generate", plain_number(self.generate)))
+
+
 class Generator(LanguageModel):
     """A model with a language-model head. Subclasses say how a prompt begins, how it goes on, and what one pass is.
 
@@ -61,7 +78,7 @@ class Generator(LanguageModel):
     decoder = True
     token_axis = True
     one_text = False  # does the output follow the prompt in the same text?
-    options = ("contrast", "generate", "sink")
+    options = GeneratorOptions
     default_score = DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B P V"]:
@@ -124,7 +141,7 @@ class Generator(LanguageModel):
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
         notes = (*asked.notes, *self._defaults(request, score))
         given = request.target if isinstance(request.target, str) else chosen.first.ids[0]
-        again = None if request.options.get("generate") is not None else given
+        again = None if options_of(request).generate is not None else given
         return replace(asked, name=chosen.name(score), again=again, meta=meta, notes=notes)
 
     def _defaults(self, request: Request, score: str) -> tuple[str, ...]:
@@ -140,9 +157,10 @@ class Generator(LanguageModel):
         return tuple(notes)
 
     def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
-        count, contrast = whole_number(request.options.get("generate")), request.options.get("contrast")
+        count, contrast = options_of(request).generate, options_of(request).contrast
         if count is not None:
-            _check_count(count, request.target)
+            if request.target is not None:
+                raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
             self._check_count_fits(opened, count)
         target = None if callable(request.target) else request.target
         first = self._output(opened, target, count or 1)
@@ -163,7 +181,7 @@ class Generator(LanguageModel):
             if not target:
                 raise InputError(f"the {what} is an empty text; give the continuation, e.g. {what}=' Paris'")
             return self.given(opened, target)
-        number = whole_number(target)
+        number = plain_number(target)
         size = self.network.embedding.weight.shape[0]
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < size:
             raise InputError(
@@ -203,7 +221,7 @@ class Generator(LanguageModel):
         reading = tokens.reading
         score = self._score(request, single=len(reading.ids) == 1)
         if request.vector:
-            if request.target is not None or request.options.get("generate") is not None:
+            if request.target is not None or options_of(request).generate is not None:
                 raise InputError(
                     "vaig explains all logits of the next token as one vector, so it takes no target; leave it out, explain a "
                     "block (block='…'), or use ig for a single token"
@@ -225,11 +243,8 @@ class _Own:
         return OwnFunction(self.function).checked(logits, len(logits))
 
 
-def _check_count(count: Any, target: Any) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InputError(f"generate must be a whole number of at least 1, got {count!r}")
-    if target is not None:
-        raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
+def options_of(request: Request) -> GeneratorOptions:
+    return request.options if isinstance(request.options, GeneratorOptions) else GeneratorOptions()
 
 
 def _read_text(opened: Tokens) -> str:

@@ -284,7 +284,7 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     """An index or a label's name → the index; None → the predicted one."""
     if wanted is None:
         return predicted
-    wanted = whole_number(wanted)
+    wanted = plain_number(wanted)
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise InputError(f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}")
     if isinstance(wanted, str):
@@ -297,7 +297,7 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     return wanted % len(labels)
 
 
-def whole_number(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
     """numpy's and torch's whole numbers as Python's; anything else as it is."""
     return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
 

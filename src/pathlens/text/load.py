@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from pathlens.checks import option
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.classifier import Classifier
 from pathlens.text.hub import hub_has_an_address
-from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
+from pathlens.text.sentence import POOLINGS, SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.token_heads import Answerer, Tagger
@@ -28,6 +30,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], TextModel]] = {  # suffix of a Huggi
     "LMHeadModel": CausalLM,
     "ForConditionalGeneration": Seq2Seq,
 }
+ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
 AUTO = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
@@ -36,6 +39,15 @@ AUTO = {
     "LMHeadModel": "AutoModelForCausalLM",
     "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """Choices of `pl.explain` that are made when the model is loaded."""
+
+    pooling: str | None = option(None, "A bare encoder: how token states become one vector.", choices=POOLINGS)
+    dtype: Any = option(None, "A folder or hub id: the precision it is loaded in.")
+    device_map: Any = option(None, "A folder or hub id: the device it is loaded to.")
 
 
 def load(model: Any, **options: Any) -> TextModel:
@@ -49,7 +61,7 @@ def load(model: Any, **options: Any) -> TextModel:
         return model
     if isinstance(model, str | Path):
         return _by_name(model, options)
-    for late in ("dtype", "device_map"):
+    for late in ON_LOADING:
         if late in options:
             raise InputError(f"{late} is for a folder or hub id; this model is loaded already: set it when you load it")
     if isinstance(model, tuple | list) and len(model) == 2:
@@ -104,7 +116,7 @@ def _refuse_unknown(names: list[str]) -> None:
 
 def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
-        passed_on = ("dtype", "device_map") if model in TAKES_OPTIONS else ()
+        passed_on = ON_LOADING if model in TAKES_OPTIONS else ()
         _nothing_left({n: options[n] for n in options if n not in passed_on}, f"the built-in model {model!r}")
         return load_built_in(model, **options)
     folder = Path(model)

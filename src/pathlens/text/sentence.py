@@ -10,13 +10,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pathlens.checks import option
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
-from pathlens.text.adapter import Case, Request, Scores, Wrapped
+from pathlens.text.adapter import Case, ModelOptions, Request, Scores, Wrapped
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.tokens import Tokens
+from pathlens.types import SIMILARITIES
 
 Head = Callable[[Tensor, Tensor, Sequence[Case]], Tensor]  # token states (B, S, d), mask (B, S) → (B, k)
-SIMILARITIES = ("cosine", "dot")
 POOLINGS = ("mean", "cls", "last")
 
 
@@ -43,6 +44,30 @@ class ReadSimilarity:
         return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
 
 
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions(ModelOptions):
+    """Of a model that compares two texts by their vectors."""
+
+    similarity: str = option("cosine", "How two texts are compared.", choices=SIMILARITIES, checked=False)
+
+    def __post_init__(self) -> None:
+        if self.similarity not in SIMILARITIES:
+            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedOptions(EncoderOptions):
+    """Of a `SentenceTransformer`, and of what is made of one."""
+
+    prompt: str | None = option(None, "A text that is put before every text, and held.")
+    prompt_name: str | None = option(None, "One of the model's own prompts (default: the one it says).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prompt is not None and not isinstance(self.prompt, str):
+            raise InputError(f"prompt must be a text, got {self.prompt!r}")
+
+
 class SentenceEncoder(LanguageModel):
     """A body and a head (pooling and what follows). The embedding is taken before a trailing Normalize.
 
@@ -51,7 +76,7 @@ class SentenceEncoder(LanguageModel):
 
     kind = "sentence encoder"
     default_method = "ij"
-    options = ("similarity",)
+    options: type[ModelOptions] = EncoderOptions
     normalised = False  # does the model itself end in a Normalize?
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None) -> None:
@@ -88,13 +113,10 @@ class SentenceEncoder(LanguageModel):
 
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"], request: Request) -> Target:
         if request.vector:
-            norm = request.options.get("norm", "outside")
-            if norm not in ("outside", "inside"):
-                raise InputError(f'norm must be "outside" or "inside", got {norm!r}')
-            name = "embedding" if norm == "outside" else "normalised embedding"
-            return Target(name, ReadEmbedding(norm), outputs=("embedding",))
+            name = "embedding" if request.norm == "outside" else "normalised embedding"
+            return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
         if isinstance(request.target, tuple) and request.target[0] == "similarity":
-            return self._similarity(output, request.target[1], request.options.get("similarity", "cosine"))
+            return self._similarity(output, request.target[1], similarity_of(request))
         if request.target is not None:
             raise InputError(
                 f"target={request.target!r}: a sentence encoder has no classes; give text_b to explain a similarity, a "
@@ -106,8 +128,6 @@ class SentenceEncoder(LanguageModel):
         )
 
     def _similarity(self, output: Float[Tensor, "1 k"], other: Float[Tensor, "k"], kind: str) -> Target:
-        if kind not in SIMILARITIES:
-            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {kind!r}")
         if kind == "cosine" and (float(output.norm()) == 0 or float(other.norm()) == 0):
             raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
         return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), other)
@@ -119,7 +139,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
     A prompt (`prompt=`, `prompt_name=` or the model's default) is part of the input and held in place.
     """
 
-    options = ("similarity", "prompt", "prompt_name")
+    options = PromptedOptions
 
     def __init__(self, model: Any, *, name: str | None = None) -> None:
         self.sentence_transformer = model
@@ -167,14 +187,13 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def prompt(self, request: Request) -> str:
         model = self.sentence_transformer
-        if request.options.get("prompt") is not None:
-            if not isinstance(request.options["prompt"], str):
-                raise InputError(f"prompt must be a text, got {request.options['prompt']!r}")
-            return request.options["prompt"]
-        name = request.options.get("prompt_name", model.default_prompt_name)
+        options = request.options if isinstance(request.options, PromptedOptions) else PromptedOptions()
+        if options.prompt is not None:
+            return options.prompt
+        name = model.default_prompt_name if options.prompt_name is None else options.prompt_name
         if name is not None and (not isinstance(name, str) or name not in model.prompts):
             raise InputError(f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}")
-        return model.prompts[name] if name is not None else ""
+        return str(model.prompts[name]) if name is not None else ""
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         prompt = self.prompt(request)
@@ -193,6 +212,11 @@ class SentenceTransformerEncoder(SentenceEncoder):
             notes=(*whole.notes, f"the prompt {prompt!r} is part of the input and held"),
             meta={**whole.meta, "prompt": prompt, "prompt_length": segments.index(0)},
         )
+
+
+def similarity_of(request: Request) -> str:
+    """How this request compares two texts."""
+    return request.options.similarity if isinstance(request.options, EncoderOptions) else "cosine"
 
 
 def pooling_head(pooling: str) -> Head:
@@ -285,7 +309,7 @@ class Shifted(Wrapped):
         baseline = self.reference if request.baseline is None else request.baseline
         request = replace(request, baseline=baseline)
         if text_b is not None and not request.vector and request.target is None:
-            if request.options.get("similarity", "cosine") == "cosine":
+            if similarity_of(request) == "cosine":
                 raise InputError(
                     "a shifted embedding has length zero at its reference, so the cosine is not defined where the path "
                     "starts; use method='ij' (its norm is taken outside), or similarity='dot'"

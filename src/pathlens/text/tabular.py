@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pathlens.checks import option
 from pathlens.errors import InputError, ModelError, NumberError
-from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, index_of
-from pathlens.text.language import SCORES, OwnFunction, form, whole_number
+from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, Scores, TextModel, index_of
+from pathlens.text.language import SCORES, OwnFunction, form, plain_number
 from pathlens.text.network import check_weights, evaluation_mode
 from pathlens.types import Ends
 
@@ -37,11 +38,18 @@ class TabularScore:
         return form(output, index_of(cases, output.device), self.score)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ModelOptions):
+    """Of a table's rows."""
+
+    features: Sequence[str] | None = option(None, "Names of the features, in their order.")
+
+
 class Tabular(TextModel):
     """Rows of features into a module: `explain(module, x)` with x of shape (F,), or any shape without the batch."""
 
     kind = "tabular"
-    options = ("features",)
+    options = TableOptions
 
     def __init__(self, module: nn.Module, *, features: Sequence[str] | None = None, name: str | None = None) -> None:
         self.module = module
@@ -152,13 +160,14 @@ class Tabular(TextModel):
 
     def _target(self, output: Float[Tensor, "1 C"], request: Request) -> tuple[int, str]:
         count = output.shape[1]
-        wanted = whole_number(request.target) if request.target is not None else int(output[0].argmax())
+        wanted = plain_number(request.target) if request.target is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
             raise InputError(f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}")
         return (wanted % count, f"output {wanted % count} ({request.score or 'logit'})" if count > 1 else "output")
 
     def _names(self, count: int, request: Request) -> tuple[str, ...]:
-        names = request.options.get("features") or self.features
+        given = request.options.features if isinstance(request.options, TableOptions) else None
+        names = given or self.features
         if names is None:
             return tuple(f"x{i}" for i in range(count))
         if len(names) != count:

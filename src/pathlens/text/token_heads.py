@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request
-from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of, whole_number
+from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of, plain_number
 from pathlens.text.tokens import Tokens
 
 
@@ -66,7 +66,7 @@ class Tagger(LanguageModel):
             tagged[:, [i for i, name in labels.items() if name == "O"]] = -torch.inf
             best = int(tagged.argmax())
             return best // len(labels), best % len(labels)
-        wanted = tuple(map(whole_number, wanted)) if isinstance(wanted, tuple | list) else whole_number(wanted)
+        wanted = tuple(map(plain_number, wanted)) if isinstance(wanted, tuple | list) else plain_number(wanted)
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = (wanted, None)
         if not (isinstance(wanted, tuple | list) and len(wanted) == 2 and isinstance(wanted[0], int)):
