@@ -268,5 +268,5 @@ def softplus_curve(study: SoftplusCurve) -> Page:
         (f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{'' if p.converged else ' ✗'}") for p in study
     )
     listing = Listing(("β", "|f_β(x) − f(x)|", "nodes", "gap"), rows, right=True)
-    chart = Chart(series, "β", "", log=True)
+    chart = Chart(series, "β", "", log=True, ticks=tuple((point.beta, f"{point.beta:g}") for point in study))
     return Page("softplus for ReLU", blocks=(Charts((chart,)), Only(("terminal", "page"), listing)), data=study.to_dict)

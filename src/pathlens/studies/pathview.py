@@ -20,14 +20,14 @@ from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
 from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
+from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import TokenPath, WordOptions
 from pathlens.text.adapter import Case
-from pathlens.types import Route
+from pathlens.types import Route, Vocabulary
 
 PATHS = ("ig", "dig", "udig")
 OF_WORDS = frozenset(field.name for field in fields(WordOptions))  # options the straight line has no use for
 MOST_POINTS = 129
-NUMBERS_AT_ONCE = 2**25  # of the table of distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,8 @@ def pathview(
     explainer = Explainer(model, method="ig", **line_only)
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
+        vocabulary = case.ends.vocabulary
+        search = None if vocabulary is None else NeighbourSearch(vocabulary.table)
         tracks, notes = [], list(case.notes)
         for name in methods or PATHS:
             walker = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
@@ -97,7 +99,7 @@ def pathview(
                     raise
                 notes.append(f"{name} is left out: {error}")
                 continue
-            tracks.append(_walk(name, route, case, points, words))
+            tracks.append(_walk(name, route, case, search, points, words))
     ends = [track.output for track in tracks]
     return PathView(
         case.tokens, tuple(bool(h) for h in case.ends.held), case.target_name, ends[0][-1], ends[0][0], tuple(tracks),
@@ -105,7 +107,7 @@ def pathview(
     )  # fmt: skip
 
 
-def _walk(name: str, route: Route, case: Case, count: int, words: int) -> Track:
+def _walk(name: str, route: Route, case: Case, search: NeighbourSearch | None, count: int, words: int) -> Track:
     position, direction = _points(route, count)
     outputs, slopes, steps = [], [], []
     for low in range(0, count, 8):  # a few at a time: a gradient keeps what its pass needs
@@ -122,7 +124,7 @@ def _walk(name: str, route: Route, case: Case, count: int, words: int) -> Track:
     t = np.linspace(0, 1, count)
     share = np.zeros_like(rate)
     share[1:] = np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(t)[:, None], axis=0)
-    nearest, far = _nearest(position, case, words)
+    nearest, far = _nearest(position, case.ends.vocabulary, search, words)
     return Track(
         name, tuple(t.tolist()), tuple(outputs), torch.cat(slopes).numpy(), share, nearest, far, _anchors(route, count)
     )
@@ -160,27 +162,19 @@ def _anchor(token: TokenPath, corner: int) -> str:
     return token.words[corner - 1] if corner <= len(token.words) else token.word
 
 
-def _nearest(position: torch.Tensor, case: Case, words: int) -> tuple[Any, np.ndarray]:
-    """Nearest words of every token at every point: ‖v − p‖² = ‖v‖² − 2 v·p + ‖p‖², the smallest few."""
+def _nearest(
+    position: torch.Tensor, vocabulary: Vocabulary | None, search: NeighbourSearch | None, words: int
+) -> tuple[Any, np.ndarray]:
+    """Nearest words of every token at every point with their distances, and the distance to the nearest."""
     count, tokens = position.shape[:2]
-    vocabulary = case.ends.vocabulary
-    if vocabulary is None or words < 1:
-        return tuple((tuple(() for _ in range(tokens))) for _ in range(count)), np.full((count, tokens), np.nan)
-    table = vocabulary.table.float()
-    squares = table.square().sum(1)
-    flat = position.reshape(-1, position.shape[-1]).float()
-    near, size = [], []
-    at_once = max(1, NUMBERS_AT_ONCE // len(table))
-    with torch.no_grad():
-        for part in flat.split(at_once):
-            distance = squares - 2 * part @ table.T + part.square().sum(1, keepdim=True)
-            best = distance.topk(min(words, len(table)), largest=False)
-            near.append(best.indices.cpu())
-            size.append(best.values.clamp_min(0).sqrt().cpu())
-    ids, far = torch.cat(near).numpy(), torch.cat(size).double().numpy()
+    if vocabulary is None or search is None or words < 1:
+        return (((),) * tokens,) * count, np.full((count, tokens), np.nan)
+    points = position.flatten(0, 1).double().cpu().numpy()
+    ids, square = search.nearest(points, min(words, len(search)))
+    far = np.sqrt(square)
     named = [
-        tuple((vocabulary.words(int(i)), round(float(d), 5)) for i, d in zip(ids[k], far[k], strict=True))
-        for k in range(len(ids))
+        tuple((vocabulary.words(int(i)), round(float(d), 5)) for i, d in zip(*both, strict=True))
+        for both in zip(ids, far, strict=True)
     ]
     rows = tuple(tuple(named[n * tokens : (n + 1) * tokens]) for n in range(count))
     return rows, far[:, 0].reshape(count, tokens)
