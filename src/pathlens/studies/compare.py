@@ -43,20 +43,14 @@ class Comparison(Viewable):
     def disagreements(self) -> list[tuple[str, str, str, float, float]]:
         """(unit, one column, another, value, value) where two columns give opposite signs, strongest first."""
         limits = np.abs(self.values).max(0)
-        quarrels = []
-        for i in self.shown:
-            row = self.values[i]
-            strong = [k for k in range(len(row)) if limits[k] > 0 and abs(row[k]) >= WEAK * limits[k]]
-            up = [k for k in strong if row[k] > 0]
-            down = [k for k in strong if row[k] < 0]
-            if up and down:
-                high = max(up, key=lambda k: row[k] / limits[k])
-                low = min(down, key=lambda k: row[k] / limits[k])
-                size = row[high] / limits[high] - row[low] / limits[low]
-                quarrels.append((size, i, high, low))
+        shares = self.values / np.where(limits > 0, limits, 1.0)
+        shares = np.where(np.abs(shares) >= WEAK, shares, 0.0)
+        high, low = shares.argmax(1), shares.argmin(1)
+        size = shares.max(1) - shares.min(1)
+        split = [i for i in self.shown if shares[i].max() > 0 > shares[i].min()]
         return [
             (self.units[i], self.labels[a], self.labels[b], float(self.values[i, a]), float(self.values[i, b]))
-            for _, i, a, b in sorted(quarrels, key=lambda item: -item[0])
+            for i, a, b in ((i, high[i], low[i]) for i in sorted(split, key=lambda i: -size[i]))
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,11 +95,8 @@ def compare(
         for one, method, baseline in columns:
             results.append(Explainer(one, method=method, baseline=baseline, **choices)(text, text_b))
             tick(method)
-    varied = [
-        name
-        for name, many in (("model", several), ("method", methods), ("baseline", baselines))
-        if many and len(many) > 1
-    ]
+    lists: dict[str, Sequence[Any]] = {"model": several, "method": methods or (), "baseline": baselines or ()}
+    varied = [name for name, many in lists.items() if len(many) > 1]
     return side_by_side(results, labels=_labels(results, varied), varied=" and ".join(varied))
 
 
@@ -143,9 +134,12 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"least agreement: {labels[b]} and {labels[a]}, Spearman {rho:+.2f}")
     if any(np.isnan(pair[0]) for pair in pairs):
         notes.append("an agreement is not defined where all values of a column are equal")
-    strongest = {label: _strongest(comparison, k) for k, label in enumerate(labels)}
-    if len(set(strongest.values())) > 1:
-        notes.append("strongest unit: " + ", ".join(f"{name} in {label}" for label, name in strongest.items()))
+    shown = list(comparison.shown)
+    strongest = [comparison.units[shown[k]] for k in np.abs(comparison.values[shown]).argmax(0)] if shown else []
+    if len(set(strongest)) > 1:
+        notes.append(
+            "strongest unit: " + ", ".join(f"{unit} in {label}" for unit, label in zip(strongest, labels, strict=True))
+        )
     quarrels = comparison.disagreements()
     for unit, up, down, high, low in quarrels[:IN_WORDS]:
         notes.append(f"they disagree on “{unit}”: {high:+.3g} in {up}, {low:+.3g} in {down}")
@@ -159,17 +153,12 @@ def _notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _strongest(comparison: Comparison, k: int) -> str:
-    shown, values = comparison.shown, comparison.values
-    return comparison.units[max(shown, key=lambda i: abs(values[i, k]))] if shown else ""
-
-
 def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]:
     """Unit names, one value each, and which are special; cells of a table are units too."""
     if isinstance(result, PairExplanation):
         names = tuple(f"{a} × {b}" for a in result.tokens_a for b in result.tokens_b)
-        one, two = (flags or (False,) * len(tokens) for flags, tokens in
-                    ((result.special_a, result.tokens_a), (result.special_b, result.tokens_b)))  # fmt: skip
+        one = result.special_a or (False,) * len(result.tokens_a)
+        two = result.special_b or (False,) * len(result.tokens_b)
         return names, result.matrix.ravel(), tuple(a or b for a in one for b in two)
     if isinstance(result, VectorExplanation):
         return result.tokens, result.norms.sum(0), result.special or (False,) * len(result.tokens)

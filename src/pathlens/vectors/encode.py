@@ -61,9 +61,6 @@ class Vectors:
         """(N, k): e(text), before a trailing Normalize unless norm="inside"."""
         return np.stack([item.embedding for item in self.items])
 
-    def measure(self, similarity: str | None = None) -> Measure:
-        return measure_of(self.header, similarity)
-
     def pair(self, a: int, b: int, other: Vectors | None = None, *, similarity: str | None = None) -> PairExplanation:
         """Text a of these against text b of these (or of `other`): one matrix product."""
         second = self if other is None else other
@@ -74,12 +71,12 @@ class Vectors:
                     f"{self.header['model']!r} and {second.header['model']!r}); encode both with the same model and the same norm"
                 )
         meta = {**self.header, "notes": mixed(self.header, second.header, "the first text", "the second")}
-        return pair_of(self._item(a), second._item(b), self.measure(similarity), meta)
+        return pair_of(self._item(a), second._item(b), measure_of(self.header, similarity), meta)
 
     def one_sided(self, query: np.ndarray, b: int, *, similarity: str | None = None) -> Explanation:
         """Text b's tokens against a whole query embedding e(query): nothing was integrated on the query's side."""
         vector = np.asarray(query, dtype=float)
-        return one_sided(vector, self._item(b), self.measure(similarity), dict(self.header))
+        return one_sided(vector, self._item(b), measure_of(self.header, similarity), dict(self.header))
 
     def _item(self, number: Any) -> Side:
         try:

@@ -87,18 +87,8 @@ class Ranking(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the order with scores and explanations."""
-        hits = [
-            {
-                "document": hit.document,
-                "text": hit.text,
-                "start": hit.start,
-                "score": hit.score,
-                "explanation": None if hit.explanation is None else hit.explanation.to_dict(),
-            }
-            for hit in self.hits
-        ]
-        reason = self.reason
-        why = {} if reason is None else {"why": reason.to_dict()}
+        hits = [{**vars(hit), "explanation": hit.explanation and hit.explanation.to_dict()} for hit in self.hits]
+        why = {} if self.places is None else {"why": self.why(*self.places).to_dict()}
         return {"query": self.query, "meta": dict(self.meta), "hits": hits, **why}
 
 
@@ -282,15 +272,12 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
         for (start, end), special in zip(below.offsets_b, below.special_b, strict=True)
     )
     value = above.similarity - below.similarity
+    texts = [above.meta["texts"][0], f"{text_a}\n{text_b}"]
     return PairExplanation(
         method="ij",
         target=f"{above.target}: {target}",
         certificate=_difference_certificate(above.certificate, below.certificate, matrix, value),
-        meta={
-            **above.meta,
-            "texts": [above.meta["texts"][0], f"{text_a}\n{text_b}"],
-            "columns_above": len(above.tokens_b),
-        },
+        meta={**above.meta, "texts": texts, "columns_above": len(above.tokens_b)},
         tokens_a=above.tokens_a,
         tokens_b=(*above.tokens_b, *below.tokens_b),
         offsets_a=above.offsets_a,
