@@ -4,7 +4,117 @@
 >>> examine("sentiment").show()
 """
 
-from pathlens.doctor.examine import examine
-from pathlens.doctor.record import Check, Diagnosis
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Law, Patient, Verdict
+from pathlens.errors import InputError, PathlensError
+from pathlens.explanation.view import Viewable
 
 __all__ = ["Check", "Diagnosis", "examine"]
+MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
+TEXT = "The film was not really funny, but it moved me."
+SECOND = "I laughed little and cried a lot."
+
+
+@dataclass(frozen=True)
+class Check:
+    """One law: its state, what was measured, and what to do when it does not hold."""
+
+    law: str
+    state: str  # "holds", "fails" or "left out"
+    found: str
+    advice: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis(Viewable):
+    """All checks of one model."""
+
+    model: str
+    kind: str
+    checks: tuple[Check, ...]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def healthy(self) -> bool:
+        """Does every law that was tried hold?"""
+        return all(check.state != FAILS for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "checks": [asdict(check) for check in self.checks], "healthy": self.healthy}
+
+    def to_page(self) -> Any:
+        """The checks as a table."""
+        from pathlens.draw.blocks import Listing, Page
+
+        rows = tuple(
+            (check.law, check.state, check.found + (f"\n→ {check.advice}" if check.advice else ""))
+            for check in self.checks
+        )
+        count = {state: sum(check.state == state for check in self.checks) for state in MARKS}
+        marks = tuple(MARKS[check.state] for check in self.checks)
+        return Page(
+            f"{self.model} ({self.kind}): {count[HOLDS]} hold, {count[FAILS]} fail, {count[LEFT_OUT]} left out",
+            blocks=(Listing(("law", "", "what was found, and what to do"), rows, marks),),
+            notes=(f"examined with the text {self.meta.get('text', '')!r}",),
+        )
+
+
+def examine(
+    model: Any,
+    text: Any = None,
+    text_b: Any = None,
+    *,
+    tolerance: float = 1e-3,
+    tell: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Run the laws of the library on a model and a text; `tell` hears the name of each law before it is tried."""
+    import torch
+
+    from pathlens.doctor.laws import LAWS
+    from pathlens.text.load import load
+
+    patient = _patient(load(model), text, text_b, tolerance)
+    checks = []
+    for name, law in LAWS:
+        if tell is not None:
+            tell(name)
+        started = time.perf_counter()
+        checks.append(Check(name, *_verdict(law, patient), time.perf_counter() - started))
+    shown = patient.text if isinstance(patient.text, str) else "a given input"
+    meta = {"text": shown, "tolerance": tolerance, "torch": torch.__version__}
+    return Diagnosis(patient.model.name, patient.model.kind, tuple(checks), meta)
+
+
+def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
+    if text is None and model.kind == "tabular":
+        raise InputError("a model of tensors is examined with one of its inputs: examine(model, row)")
+    for given in (text, text_b):
+        if isinstance(given, str) and not given.strip():
+            raise InputError(f"the text to examine with is empty ({given!r}); give one with words, or none")
+    if not tolerance > 0:  # no law can be tried: that is the asker's mistake, not the model's
+        raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
+    needs_two = model.two_texts_are_a_pair() or model.kind == "question answering"
+    if text is None and model.kind == "question answering":
+        text, text_b = "What was the film?", TEXT
+    text = TEXT if text is None else text
+    return Patient(model, text, SECOND if needs_two and text_b is None else text_b, tolerance)
+
+
+def _verdict(law: Law, patient: Patient) -> Verdict:
+    """A law that breaks never stops the others."""
+    try:
+        return law(patient)
+    except PathlensError as error:
+        return Verdict(FAILS, str(error))
+    except Exception as error:  # whatever a model does
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        advice = "this model does something unusual; see docs/extending.md"
+        return Verdict(FAILS, f"{type(error).__name__}: {line}", advice)

@@ -1,0 +1,99 @@
+"""The model that is examined, and what a law says of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+
+from pathlens.engine.explainer import Explainer
+from pathlens.text.adapter import Case, Request, TextModel, Wrapped
+from pathlens.text.language import LanguageModel
+
+HOLDS, FAILS, LEFT_OUT = "holds", "fails", "left out"
+
+
+class Verdict(NamedTuple):
+    """A law's state, what was measured, and what to do when it does not hold."""
+
+    state: str
+    found: str
+    advice: str = ""
+
+
+def judged(size: float, limit: float, words: str, advice: str) -> Verdict:
+    """Holds when `size` is at most `limit`."""
+    measured = f"{words} ({size:.1e}, allowed {limit:.1e})"
+    return Verdict(HOLDS, measured) if size <= limit else Verdict(FAILS, measured, advice)
+
+
+def left_out(why: str) -> Verdict:
+    """A law that does not apply."""
+    return Verdict(LEFT_OUT, why)
+
+
+class Fixed(Wrapped):
+    """A model that explains one class, token or span of one text, whatever it predicts itself."""
+
+    def __init__(self, inner: TextModel, chosen: Case) -> None:
+        super().__init__(inner)
+        self.chosen = chosen
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        case = super().case(text, text_b, request=request)
+        if request.vector or case.texts != self.chosen.texts:
+            return case
+        return replace(case, target=self.chosen.target, target_name=self.chosen.target_name)
+
+
+@dataclass(frozen=True, eq=False)
+class Patient:
+    """The model, the texts it is examined with, and the choices every run shares."""
+
+    model: TextModel
+    text: Any
+    text_b: Any = None
+    tolerance: float = 1e-3
+
+    @property
+    def language(self) -> LanguageModel | None:
+        """The model as one made of a network and a tokenizer, or None."""
+        return self.model if isinstance(self.model, LanguageModel) else None
+
+    @cached_property
+    def predicted(self) -> Case:
+        """The patient's text as the model itself reads it: its class, token or span is what every run explains."""
+        with self.model.quiet():
+            return self.model.case(self.text, self.text_b, request=Request())
+
+    def fixed(self, model: TextModel) -> TextModel:
+        """The model with the target fixed: a close call that other rounding decides otherwise is no drift of scores."""
+        computed = isinstance(self.predicted.target, torch.Tensor)  # the other text's vector, not a choice
+        return model if computed else Fixed(model, self.predicted)
+
+    @cached_property
+    def subject(self) -> TextModel:
+        """The model as every law sees it: with its target fixed."""
+        return self.fixed(self.model)
+
+    def case(self, **choices: Any) -> Case:
+        """The patient's text, read."""
+        with self.model.quiet():
+            return self.subject.case(self.text, self.text_b, request=Request(**choices))
+
+    def explain(self, text: Any = None, *, model: TextModel | None = None, **choices: Any) -> Any:
+        """A result for the patient's text (or another); warnings are the laws' business, not the user's."""
+        choices = {"method": "ig", "tolerance": self.tolerance, **choices}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run = Explainer(self.subject if model is None else self.fixed(model), **choices)
+            if isinstance(text, list):
+                return run(text, [self.text_b] * len(text) if self.text_b is not None else None)
+            return run(self.text if text is None else text, self.text_b)
+
+
+Law = Callable[[Patient], Verdict]
