@@ -18,7 +18,7 @@ import pathlens as pl
 from pathlens.studies.nodes import softplus_curve
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from pathlens.text.softplus import kinks, output_change
+from pathlens.text.softplus import kinks
 from tests.support import models
 
 WAYS = {
@@ -164,6 +164,14 @@ def test_inside_a_with_is_the_same_as_the_option():
     with pl.softplus(beta=1.0):  # the option is the innermost
         both = pl.explain(Xor(), ONE_ONE, method="ih", softplus=7.0)
     assert both.meta["softplus"] == option.meta["softplus"]
+
+
+def output_change(function, inputs, beta):
+    """f_β(x) − f(x): the error of smoothing, apart from that of integration."""
+    with torch.no_grad():
+        plain = function(inputs)
+        with pl.softplus(beta):
+            return function(inputs) - plain
 
 
 def test_the_result_says_how_far_the_output_moved():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.network import Network, replaced_forwards
+from pathlens.text.network import Forward, Network, replaced_forwards
 from pathlens.types import Ends
 
 
@@ -62,15 +62,12 @@ class UptoBlockScore:
         context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
         caught: list[Tensor] = []
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                output = original(*args, **kwargs)
-                caught.append(_first_tensor(output))
-                return output
+        def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
+            output = original(*args, **kwargs)
+            caught.append(_first_tensor(output))
+            return output
 
-            return forward
-
-        with replaced_forwards([self.block], wrap):
+        with replaced_forwards([self.block], forward):
             self.network.run(points, context, self.layer)
         return caught[-1]
 
@@ -132,22 +129,19 @@ def record_call(
     calls: list[Call] = []
     rows = 3 if len(embeds) != 3 else 5
 
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            output = original(*args, **kwargs)
-            calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output)[:1].detach(), rows))
-            return output
+    def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
+        output = original(*args, **kwargs)
+        calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output)[:1].detach(), rows))
+        return output
 
-        return forward
-
-    with torch.no_grad(), replaced_forwards([block], wrap):
+    with torch.no_grad(), replaced_forwards([block], forward):
         network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
     if not calls:
         raise InputError(f"block={name!r} is never run when this model reads a text")
     return calls[-1]
 
 
-def _by_name(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(function: Forward, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     bound = inspect.signature(function).bind(*args, **kwargs)
     named = dict(bound.arguments)
     named.update(named.pop("kwargs", {}))

@@ -94,26 +94,26 @@ def chat(
     if messages is not None:
         if user is not None or system is not None:
             raise InputError("give either messages or user (and system), not both")
-        found = _checked(messages)
-        return Chat(found, tuple(_found(found, listed)), template, options)
+        checked = _checked(messages)
+        return Chat(checked, tuple(_found(checked, listed)), template, options)
     if not isinstance(user, str) or not user.strip():
         raise InputError(f"a chat needs messages, or user='the question', got user={user!r}")
     if system is not None and not isinstance(system, str):
         raise InputError(f"system must be a text, got {type(system).__name__}")
     before = [] if system is None else [{"role": "system", "content": system}]
     content = BETWEEN.join([*listed.values(), user])
-    found = _checked([*before, {"role": "user", "content": content}])
+    checked = _checked([*before, {"role": "user", "content": content}])
     at, spans = 0, []
     for name, text in listed.items():
         spans.append(Passage(name, len(before), (at, at + len(text))))
         at += len(text) + len(BETWEEN)
-    return Chat(found, tuple(spans), template, options, "question" if listed else "")
+    return Chat(checked, tuple(spans), template, options, "question" if listed else "")
 
 
 def as_chat(text: Any) -> Any:
     """A bare list of messages as a chat; anything else as it is."""
-    told = isinstance(text, list) and text and all(isinstance(each, Mapping) for each in text)
-    return chat(text) if told else text
+    messages = isinstance(text, list) and text and all(isinstance(each, Mapping) for each in text)
+    return chat(text) if messages else text
 
 
 def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None) -> Tokens:
@@ -126,15 +126,15 @@ def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None) -> T
     meta = {**tokens.meta, "template": given.template, "spans": prompt.spans}
     if given.template == "shown":
         return replace(tokens, meta=meta)
-    own = [
+    in_a_turn = [
         segment >= 0 and any(start < high and low < end for low, high in prompt.turns.values())
         for segment, (start, end) in zip(tokens.segments, tokens.offsets, strict=True)
     ]
     return replace(
         tokens,
         meta=meta,
-        segments=tuple(0 if mine else -1 for mine in own),
-        offsets=tuple(span if mine else (0, 0) for span, mine in zip(tokens.offsets, own, strict=True)),
+        segments=tuple(0 if inside else -1 for inside in in_a_turn),
+        offsets=tuple(span if inside else (0, 0) for span, inside in zip(tokens.offsets, in_a_turn, strict=True)),
         notes=(*tokens.notes, "the chat template's own tokens are held"),
     )
 
@@ -155,23 +155,23 @@ def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, **turn, **given.options))
     except Exception as error:  # a template is a program of its own and may raise anything
-        told = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"the tokenizer's chat template refused these messages: {told}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"the tokenizer's chat template refused these messages: {reason}") from error
 
 
 def _checked(messages: Any) -> tuple[Mapping[str, Any], ...]:
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise InputError(f"messages must be a list of {{'role', 'content'}}, got {type(messages).__name__}")
-    found = tuple(messages)
-    for k, message in enumerate(found):
+    checked = tuple(messages)
+    for k, message in enumerate(checked):
         if not isinstance(message, Mapping) or not {"role", "content"} <= set(message):
             raise InputError(f"message {k} must have 'role' and 'content', got {message!r:.80}")
         if not isinstance(message["content"], str):
             kind = type(message["content"]).__name__
             raise InputError(f"message {k}: content must be a text, got {kind}; pictures and tools are not explained")
-    if not any(message["content"].strip() for message in found):
+    if not any(message["content"].strip() for message in checked):
         raise InputError("the messages are empty; give at least one with words")
-    return found
+    return checked
 
 
 def _listed(passages: Any) -> dict[str, str]:
@@ -229,7 +229,7 @@ def _places(given: Chat, marked: str, plain: str) -> dict[int, Span]:
     """The characters of the prompt that each message's content takes, blanks at its ends left out."""
     first, second = _marks(given)
     slot = re.compile(f"{first}(\\d+){second}(.*?){second}\\1{first}", re.DOTALL)
-    order = [int(found.group(1)) for found in slot.finditer(marked)]
+    order = [int(place.group(1)) for place in slot.finditer(marked)]
     wanted = [k for k, message in enumerate(given.messages) if message["content"].strip()]
     for k in wanted:
         if order.count(k) != 1:
@@ -242,13 +242,13 @@ def _places(given: Chat, marked: str, plain: str) -> dict[int, Span]:
     pattern = _loose(between[0])
     for k, literal in zip(order, between[1:], strict=True):
         pattern += f"({re.escape(given.messages[k]['content'].strip())}){_loose(literal)}"
-    found = re.fullmatch(pattern, plain)
-    if found is None:
+    match = re.fullmatch(pattern, plain)
+    if match is None:
         raise InputError(
             "the tokenizer's chat template changes the messages themselves, so they cannot be found in the prompt; give "
             "the prompt as a text, and name its parts with unit={name: (start, end)}"
         )
-    return {k: found.span(group) for group, k in enumerate(order, 1)}
+    return {k: match.span(group) for group, k in enumerate(order, 1)}
 
 
 def _loose(literal: str) -> str:
@@ -258,17 +258,17 @@ def _loose(literal: str) -> str:
 
 def _pieces(given: Chat, places: Mapping[int, Span], names: Sequence[str], text: str) -> dict[str, Span]:
     """Passages, and the rest of every message, left to right."""
-    found: list[tuple[str, Span]] = []
+    pieces: list[tuple[str, Span]] = []
     for k, (start, end) in places.items():
         content = given.messages[k]["content"]
         shift = start - (len(content) - len(content.lstrip()))
         at = start
         for passage in sorted((p for p in given.passages if p.message == k), key=lambda p: p.span):
             low, high = (max(start, min(end, place + shift)) for place in passage.span)
-            found += [(given.question or names[k], (at, low)), (passage.name, (low, high))]
+            pieces += [(given.question or names[k], (at, low)), (passage.name, (low, high))]
             at = high
-        found.append((given.question or names[k] if at > start else names[k], (at, end)))
-    kept = sorted(((name, span) for name, span in found if text[slice(*span)].strip()), key=lambda each: each[1])
+        pieces.append((given.question or names[k] if at > start else names[k], (at, end)))
+    kept = sorted(((name, span) for name, span in pieces if text[slice(*span)].strip()), key=lambda each: each[1])
     return dict(zip(_numbered(name for name, _ in kept), (span for _, span in kept), strict=True))
 
 
@@ -276,9 +276,9 @@ def _numbered(names: Iterable[str]) -> Iterator[str]:
     """Names made different: the second "user" is "user 2"."""
     seen: set[str] = set()
     for name in names:
-        told, k = name, 1
-        while told in seen:
+        different, k = name, 1
+        while different in seen:
             k += 1
-            told = f"{name} {k}"
-        seen.add(told)
-        yield told
+            different = f"{name} {k}"
+        seen.add(different)
+        yield different

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pathlens.errors import ModelError
 from pathlens.text.adapter import Case, Request, index_of
 from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
-from pathlens.text.network import Network, replaced_forwards
+from pathlens.text.network import Forward, Network, replaced_forwards
 from pathlens.text.tokens import Tokens
 
 
@@ -29,12 +29,9 @@ class ReadClass:
         return form(output, index_of(cases, output.device), self.score)
 
 
-@dataclass(frozen=True)
-class ReadAll:
+def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
     """All logits as one vector."""
-
-    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
-        return output[:, None]
+    return output[:, None]
 
 
 class Classifier(LanguageModel):
@@ -90,7 +87,7 @@ class Classifier(LanguageModel):
             raise ModelError(f"expected one row of logits per text, the model gave shape {tuple(output.shape)}")
         labels = labels_of(self.module, output.shape[1])
         if request.vector:
-            return Target("all logits", ReadAll(), outputs=("logits",))
+            return Target("all logits", read_all, outputs=("logits",))
         index = choose_label(request.target, labels, int(output[0].argmax()))
         score = request.score or "logit"
         named = len(labels) > 1 or request.target is not None
@@ -148,12 +145,8 @@ def linears_of_the_first_token(network: Network, output: Callable[[Any], Tensor]
 def first_token_alone(linears: Sequence[nn.Linear]) -> Iterator[None]:
     """These layers computed for the first token inside, zeros for the others, which nobody reads."""
 
-    def wrap(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def forward(states: Tensor) -> Tensor:
-            others = states.shape[1] - 1
-            return nn.functional.pad(original(states[:, :1]), (0, 0, 0, others))
+    def forward(original: Forward, states: Tensor) -> Tensor:
+        return nn.functional.pad(original(states[:, :1]), (0, 0, 0, states.shape[1] - 1))
 
-        return forward
-
-    with replaced_forwards(list(linears), wrap):
+    with replaced_forwards(linears, forward):
         yield

@@ -288,10 +288,10 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise InputError(f"{what} must be an index or a label's name, got {wanted!r}; labels: {_list(labels)}")
     if isinstance(wanted, str):
-        found = [i for i, name in labels.items() if name.lower() == wanted.lower()]
-        if not found:
+        same = [i for i, name in labels.items() if name.lower() == wanted.lower()]
+        if not same:
             raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}")
-        return found[0]
+        return same[0]
     if not -len(labels) <= wanted < len(labels):
         raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
     return wanted % len(labels)

@@ -22,23 +22,15 @@ from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.token_heads import Answerer, Tagger
 
-KINDS: dict[str, Callable[[nn.Module, Any], TextModel]] = {  # suffix of a Hugging Face class -> model kind
-    "ForSequenceClassification": Classifier,
-    "ForTokenClassification": Tagger,
-    "ForQuestionAnswering": Answerer,
-    "ForCausalLM": CausalLM,
-    "LMHeadModel": CausalLM,
-    "ForConditionalGeneration": Seq2Seq,
+KINDS: dict[str, tuple[Callable[[nn.Module, Any], TextModel], str]] = {  # suffix of a class → model kind, loader
+    "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),
+    "ForTokenClassification": (Tagger, "AutoModelForTokenClassification"),
+    "ForQuestionAnswering": (Answerer, "AutoModelForQuestionAnswering"),
+    "ForCausalLM": (CausalLM, "AutoModelForCausalLM"),
+    "LMHeadModel": (CausalLM, "AutoModelForCausalLM"),
+    "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
 }
 ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
-AUTO = {
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-    "ForTokenClassification": "AutoModelForTokenClassification",
-    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
-    "ForCausalLM": "AutoModelForCausalLM",
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +88,7 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
         raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
     names = [base.__name__ for base in type(module).__mro__]  # a user's subclass is still of its kind
     for name in names:
-        for suffix, kind in KINDS.items():
+        for suffix, (kind, _) in KINDS.items():
             if name.endswith(suffix):
                 _nothing_left(options, f"{name}, which has a head of its own")
                 return kind(module, tokenizer)
@@ -133,10 +125,10 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
             return open_sentence_transformer(str(model), name=str(model), model_kwargs=options, **kept)
         config = transformers.AutoConfig.from_pretrained(model, **kept)
         name = (config.architectures or [""])[0]
-        suffix = next((s for s in AUTO if name.endswith(s)), None)
-        if suffix is None:
+        auto = next((loader for suffix, (_, loader) in KINDS.items() if name.endswith(suffix)), "AutoModel")
+        if auto == "AutoModel":
             _refuse_unknown([name])
-        loader = getattr(transformers, AUTO[suffix] if suffix else "AutoModel")
+        loader = getattr(transformers, auto)
         module = loader.from_pretrained(model, **kept, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, **kept)
     except PathlensError:

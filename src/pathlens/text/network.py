@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from pathlens.errors import InputError, ModelError, NumberError
 # Models share parts (a pipeline's model and its body), and the choice of attention kernels is the whole process's: two
 # explanations at once would undo each other's changes. Torch uses the cores all the same.
 ONE_AT_A_TIME = threading.RLock()
+Forward = Callable[..., Any]  # a module's forward
 
 
 class Network:
@@ -108,19 +110,12 @@ class Network:
     @contextmanager
     def checkpointing(self) -> Iterator[None]:
         """Blocks keep their input alone for a reverse pass and run again in it: less memory, a third more time."""
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                return checkpoint(original, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
-
-            return forward
-
-        with replaced_forwards(self.blocks, wrap):
-            self.runs_again = True
-            try:
+        self.runs_again = True
+        try:
+            with replaced_forwards(self.blocks, _checkpointed):
                 yield
-            finally:
-                self.runs_again = False
+        finally:
+            self.runs_again = False
 
     def states(
         self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int
@@ -141,20 +136,17 @@ class Network:
         """Note what enters each block, and what leaves the last one."""
         count = 0
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                nonlocal count
-                count += 1
-                caught.append(_first(args, kwargs).detach())
-                output = original(*args, **kwargs)
-                self._tuple_output = isinstance(output, tuple)
-                if count == self.depth:
-                    caught.append((output[0] if isinstance(output, tuple) else output).detach())
-                return output
+        def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            count += 1
+            caught.append(_first(args, kwargs).detach())
+            output = original(*args, **kwargs)
+            self._tuple_output = isinstance(output, tuple)
+            if count == self.depth:
+                caught.append((output[0] if isinstance(output, tuple) else output).detach())
+            return output
 
-            return forward
-
-        with replaced_forwards(self.blocks, wrap):
+        with replaced_forwards(self.blocks, forward):
             yield
 
     @contextmanager
@@ -165,25 +157,26 @@ class Network:
         def give(hidden: Tensor) -> Any:
             return (hidden, None) if self._tuple_output else hidden
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                nonlocal count
-                index = count
-                count += 1
-                if index == layer - 1 and layer == self.depth:
-                    return give(states)
-                if index < layer:
-                    return give(_first(args, kwargs) if index == 0 else states)
-                if index == layer:
-                    args, kwargs = _with_first(states, args, kwargs)
-                return original(*args, **kwargs)
-
-            return forward
+        def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            index = count
+            count += 1
+            if index == layer - 1 and layer == self.depth:
+                return give(states)
+            if index < layer:
+                return give(_first(args, kwargs) if index == 0 else states)
+            if index == layer:
+                args, kwargs = _with_first(states, args, kwargs)
+            return original(*args, **kwargs)
 
         if self._tuple_output is None:
             raise RuntimeError("states() must have run once before a layer is entered")
-        with replaced_forwards(self.blocks, wrap):
+        with replaced_forwards(self.blocks, forward):
             yield
+
+
+def _checkpointed(original: Forward, *args: Any, **kwargs: Any) -> Any:
+    return checkpoint(original, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
 
 def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
@@ -198,14 +191,12 @@ def _with_first(
 
 
 @contextmanager
-def replaced_forwards(
-    modules: list[nn.Module], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Iterator[None]:
-    """Each module's forward wrapped, and put back whatever happens."""
+def replaced_forwards(modules: Sequence[nn.Module], forward: Forward) -> Iterator[None]:
+    """Each module's forward replaced by `forward(its own, *args, **kwargs)`, and put back whatever happens."""
     before = [(module, module.__dict__.get("forward")) for module in modules]
     try:
         for module in modules:
-            module.forward = wrap(module.forward)
+            module.forward = partial(forward, module.forward)
         yield
     finally:
         for module, replaced in before:

@@ -149,8 +149,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
                 f"a SentenceTransformer that begins with {type(parts[0]).__name__} has no transformer to explain"
             )
         self.normalised = type(parts[-1]).__name__ == "Normalize"
-        own = getattr(model, "similarity_fn_name", None)
-        self.similarity = "dot" if own == "dot" and not self.normalised else None  # of unit vectors: the cosine
+        stated = getattr(model, "similarity_fn_name", None)
+        self.similarity = "dot" if stated == "dot" and not self.normalised else None  # of unit vectors: the cosine
         self.after = parts[1:-1] if self.normalised else parts[1:]
         super().__init__(parts[0].auto_model, model.tokenizer, name=name)
         self.head = self._own_modules

@@ -73,8 +73,8 @@ class softplus(TorchFunctionMode):
 
 def surrounding() -> list[softplus]:
     """The `with softplus` blocks that this call stands in, the innermost, which decides, last."""
-    modes: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    return [mode for mode in modes if isinstance(mode, softplus)]
+    modes: Any = _get_current_function_mode_stack  # torch gives it no types
+    return [mode for mode in modes() if isinstance(mode, softplus)]
 
 
 @contextmanager
@@ -94,15 +94,6 @@ def without_softplus() -> Iterator[None]:
 def smooth_relu(value: Tensor, beta: float) -> Tensor:
     """ln(1 + e^{βx})/β, as max(x, 0) + ln(1 + e^{−β|x|})/β would be; torch's own cuts off at βx = 20."""
     return functional.softplus(value, beta=beta, threshold=50.0)
-
-
-def output_change(function: Callable[[Tensor], Tensor], inputs: Tensor, beta: float = DEFAULT_BETA) -> Tensor:
-    """f_β(x) − f(x) for every row: the error of smoothing, apart from that of integration."""
-    with torch.no_grad():
-        with without_softplus():
-            plain = function(inputs.clone())
-        with softplus(beta):
-            return function(inputs.clone()) - plain
 
 
 @dataclass(frozen=True)
@@ -143,7 +134,7 @@ def smoothed(case: Case, beta: float) -> Case:
     return replace(case, score=score, pack=(case.pack, score), notes=(*case.notes, note), meta=meta)
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(TorchDispatchMode):
     """Notes kinked operations and the module they were called in."""
 
     def __init__(self, stack: list[Any]) -> None:

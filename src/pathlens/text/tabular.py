@@ -27,12 +27,12 @@ class TabularScore:
     shape: tuple[int, ...]
     score: str
     vector: bool
-    own: OwnFunction | None = None
+    function: OwnFunction | None = None  # a caller's target
 
     def __call__(self, points: Float[Tensor, "B F 1"], cases: Sequence[Case]) -> Scores:
         output = self.model.output(points.reshape(len(points), *self.shape))
-        if self.own is not None:
-            return self.own(output, cases)
+        if self.function is not None:
+            return self.function(output, cases)
         if self.vector:
             return output[:, None]
         return form(output, index_of(cases, output.device), self.score)
@@ -84,9 +84,9 @@ class Tabular(TextModel):
         if not torch.isfinite(output).all():
             check_weights(self.module)
             raise NumberError("the module's output for this row is NaN or infinite although its weights are finite")
-        own = OwnFunction(request.target) if callable(request.target) else None
-        target, label = (0, "own function") if own or request.vector else self._target(output, request)
-        score = TabularScore(self, tuple(x.shape), request.score or "logit", request.vector, own)
+        function = OwnFunction(request.target) if callable(request.target) else None
+        target, label = (0, "own function") if function or request.vector else self._target(output, request)
+        score = TabularScore(self, tuple(x.shape), request.score or "logit", request.vector, function)
         names = self._names(end.shape[0], request)
         return Case(
             ends=Ends(start.reshape(-1, 1), end, torch.zeros(len(end), dtype=torch.bool, device=end.device)),
@@ -101,7 +101,9 @@ class Tabular(TextModel):
             outputs=("outputs",) if request.vector else (),
             baseline=name,
             chosen=Chosen(
-                None if own or request.vector else target, request.score or "logit", name if name == "zero" else None
+                None if function or request.vector else target,
+                request.score or "logit",
+                name if name == "zero" else None,
             ),
             meta={"features": end[:, 0].tolist()},
         )

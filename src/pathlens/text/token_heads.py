@@ -28,12 +28,9 @@ class ReadTag:
         return form(output[rows, place[:, 0]], place[:, 1], self.score)
 
 
-@dataclass(frozen=True)
-class ReadTags:
+def read_tags(output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
     """Logits as they are: one vector per token."""
-
-    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
-        return output
+    return output
 
 
 class Tagger(LanguageModel):
@@ -49,7 +46,7 @@ class Tagger(LanguageModel):
     def target(self, tokens: Tokens, output: Float[Tensor, "1 S C"], request: Request) -> Target:
         labels = labels_of(self.module, output.shape[-1])
         if request.vector:
-            return Target("all tags", ReadTags(), outputs=tokens.tokens)
+            return Target("all tags", read_tags, outputs=tokens.tokens)
         sure = output[0].double().log_softmax(-1)  # probabilities of sure tags round to 1 and would tie
         place, wanted = self._place(tokens, sure, labels, request.target)
         label = choose_label(wanted, labels, int(sure[place].argmax()), "the target's label")
@@ -110,12 +107,9 @@ class ReadSpan:
         return torch.log_softmax(logits.float().masked_fill(beyond, -torch.inf), dim=-1)[rows, index]
 
 
-@dataclass(frozen=True)
-class ReadBoth:
+def read_both(output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
     """Logits of the start and of the end: two vectors."""
-
-    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
-        return torch.stack(output, dim=1)
+    return torch.stack(output, dim=1)
 
 
 class Answerer(LanguageModel):
@@ -137,7 +131,7 @@ class Answerer(LanguageModel):
 
     def target(self, tokens: Tokens, output: Logits, request: Request) -> Target:
         if request.vector:
-            return Target("start and end logits", ReadBoth(), outputs=("start", "end"))
+            return Target("start and end logits", read_both, outputs=("start", "end"))
         which = "span" if request.target is None else request.target
         if which not in ("start", "end", "span"):
             raise InputError(f'target of question answering is "start", "end" or "span", got {which!r}')

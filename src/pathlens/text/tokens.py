@@ -165,9 +165,9 @@ def _offsets(encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) ->
 def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     """The longest input the model takes: what the tokenizer says, and what its table of positions holds."""
     limits = []
-    told = getattr(tokenizer, "model_max_length", None)
-    if told and told < NO_LIMIT:
-        limits.append(int(told))
+    stated = getattr(tokenizer, "model_max_length", None)
+    if stated and stated < NO_LIMIT:
+        limits.append(int(stated))
     tables = [
         part
         for name, part in module.named_modules()

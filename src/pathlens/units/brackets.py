@@ -68,16 +68,16 @@ def read_bracketed(path: str | Path) -> Iterator[str]:
 def _read(bracketed: str) -> tuple[list[str], list[tuple[str, int, int]]]:
     """(leaves, [(label, first leaf, one past the last)]), outer before inner; empty brackets drop out."""
     leaves: list[str] = []
-    found: list[tuple[str, int, int] | None] = []
-    open_at: list[tuple[int, str, int, int]] = []  # (place in `found`, label, first leaf, character)
+    constituents: list[tuple[str, int, int] | None] = []
+    open_at: list[tuple[int, str, int, int]] = []  # (place in `constituents`, label, first leaf, character)
     parts = [(match.group(), match.start()) for match in _PART.finditer(bracketed)]
     for k, (part, where) in enumerate(parts):
         if part == "(":
             if not open_at and k:
                 raise InputError(f"a second tree begins here\n{point_at(bracketed, where)}")
             following = parts[k + 1][0] if k + 1 < len(parts) else ""
-            open_at.append((len(found), "" if following in "()" else following, len(leaves), where))
-            found.append(None)
+            open_at.append((len(constituents), "" if following in "()" else following, len(leaves), where))
+            constituents.append(None)
         elif not open_at:
             raise InputError(f"this is outside of every bracket\n{point_at(bracketed, where)}")
         elif part == ")":
@@ -86,14 +86,14 @@ def _read(bracketed: str) -> tuple[list[str], list[tuple[str, int, int]]]:
                 leaves.append(label)
                 label = ""
             if len(leaves) > first:
-                found[place] = (label, first, len(leaves))
+                constituents[place] = (label, first, len(leaves))
         elif parts[k - 1][0] != "(" and open_at[-1][1] != "-NONE-":  # a trace stands for nothing in the text
             leaves.append(part)
     if open_at:
         raise InputError(f"this bracket is never closed\n{point_at(bracketed, open_at[-1][3])}")
     if not leaves:
         raise InputError(f"the tree has no leaves: {bracketed[:60]!r}")
-    return leaves, [constituent for constituent in found if constituent is not None]
+    return leaves, [constituent for constituent in constituents if constituent is not None]
 
 
 def _plain(leaf: str) -> str:
@@ -104,9 +104,9 @@ def _find(leaf: str, text: str, at: int) -> Span:
     """Where the leaf stands in the text, looking from `at`; nothing but whitespace may lie between."""
     plain = _plain(leaf)
     for form in (plain, leaf, *_LONGER.get(plain, ())):
-        found = _match(form, text, at)
-        if found is not None:
-            return found
+        span = _match(form, text, at)
+        if span is not None:
+            return span
     start = at + len(text[at:]) - len(text[at:].lstrip())
     if start >= len(text):
         raise InputError(f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}")

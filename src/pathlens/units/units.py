@@ -40,7 +40,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class _Tokens:
+class TokenTable:
     """What is known of the tokens, in one piece."""
 
     names: Sequence[str]
@@ -76,13 +76,13 @@ def units(
     Limits: word borders inside Chinese, Japanese, Thai and kin follow changes of script, a heuristic;
     for exact words give their spans.
     """
-    found = _Tokens(tokens, offsets, segments, texts)
+    table = TokenTable(tokens, offsets, segments, texts)
     if isinstance(unit, Opened):
-        return _opened(unit, found, parts or {})
+        return _opened(unit, table, parts or {})
     if not isinstance(unit, str):
-        return _by_given_spans(unit, found)
+        return _by_given_spans(unit, table)
     if unit in LEVELS:
-        return _by_part(unit, found, parts or {})
+        return _by_part(unit, table, parts or {})
     if unit == "token":
         special = tuple(segment < 0 for segment in segments)
         spans = tuple((start, end) for start, end in offsets)
@@ -95,21 +95,21 @@ def units(
         )
     places = [(k, start, end) for k, text in enumerate(texts) for start, end in cuts[unit](text)]
     if unit == "word":
-        places = _joined(places, found)
-    return _collect(_homes(places, found), places, {}, found)
+        places = _joined(places, table)
+    return _collect(_homes(places, table), places, {}, table)
 
 
-def _by_given_spans(unit: Any, found: _Tokens) -> Units:
-    named = _given(unit, found.texts)
+def _by_given_spans(unit: Any, table: TokenTable) -> Units:
+    named = _given(unit, table.texts)
     places = [place for _, place in named]
-    home = _homes(places, found)
+    home = _homes(places, table)
     for missing in sorted(set(range(len(places))) - set(home)):
         segment, start, end = places[missing]
         raise InputError(
             f"span {(start, end)} has no token of its own: it is smaller than the token around it, or the "
-            f"text was cut before it; widen the span\n{point_at(found.texts[segment], start, end)}"
+            f"text was cut before it; widen the span\n{point_at(table.texts[segment], start, end)}"
         )
-    return _collect(home, places, {k: name for k, (name, _) in enumerate(named)}, found)
+    return _collect(home, places, {k: name for k, (name, _) in enumerate(named)}, table)
 
 
 def _given(unit: Any, texts: Sequence[str]) -> list[tuple[str, Place]]:
@@ -148,9 +148,9 @@ def _place(span: Sequence[int], texts: Sequence[str]) -> Place:
     return segment, start, end
 
 
-def _joined(places: Sequence[Place], found: _Tokens) -> list[Place]:
+def _joined(places: Sequence[Place], table: TokenTable) -> list[Place]:
     """The places with those that share a token made one."""
-    glued = {k for touched in _touched(places, found) if touched for k in range(min(touched), max(touched))}
+    glued = {k for touched in _touched(places, table) if touched for k in range(min(touched), max(touched))}
     joined: list[Place] = []
     for k, (segment, start, end) in enumerate(places):
         if k - 1 in glued:
@@ -160,66 +160,66 @@ def _joined(places: Sequence[Place], found: _Tokens) -> list[Place]:
     return joined
 
 
-def _homes(places: Sequence[Place], found: _Tokens) -> list[int]:
+def _homes(places: Sequence[Place], table: TokenTable) -> list[int]:
     """For each token the place it shares most visible characters with, −1 for none."""
-    return [max(touched, key=touched.__getitem__, default=-1) for touched in _touched(places, found)]
+    return [max(touched, key=touched.__getitem__, default=-1) for touched in _touched(places, table)]
 
 
-def _touched(places: Sequence[Place], found: _Tokens) -> list[dict[int, int]]:
+def _touched(places: Sequence[Place], table: TokenTable) -> list[dict[int, int]]:
     """For each token {place: visible characters shared}; a blank token touches only what it lies inside."""
     ends = [(segment, end) for segment, _, end in places]
     result = []
-    for segment, start, end in found:
+    for segment, start, end in table:
         touched = {}
         k = bisect_right(ends, (segment, start))  # the first place that ends after the token's start
         while segment >= 0 and k < len(places) and places[k][0] == segment and places[k][1] < max(end, start + 1):
             _, low, high = places[k]
-            shared = found.texts[segment][max(start, low) : min(end, high)]
-            if shared.strip() or (found.blank(segment, start, end) and low < start and end < high):
+            shared = table.texts[segment][max(start, low) : min(end, high)]
+            if shared.strip() or (table.blank(segment, start, end) and low < start and end < high):
                 touched[k] = sum(not character.isspace() for character in shared)
             k += 1
         result.append(touched)
     return result
 
 
-def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, str], found: _Tokens) -> Units:
+def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, str], table: TokenTable) -> Units:
     """Tokens with the same home make a unit; homeless ones make runs; blanks join a neighbour."""
-    labels = _labels(home, found)
+    labels = _labels(home, table)
     index = {label: k for k, label in enumerate(dict.fromkeys(labels))}
     members = np.zeros((len(index), len(labels)), dtype=bool)
     members[[index[label] for label in labels], np.arange(len(labels))] = True
-    read = {segment: max(e for s, _, e in found if s == segment) for segment in set(found.segments)}
+    read = {segment: max(e for s, _, e in table if s == segment) for segment in set(table.segments)}
 
     rows = []
     for row in members:
         tokens = [int(token) for token in np.flatnonzero(row)]
         k = max(home[t] for t in tokens)
-        segment = found.segments[tokens[0]]
+        segment = table.segments[tokens[0]]
         if segment < 0:
-            rows.append((found.names[tokens[0]], tuple(found.offsets[tokens[0]]), segment))
+            rows.append((table.names[tokens[0]], tuple(table.offsets[tokens[0]]), segment))
         elif k in names:
             rows.append((names[k], places[k][1:], segment))
         else:
-            rows.append(_describe(tokens, places[k] if k >= 0 else None, read[segment], found))
+            rows.append(_describe(tokens, places[k] if k >= 0 else None, read[segment], table))
     texts, spans, parts = zip(*rows, strict=True) if rows else ((), (), ())
     return Units(tuple(texts), tuple(spans), tuple(parts), tuple(part < 0 for part in parts), members)
 
 
-def _describe(tokens: Sequence[int], place: Place | None, read: int, found: _Tokens) -> tuple[str, Span, int]:
+def _describe(tokens: Sequence[int], place: Place | None, read: int, table: TokenTable) -> tuple[str, Span, int]:
     """(text, characters, segment) of a unit: its place's characters, as far as the model read the text."""
-    segment = found.segments[tokens[0]]
-    start, end = min(found.offsets[t][0] for t in tokens), max(found.offsets[t][1] for t in tokens)
+    segment = table.segments[tokens[0]]
+    start, end = min(table.offsets[t][0] for t in tokens), max(table.offsets[t][1] for t in tokens)
     if place is not None:
         start, end = place[1], min(place[2], read)
-    start, end = trim(found.texts[segment], start, end)
-    return found.texts[segment][start:end] or found.names[tokens[0]], (start, end), segment
+    start, end = trim(table.texts[segment], start, end)
+    return table.texts[segment][start:end] or table.names[tokens[0]], (start, end), segment
 
 
-def _labels(home: Sequence[int], found: _Tokens) -> list[Label]:
+def _labels(home: Sequence[int], table: TokenTable) -> list[Label]:
     """One label per token; equal labels are one unit."""
     labels: list[Label | None] = []
     run = 0
-    for i, token in enumerate(found):
+    for i, token in enumerate(table):
         if token[0] < 0:
             labels.append(("special", i))
             run += 1
@@ -227,8 +227,8 @@ def _labels(home: Sequence[int], found: _Tokens) -> list[Label]:
             labels.append(("place", home[i]))
             run += 1
         else:
-            labels.append(None if found.blank(*token) else ("run", token[0], run))
-    return _with_blanks(labels, found.segments)
+            labels.append(None if table.blank(*token) else ("run", token[0], run))
+    return _with_blanks(labels, table.segments)
 
 
 def _with_blanks(labels: Sequence[Label | None], segments: Sequence[int]) -> list[Label]:
@@ -245,7 +245,7 @@ def _with_blanks(labels: Sequence[Label | None], segments: Sequence[int]) -> lis
 # ---- parts with names, and units that are opened
 
 
-def _by_part(level: str, found: _Tokens, parts: Parts) -> Units:
+def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
     """One unit per named span of the prompt, an answer's tokens as they are.
 
     Whatever else the prompt has (the chat template, a token held at its beginning) is one unit called "template", so
@@ -257,8 +257,8 @@ def _by_part(level: str, found: _Tokens, parts: Parts) -> Units:
             "of messages as the text, or name the parts with unit={name: (start, end)}"
         )
     wanted = {name: tuple(span) for name, span in parts[level].items()}
-    cut = _by_given_spans(wanted, found)
-    _, end = parts.get("prompt", {"prompt": (0, len(found.texts[0]))})[
+    cut = _by_given_spans(wanted, table)
+    _, end = parts.get("prompt", {"prompt": (0, len(table.texts[0]))})[
         "prompt"
     ]  # an answer may follow in the same text
     rest = np.array(
@@ -292,8 +292,8 @@ class Opened:
     inside: str = "token"
 
 
-def _opened(cut: Opened, found: _Tokens, parts: Parts) -> Units:
-    tokens = found.names, found.offsets, found.segments, found.texts
+def _opened(cut: Opened, table: TokenTable, parts: Parts) -> Units:
+    tokens = table.names, table.offsets, table.segments, table.texts
     whole, fine = units(cut.unit, *tokens, parts), units(cut.inside, *tokens)
     rows = []
     for number, members in enumerate(whole.members):
