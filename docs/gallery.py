@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 
 import pathlens as pl
-from pathlens.draw import figure
 from pathlens.metrics.evaluate import evaluate
 from pathlens.report import Report
 from pathlens.studies.compare import compare
 from pathlens.studies.layers import layers as layer_study
+from pathlens.studies.nodes import nodes as node_study
 from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
 
@@ -39,13 +39,7 @@ def layers(path: Path) -> None:
 
 
 def nodes(path: Path) -> None:
-    counts = [4, 8, 16, 32, 64]
-    exact = pl.explain("sentiment", TEXT, n_steps=200, rule="gauss").scores
-    errors = {
-        rule: [abs(pl.explain("sentiment", TEXT, n_steps=n, rule=rule).scores - exact).max() for n in counts]
-        for rule in ("gauss", "midpoint", "left")
-    }
-    figure.write(figure.error_against_nodes(counts, errors, title="IG on one sentence: error against nodes"), path)
+    node_study("sentiment", TEXT, counts=[4, 8, 16, 32, 64], rules=["gauss", "midpoint", "left"]).to_png(path)
 
 
 def rank(path: Path) -> None:

@@ -21,7 +21,7 @@ import torch
 from scipy.stats import spearmanr
 
 import pathlens as pl
-from pathlens.draw import figure
+from pathlens.draw import canvas, plots
 from pathlens.text.block import find_block, record_call
 from pathlens.text.load import load
 
@@ -146,10 +146,10 @@ def pictures(out: Path, means: dict[str, list[tuple[float, float, float]]], laye
         "own_share": ["own_share_block", "own_share_attention", "own_share_weights"],
     }.items():
         lines = {label.replace("_", " "): [m[0] for m in means[label]] for label in chosen}
-        drawn = figure.curve(
+        drawn = plots.curve(
             layers, lines, xlabel="layer", ylabel=name.replace("_", " "), title="attention blocks of minilm"
         )
-        figure.write(drawn, out / f"{name}.png")
+        canvas.save(drawn, out / f"{name}.png")
 
 
 def words(means: dict, rollout: dict, texts: int) -> str:

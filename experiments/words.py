@@ -103,7 +103,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Sorted |Δ%|, one line per setting and rule, on a logarithmic axis."""
-    from pathlens.draw import figure
+    from pathlens.draw import canvas, plots
 
     series = {
         f"{setting}, {rule}": np.sort([max(row["delta_percent"], 1e-6) for row in own]).tolist()
@@ -111,10 +111,10 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     }
     count = len(next(iter(series.values())))
     share = (100 * (np.arange(count) + 0.5) / count).tolist()
-    drawn = figure.curve(share, series, title="UDIG: how far from adding up", xlabel="% of sentences", ylabel="|Δ%|")
+    drawn = plots.curve(share, series, title="UDIG: how far from adding up", xlabel="% of sentences", ylabel="|Δ%|")
     drawn.axes[0].set_yscale("log")
     drawn.axes[0].yaxis.set_major_formatter("{x:g}")  # labels are drawn as they are written, powers too
-    figure.write(drawn, path)
+    canvas.save(drawn, path)
 
 
 def main() -> None:

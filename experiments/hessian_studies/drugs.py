@@ -131,12 +131,13 @@ def auc(score: np.ndarray, label: np.ndarray) -> float:
 
 
 def picture(folder: Folder, gamma: np.ndarray, trial: Trial) -> None:
-    from pathlens.draw import figure
+    from experiments import plots
+    from pathlens.draw import canvas
 
     own = trial.pair.numpy() == 0
     activity = trial.activity[own, trial.pathway[0]]
-    drawn = figure.dependence(activity, gamma[own], f"activity of pathway {trial.pathway[0]}")
-    figure.write(drawn, folder.path("switched_pair.png"))
+    drawn = plots.dependence(activity, gamma[own], f"activity of pathway {trial.pathway[0]}")
+    canvas.save(drawn, folder.path("switched_pair.png"))
     means = {f"{a}×{b} ({s:+.1f})": float(gamma[trial.pair.numpy() == k].mean())
              for k, ((a, b), s) in enumerate(zip(trial.pairs[:30], trial.strength[:30], strict=True))}  # fmt: skip
     folder.bars("planted.png", means, "Mean Γ of the planted pairs (planted strength in brackets)")

@@ -118,17 +118,18 @@ def strongest(table: Table, gamma: np.ndarray, count: int = 5) -> list[tuple[int
 
 
 def draw(folder, table, rows, gamma, scores, raw, tag) -> str:
-    from pathlens.draw import figure
+    from experiments import plots
+    from pathlens.draw import canvas
 
-    figure.write(figure.summary(raw, scores, table.features, title=f"{table.name}: expected gradients"),
+    canvas.save(plots.summary(raw, scores, table.features, title=f"{table.name}: expected gradients"),
                  folder.path(f"{tag}_summary.png"))  # fmt: skip
     best = strongest(table, gamma)
     for number, (i, j) in enumerate(best[:2]):
-        drawn = figure.dependence(
+        drawn = plots.dependence(
             raw[:, i], 2 * gamma[:, i, j], table.features[i], other=raw[:, j], other_name=table.features[j]
         )
         drawn.axes[0].set_ylabel(f"interaction with {table.features[j]}")
-        figure.write(drawn, folder.path(f"{tag}_dependence_{number + 1}.png"))
+        canvas.save(drawn, folder.path(f"{tag}_dependence_{number + 1}.png"))
     return "; ".join(f"{table.features[i]} × {table.features[j]} {np.abs(gamma[:, i, j]).mean():.3f}" for i, j in best)
 
 

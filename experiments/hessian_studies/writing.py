@@ -28,19 +28,20 @@ class Folder:
             writer.writerows(rows)
 
     def bars(self, name: str, values: Mapping[str, float], title: str) -> None:
-        from pathlens.draw import figure
+        from experiments import plots
+        from pathlens.draw import canvas
 
-        figure.write(figure.bars(values, title=title), self.path(name))
+        canvas.save(plots.bars(values, title=title), self.path(name))
 
     def lines(
         self, name: str, x: Sequence[float], series: Mapping[str, Sequence[float]], *, log: str = "", **words: str
     ) -> None:
         """One line per series; `log` names the logarithmic axes ("x", "y", "xy")."""
-        from pathlens.draw import figure
+        from pathlens.draw import canvas, plots
 
-        drawn = figure.curve(x, series, **words)
+        drawn = plots.curve(x, series, **words)
         drawn.axes[0].set(**{f"{axis}scale": "log" for axis in log})
-        figure.write(drawn, self.path(name))
+        canvas.save(drawn, self.path(name))
 
     def say(self, text: str) -> None:
         self.path("findings.txt").write_text(text + "\n", encoding="utf-8")

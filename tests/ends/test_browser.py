@@ -193,7 +193,7 @@ def test_layers_and_rank(page, address):
     page.click("[role=tab][data-view=layers]")
     page.fill("[name=text]", "not funny")
     assert ask(page).startswith("done")
-    assert page.locator("#result .multiples svg.chart").count() == 3 and page.locator("#result .curve").count()
+    assert page.locator("#result .panels .bars").count() == 3 and page.locator("#result .curve").count()
     shot(page, "layers")
     page.click("[role=tab][data-view=nodes]")
     assert ask(page).startswith("done")

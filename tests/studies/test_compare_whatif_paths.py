@@ -199,7 +199,7 @@ def test_layers_are_drawn_and_read_back(tmp_path, capsys):
     found.show(width=100)
     assert "layer 1" in capsys.readouterr().out
     page = found.to_html(tmp_path / "l.html")
-    assert page.count('class="chart"') == 3 and "✓ layer 1" in page
+    assert page.count('class="bars"') == 2 and page.count('class="chart"') == 1 and "✓ layer 1" in page
     assert len(pl.load(tmp_path / "l.html")) == 2
     with pytest.raises(pl.InputError, match="one value per token"):
         layers(load(classifier("bert")), "not funny", layers=[0], method="ih")

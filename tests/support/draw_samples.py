@@ -1,4 +1,7 @@
-"""Results made by hand, for tests and demonstrations of pictures: no model is needed to draw."""
+"""Results made by hand, for tests and demonstrations of pictures: no model is needed to draw.
+
+`python -m tests.support.draw_samples FOLDER` prints every view and writes each as a page and a picture there.
+"""
 
 from __future__ import annotations
 
@@ -252,3 +255,15 @@ def everything() -> dict[str, Any]:
         "pair": small_pair(), "interactions": interactions(), "block": block(), "pooled": block(out=1),
         "tree": phrases(), "tabular": tabular(), "continuation": continuation(), "passages": passages(),
     }  # fmt: skip
+
+
+if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
+    folder = Path(sys.argv[1])
+    folder.mkdir(exist_ok=True)
+    for name, result in everything().items():
+        result.show()
+        result.to_html(folder / f"{name}.html")
+        result.to_png(folder / f"{name}.png")

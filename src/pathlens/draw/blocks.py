@@ -8,8 +8,8 @@ differs from medium to medium: a drawing function returns what it drew and notes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,9 +24,14 @@ Link = tuple[int, int, float]  # index above, index below (or in the same line),
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Block:
-    """One part of a page; every medium has a function for every kind."""
+    """One part of a page; each of its media has a function for the kind."""
 
+    media: ClassVar[tuple[str, ...]] = ("terminal", "page", "figure")
     title: str = ""
+
+    def on(self, medium: str) -> tuple[Block, ...]:
+        """What a medium draws of it."""
+        return (self,) if medium in self.media else ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,10 @@ class Page:
     data: Callable[[], dict[str, Any] | None] | None = None  # travels inside a page; None from it: too large to
     kind: str = ""  # of page, for its style
 
+    def on(self, medium: str) -> tuple[Block, ...]:
+        """The blocks that a medium draws."""
+        return tuple(part for block in self.blocks for part in block.on(medium))
+
 
 # ---------------------------------------------------------------- words
 
@@ -83,13 +92,6 @@ class Texts(Block):
     """Plain texts, each with a short name or none."""
 
     named: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Sentences(Block):
-    """A list of sentences."""
-
-    lines: tuple[str, ...]
 
 
 # ---------------------------------------------------------------- numbers
@@ -213,15 +215,6 @@ class Charts(Block):
         return tuple(dict.fromkeys(name for chart in self.charts for name in chart.series))
 
 
-@dataclass(frozen=True, eq=False)
-class Multiples(Block):
-    """The same names again and again, a small bar chart each, on a common scale."""
-
-    names: tuple[str, ...]
-    panels: tuple[tuple[str, tuple[float, ...]], ...]
-    limit: float
-
-
 @dataclass(frozen=True)
 class Bar:
     """A bar with its interval, where there is one."""
@@ -258,6 +251,7 @@ class Panels(Block):
 class Swarm(Block):
     """Every row of a table at once: per feature its scores as points, more colour where the feature is larger."""
 
+    media = ("page", "figure")  # points need a finer grid than letters
     names: tuple[str, ...]  # of features
     values: np.ndarray  # (rows, features)
     scores: np.ndarray  # (rows, features)
@@ -277,6 +271,7 @@ class Swarm(Block):
 class Scatter(Block):
     """Named points; `same` names the diagonal, where both are equal ("": it is not drawn)."""
 
+    media = ("page", "figure")
     points: tuple[tuple[str, float, float], ...]
     xlabel: str
     ylabel: str
@@ -288,9 +283,13 @@ class Scatter(Block):
 
 @dataclass(frozen=True, eq=False)
 class Abreast(Block):
-    """Blocks side by side where there is room."""
+    """Blocks side by side on a page; one below the other elsewhere."""
 
+    media = ("page",)
     blocks: tuple[Block, ...]
+
+    def on(self, medium: str) -> tuple[Block, ...]:
+        return (self,) if medium == "page" else tuple(part for block in self.blocks for part in block.on(medium))
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +321,7 @@ class Folds(Block):
 class Explorer(Block):
     """Rows to filter, sort and open: `columns` are (name, key, is it a number), `choices` keys to choose from."""
 
+    media = ("page",)
     columns: tuple[tuple[str, str, bool], ...]
     choices: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]  # with `converged`
@@ -332,14 +332,22 @@ class Explorer(Block):
 class Live(Block):
     """A view made by a script from `data`; where no script runs, the blocks of `otherwise`."""
 
+    media = ("page",)
     kind: str
     data: Mapping[str, Any]
     otherwise: tuple[Block, ...]
 
+    def on(self, medium: str) -> tuple[Block, ...]:
+        return (self,) if medium == "page" else tuple(part for block in self.otherwise for part in block.on(medium))
+
 
 @dataclass(frozen=True, eq=False)
 class Only(Block):
-    """A block for some media alone: "terminal", "page", "figure"."""
+    """A block that some media leave out though they could draw it."""
 
-    media: tuple[str, ...]
-    block: Block = field(default_factory=Block)
+    media = ()
+    where: tuple[str, ...]
+    block: Block
+
+    def on(self, medium: str) -> tuple[Block, ...]:
+        return self.block.on(medium) if medium in self.where else ()

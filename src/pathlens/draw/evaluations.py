@@ -7,26 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import page_of, palette
-from pathlens.draw.blocks import (
-    Abreast,
-    Bar,
-    Block,
-    Cell,
-    Chart,
-    Charts,
-    Fold,
-    Folds,
-    Inset,
-    Listing,
-    Only,
-    Page,
-    Panel,
-    Panels,
-    Proof,
-    Scatter,
-    Swarm,
-)
+from pathlens.draw import blocks, page_of, palette
 from pathlens.draw.words import visible
 from pathlens.explanation.store import many_to_dict
 
@@ -47,18 +28,18 @@ LEAST_ROWS = 3  # of a table: fewer say nothing about a feature
 # ---------------------------------------------------------------- methods × metrics
 
 
-def evaluation(study: Evaluation) -> Page:
+def evaluation(study: Evaluation) -> blocks.Page:
     """Methods × metrics with intervals, curves over the share of tokens, agreement, randomised layers."""
     model = f"{visible(str(study.meta['model']))}: " if study.meta.get("model") else ""
     reading = (
         f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
         "lower; random and leave-one-out are controls; ★ best, controls aside"
     )
-    return Page(
+    return blocks.Page(
         f"{model}faithfulness over {study.texts} texts, k = {study.share:.0%} ({study.protocol} protocol)",
         blocks=(
             *(_metrics(study, name, columns) for name, columns in _parts(study)),
-            Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
+            blocks.Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
             _agreement(study),
             *_randomised(study),
         ),
@@ -86,7 +67,7 @@ def _shares(study: Evaluation) -> str:
     return ", ".join("…" if share is None else f"{share:.0%}" for share in shown)
 
 
-def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> Listing:
+def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> blocks.Listing:
     """Rows × metrics as text cells; the best rows of each metric are marked by a star."""
     stars = {column.name: _best(study, column) for column in columns}
     rows = tuple(
@@ -94,7 +75,7 @@ def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> Listing
         for way in study.ways
     )
     heads = ("", *(f"{c.name.removeprefix('AOPC ')}{ARROWS[c.better]}" for c in columns))
-    return Listing(heads, rows, right=True, title=name)
+    return blocks.Listing(heads, rows, right=True, title=name)
 
 
 def _best(study: Evaluation, column: Column) -> frozenset[str]:
@@ -124,60 +105,60 @@ def _number(value: float, largest: float) -> str:
     return palette.number(value, 3 if largest < 10 else 1, sign=False)
 
 
-def _curve(study: Evaluation, curve: Any) -> Chart:
+def _curve(study: Evaluation, curve: Any) -> blocks.Chart:
     means = np.nanmean(curve.values, axis=1)
     series = {
         way: list(zip(curve.shares, row.tolist(), strict=True)) for way, row in zip(study.ways, means, strict=True)
     }
     ticks = tuple((share, f"{share:.0%}") for share in curve.shares)
     title = curve.name + ARROWS[curve.better]
-    return Chart(series, "share of the tokens", curve.name, title, level=0.0, ticks=ticks)
+    return blocks.Chart(series, "share of the tokens", curve.name, title, level=0.0, ticks=ticks)
 
 
-def _agreement(study: Evaluation) -> Listing:
+def _agreement(study: Evaluation) -> blocks.Listing:
     rows = tuple(
         (way, *(None if np.isnan(value) else float(value) for value in study.agreement[number]))
         for number, way in enumerate(study.ways)
     )
     title = "rank agreement between rows (mean Spearman over texts)"
-    return Listing(("", *study.ways), rows, limit=1.0, right=True, title=title)
+    return blocks.Listing(("", *study.ways), rows, limit=1.0, right=True, title=title)
 
 
-def _randomised(study: Evaluation) -> list[Listing]:
+def _randomised(study: Evaluation) -> list[blocks.Listing]:
     """Rank correlation as layers are drawn anew."""
     if study.randomised is None:
         return []
     every = zip(study.ways, study.randomised.values, strict=True)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
         (way, *map(float, np.nanmean(row, axis=1))) for way, row in every if np.isfinite(row).any()
     )
     title = "rank correlation with the true model's scores, layers drawn anew from the top (it must fall)"
     heads = ("", *(f"… {stage}" for stage in study.randomised.stages))
-    return [Listing(heads, rows, limit=1.0, right=True, title=title)]
+    return [blocks.Listing(heads, rows, limit=1.0, right=True, title=title)]
 
 
 # ---------------------------------------------------------------- documents in order
 
 
-def ranking(study: Ranking) -> Page:
+def ranking(study: Ranking) -> blocks.Page:
     """Every hit with its score and the words that met, and why one stands above another."""
     last = max((k for k, hit in enumerate(study.hits) if hit.explanation is not None), default=len(study.hits))
     hits, left = study.hits[: last + 1], len(study.hits) - last - 1
     reason = study.reason
     folds = tuple(
-        Fold(
+        blocks.Fold(
             f"{place:3}. {hit.score:+.4f}", _cut(hit.text), _meetings(hit.explanation),
             None if hit.explanation is None else page_of(hit.explanation),
         )
         for place, hit in enumerate(hits, 1)
     )  # fmt: skip
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
-    why: list[Block] = []
+    why: list[blocks.Block] = []
     if reason is not None:
-        why = [Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
-    return Page(
+        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
+    return blocks.Page(
         f"documents by similarity to “{visible(_cut(study.query))}”",
-        blocks=(Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
+        blocks=(blocks.Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
         notes=(f"scored and not explained: {left} more",) if left > 0 else (),
         data=lambda: many_to_dict([*explained, *([reason] if reason else [])], query=study.query),
         kind="ranking",
@@ -208,29 +189,29 @@ def _cut(text: str, long: int = LONG) -> str:
 # ---------------------------------------------------------------- a corpus
 
 
-def corpus(summary: Any) -> Page:
+def corpus(summary: Any) -> blocks.Page:
     """A corpus summed up: bars with intervals, then the tables they come from."""
     tables = [_table(table) for name, table in summary.tables.items() if name not in HIDDEN]
-    written = [Only(("terminal", "page"), table) for table in tables]
-    drawn = Only(("page", "figure"), Panels(tuple(_panels(summary))))
-    return Page(
+    written = [blocks.Only(("terminal", "page"), table) for table in tables]
+    drawn = blocks.Only(("page", "figure"), blocks.Panels(tuple(_panels(summary))))
+    return blocks.Page(
         summary.title,
         blocks=(*written[:1], drawn, *written[1:]),
         notes=(*summary.notes, *(note for table in summary.tables.values() for note in table.notes)),
     )
 
 
-def _table(table: Any) -> Listing:
+def _table(table: Any) -> blocks.Listing:
     """Means are coloured, counts are not."""
     signed = [k for k, name in enumerate(table.columns) if name in ("mean", "mean_change")]
     sizes = [abs(row[k]) for row in table.rows for k in signed if row[k] is not None]
     rows = tuple(tuple(cell if k in signed else _plain(cell) for k, cell in enumerate(row)) for row in table.rows)
     heads = tuple(name.replace("_", " ") for name in table.columns)
     title = "" if table.name == "overview" else table.title
-    return Listing(heads, rows, limit=palette.limit(sizes) if signed else None, title=title)
+    return blocks.Listing(heads, rows, limit=palette.limit(sizes) if signed else None, title=title)
 
 
-def _plain(cell: Any) -> Cell:
+def _plain(cell: Any) -> blocks.Cell:
     if cell is None:
         return None
     if isinstance(cell, float):
@@ -238,12 +219,12 @@ def _plain(cell: Any) -> Cell:
     return str(cell)
 
 
-def _panels(summary: Any) -> list[Panel]:
+def _panels(summary: Any) -> list[blocks.Panel]:
     """Words of each class, pairs, parts of speech, slices, and how far sums are off."""
     slices = [
-        Panel(
+        blocks.Panel(
             table.title,
-            tuple(Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
+            tuple(blocks.Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
             "mean change of the output",
         )
         for name, table in summary.tables.items()
@@ -251,12 +232,12 @@ def _panels(summary: Any) -> list[Panel]:
     ]
     every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
     if (table := summary.tables.get("gap_histogram")) is not None:
-        bars = tuple(Bar(str(row[0]), float(row[1])) for row in table.rows)
-        every.append(Panel("relative gaps (rows by size)", bars, "rows", signed=False))
+        bars = tuple(blocks.Bar(str(row[0]), float(row[1])) for row in table.rows)
+        every.append(blocks.Panel("relative gaps (rows by size)", bars, "rows", signed=False))
     return every
 
 
-def _by_class(summary: Any, name: str) -> list[Panel]:
+def _by_class(summary: Any, name: str) -> list[blocks.Panel]:
     table = summary.tables.get(name)
     if table is None:
         return []
@@ -266,7 +247,9 @@ def _by_class(summary: Any, name: str) -> list[Panel]:
     frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
     title = "words" if name == "words" else table.title
     return [
-        Panel(f"{title}: {each}", tuple(Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), "mean score")
+        blocks.Panel(
+            f"{title}: {each}", tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), "mean score"
+        )
         for each, rows in classes.items()
         if each in frequent
     ]
@@ -275,15 +258,15 @@ def _by_class(summary: Any, name: str) -> list[Panel]:
 # ---------------------------------------------------------------- rows of a table
 
 
-def features(results: Sequence[Any]) -> Page | None:
+def features(results: Sequence[Any]) -> blocks.Page | None:
     """Results that are rows of one table, feature by feature; None where they are not."""
     rows = [r for r in results if getattr(r, "meta", {}).get("features") and hasattr(r, "scores")]
     if len(rows) < LEAST_ROWS or len(rows) < len(results) or len({row.tokens for row in rows}) > 1:
         return None
     values = np.array([row.meta["features"] for row in rows], dtype=float)
-    swarm = Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
+    swarm = blocks.Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
     plots = tuple(
-        Scatter(
+        blocks.Scatter(
             tuple(("", float(x), float(y)) for x, y in zip(values[:, k], swarm.scores[:, k], strict=True)),
             visible(swarm.names[k]),
             "score",
@@ -295,5 +278,5 @@ def features(results: Sequence[Any]) -> Page | None:
         f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "
         "colour where the feature is larger among the rows; features are in the order of their mean |score|"
     )
-    blocks = (swarm, Only(("page",), Abreast(plots, title="score against value")))
-    return Page(f"{len(rows)} rows, feature by feature", blocks=blocks, proof=Proof(legend, signed=False))
+    both = (swarm, blocks.Only(("page",), blocks.Abreast(plots, title="score against value")))
+    return blocks.Page(f"{len(rows)} rows, feature by feature", blocks=both, proof=blocks.Proof(legend, signed=False))

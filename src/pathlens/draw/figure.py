@@ -1,33 +1,52 @@
-"""Pages and plots as PNG, SVG or PDF, for papers and slides (needs matplotlib: `pip install "pathlens[plot]"`).
+"""Pages as PNG, SVG or PDF, for papers and slides (needs matplotlib: `pip install "pathlens[plot]"`).
 
-`save` draws any result or study; the plots of many numbers return a matplotlib `Figure` that `write` saves.
-`python -m pathlens.draw.figure` writes every view to pathlens-*.png.
+Every kind of block makes parts of a sheet, one below the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import canvas, page_of, palette, shapes
-from pathlens.draw.blocks import Bar, Chart, Panel, Swarm
-from pathlens.draw.canvas import DIM, INK
-from pathlens.draw.words import visible
+from pathlens.draw import blocks, canvas, page_of, palette
+from pathlens.draw.canvas import DIM, INK, Part, inches, paragraph, write
+from pathlens.draw.grid import Continued, Grid, strongest_phrases
+from pathlens.draw.plots import (
+    LABELS,
+    NUMBERS,
+    chart_on,
+    frame,
+    heat_on,
+    key,
+    leaves_width,
+    panel_on,
+    phrase_boxes,
+    phrase_outline,
+    swarm_on,
+)
+from pathlens.draw.words import Stretch, printable, right_to_left, visible
 from pathlens.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LEAST, WIDEST = 8.4, 13.4  # inches of a sheet without its margins
+BARS, PAIRS, PHRASES, FEATURES = 24, 8, 36, 20
+LETTERS = 300  # of a plain text
+
+Drawn = tuple[tuple[Part, ...], tuple[str, ...]]  # parts of a sheet, and notes on what was left out
+
 
 def draw(thing: Any, *, unit: str | None = None) -> Figure:
     """The figure of a result, a study or a page, not written anywhere."""
     page = page_of(thing, unit)
-    inner = max([shapes.LEAST, *map(shapes.wants, page.blocks)])
-    return canvas.sheet(shapes.whole(page, inner), inner)
+    inner = max([LEAST, *(WIDTHS[type(block)](block) for block in page.on("figure") if type(block) in WIDTHS)])
+    return canvas.sheet(whole(page, inner), inner)
 
 
 def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
@@ -35,106 +54,345 @@ def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
     return canvas.save(draw(thing, unit=unit), path)
 
 
-def write(figure: Figure, path: str | Path) -> Path:
-    """Write any figure made here, with fonts that have its characters."""
-    return canvas.save(figure, path)
+def whole(page: blocks.Page, inner: float) -> list[Part]:
+    """Heading, blocks, legend, certificate, notes."""
+    head = [paragraph(page.title, inner, size=13, color=INK, weight="bold", after=0.03 if page.subtitle else 0.12)]
+    head += [paragraph(page.subtitle, inner, after=0.12)] if page.subtitle else []
+    drawn = [draw_block(block, inner) for block in page.on("figure")]
+    body, left_out = [p for parts, _ in drawn for p in parts], [n for _, notes in drawn for n in notes]
+    proof, foot = page.proof, [Part(0.1)]
+    if proof.full is not None:
+        foot.append(_scale(proof.full, proof.signed))
+    if proof.legend:
+        foot.append(paragraph(proof.legend, inner, color=INK))
+    for each in proof.sums:
+        words = f"{each.mark} {each.name}: {each.words}" if each.name else f"{each.mark} {each.words}"
+        foot.append(paragraph(words, inner, color=INK, weight="normal" if each.settled else "bold"))
+    return [*head, *body, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]
 
 
-# ---------------------------------------------------------------- plots of many numbers
+def _scale(full: float, signed: bool) -> Part:
+    """The colours from one end to the other, with the numbers at the ends."""
+    digits = palette.decimals(full)
+    low, high = palette.number(-full, digits) if signed else "0", palette.number(full, digits, sign=signed)
+    start, wide = inches(low, 8) + 0.08, 2.6
+
+    def draw(axes: Axes) -> None:
+        write(axes, 0, 0.09, low, size=8, color=DIM, va="center")
+        for k, share in enumerate(np.linspace(-1 if signed else 0, 1, 65)):
+            shade = palette.shade(float(share), 1, signed=signed)
+            axes.broken_barh([(start + k * wide / 65, wide / 64)], (0.02, 0.14), color=shade, lw=0)
+        write(axes, start + wide + 0.08, 0.09, high, size=8, color=DIM, va="center")
+
+    return Part(0.28, draw)
 
 
-def curve(
-    x: Sequence[float],
-    series: Mapping[str, Sequence[float]],
-    *,
-    title: str = "",
-    xlabel: str = "",
-    ylabel: str = "",
-    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
-) -> Figure:
-    """One line per series over a common x (faithfulness curves, scores over layers), with optional bands."""
-    figure, axes = _axes()
-    points = {name: list(zip(x, values, strict=True)) for name, values in series.items()}
-    shapes.chart_on(axes, Chart(points, xlabel, ylabel, title))
-    for k, name in enumerate(series):
-        if bands and name in bands:
-            low, high = bands[name]
-            axes.fill_between(x, low, high, color=shapes.COLORS[k % 8], alpha=0.15, lw=0)
-    shapes.key(axes)
-    return figure
+def _titled(title: str, inner: float) -> list[Part]:
+    return [paragraph(title, inner, size=9.5, color=INK, after=0.04)] if title else []
 
 
-def error_against_nodes(
-    nodes: Sequence[int], errors: Mapping[str, Sequence[float]], *, tolerance: float | None = None, title: str = ""
-) -> Figure:
-    """|error| against the number of nodes, both axes logarithmic, one line per rule or method."""
-    figure, axes = _axes()
-    points = {name: list(zip(nodes, values, strict=True)) for name, values in errors.items()}
-    ticks = tuple((float(n), str(n)) for n in nodes)
-    level = f"tolerance {tolerance:g}" if tolerance is not None else ""
-    shapes.chart_on(axes, Chart(points, "nodes", "|error|", title, True, tolerance, level, ticks))
-    shapes.key(axes)
-    return figure
+def _plot(
+    tall: float, put: Callable[[Any], None], inner: float, *, left: float = 0.7, wide: float | None = None
+) -> Part:
+    """Real axes inside a part: room on the left for numbers, below for the label."""
+    across = (wide or inner) - left - 0.1
+
+    def draw(axes: Axes) -> None:
+        put(axes.inset_axes((left / inner, 0.5 / tall, across / inner, (tall - 0.85) / tall)))
+
+    return Part(tall, draw)
 
 
-def bars(
-    named: Mapping[str, float], *, errors: Mapping[str, float] | None = None, title: str = "", xlabel: str = ""
-) -> Figure:
-    """One signed bar per word, part of speech or slice, in the order given, with optional error bars."""
-    figure, axes = _axes(height=max(0.28 * len(named) + 1.1, 2.0))
-    reach = errors or {}
-    every = tuple(
-        Bar(name, value, value - reach[name], value + reach[name]) if name in reach else Bar(name, value)
-        for name, value in named.items()
-    )
-    shapes.panel_on(axes, Panel(title, every, xlabel))
-    return figure
+# ---------------------------------------------------------------- a function per kind of block
 
 
-def summary(
-    values: np.ndarray, scores: np.ndarray, names: Sequence[str], *, title: str = "", xlabel: str = ""
-) -> Figure:
-    """Every row of a table at once: per feature the scores as points, darker where the feature is larger.
-
-    values, scores: (rows, features). Features are ordered by their mean |score|, the largest on top.
-    """
-    values, scores = np.asarray(values, float), np.asarray(scores, float)
-    if values.shape != scores.shape or values.shape[1] != len(names):
-        raise InputError(
-            f"expected values, scores of one shape (rows, {len(names)}); got {values.shape}, {scores.shape}"
-        )
-    figure, axes = _axes(height=max(0.42 * len(names) + 1.2, 2.2))
-    shapes.frame(axes, title, xlabel or "score", "")
-    shapes.swarm_on(axes, Swarm(tuple(names), values, scores))
-    return figure
+@singledispatch
+def draw_block(block: blocks.Block, inner: float) -> Drawn:
+    """Parts `inner` inches wide, and notes about what was left out."""
+    raise TypeError(f"no way to draw a {type(block).__name__}")
 
 
-def dependence(
-    values: Sequence[float], scores: Sequence[float], name: str, *, other: Sequence[float] | None = None,
-    other_name: str = "",
-) -> Figure:  # fmt: skip
-    """A feature's score against its value, one point per row; darker where another feature is larger."""
-    figure, axes = _axes()
-    shapes.frame(axes, "", visible(name), f"score of {visible(name)}")
-    shades: str | list[str] = shapes.COLORS[0]
-    if other is not None:
-        rank = np.argsort(np.argsort(np.asarray(other), kind="stable")) / max(len(other) - 1, 1)
-        shades = [palette.length_color(0.15 + 0.85 * r, 1) for r in rank]
-        words = f"pale: small {visible(other_name)} · dark: large"
-        canvas.write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
-    axes.scatter(values, scores, s=18, c=shades, edgecolors=INK, linewidths=0.3, zorder=3)
-    axes.axhline(0, color=DIM, lw=0.8)
-    return figure
+@draw_block.register
+def running(block: blocks.Running, inner: float) -> Drawn:
+    every = (_colored(paragraph, block.limit, inner) for paragraph in block.paragraphs)
+    return (*_titled(block.title, inner), *every), ()
 
 
-def _axes(height: float = 4.0) -> tuple[Figure, Axes]:
-    figure = canvas.blank(7, height)
-    figure.set_layout_engine("constrained")
-    return figure, figure.add_subplot()
+def _colored(stretches: Sequence[Stretch], limit: float, inner: float, size: float = 13) -> Part:
+    """Running text on coloured ground, broken into lines between stretches."""
+    lines = _lines(stretches, inner, size)
+    if right_to_left("".join(stretch.text for stretch in stretches)):
+        lines = [[(inner - x - inches(text, size), text, s) for x, text, s in line] for line in lines]
+    step = size * 1.9 / 72
+
+    def draw(axes: Axes) -> None:
+        for k, line in enumerate(lines):
+            shown = [part for part in line if part[2].units or not part[1].isspace()]
+            backs = [palette.color(stretch.value, limit) for *_, stretch in shown]
+            places = [(x, inches(text, size)) for x, text, _ in shown]
+            axes.broken_barh(places, ((k + 0.06) * step, 0.8 * step), facecolors=backs, lw=0)
+            for (x, wide), back, (_, text, _) in zip(places, backs, shown, strict=True):
+                style = {"size": size, "color": palette.text_color(back), "ha": "center", "va": "center_baseline"}
+                write(axes, x + wide / 2, (k + 0.47) * step, text, **style)
+
+    return Part(len(lines) * step + 0.12, draw)
 
 
-if __name__ == "__main__":
-    from pathlens.draw.sample import every as samples
+def _lines(stretches: Sequence[Stretch], room: float, size: float) -> list[list[tuple[float, str, Stretch]]]:
+    """(x, text, stretch) line by line; a stretch longer than a line is cut where the line ends."""
+    lines: list[list[tuple[float, str, Stretch]]] = [[]]
+    x = 0.0
+    for stretch in stretches:
+        for part in printable(stretch.text).replace("\t", "    ").splitlines(keepends=True) or [""]:
+            word = part.rstrip("\n") if stretch.units else part.strip("\n")
+            while word:
+                wide = inches(word, size)
+                if x + wide > room and x > 0 and (stretch.units or not word.isspace()):
+                    lines, x = [*lines, []], 0.0
+                    word = word.lstrip()
+                    continue
+                fits = max(next((k for k in range(len(word), 0, -1) if inches(word[:k], size) <= room), 1), 1)
+                lines[-1].append((x, word[:fits], stretch))
+                x, word = x + inches(word[:fits], size), word[fits:]
+            if part.endswith("\n"):
+                lines, x = [*lines, []], 0.0
+    return [line for line in lines if line]
 
-    for sample in samples():
-        save(sample, f"pathlens-{sample.method}.png")
+
+@draw_block.register
+def texts(block: blocks.Texts, inner: float) -> Drawn:
+    cut = [(name, text if len(text) <= LETTERS else text[:LETTERS] + " …") for name, text in block.named]
+    return tuple(paragraph(f"{name}  {visible(text)}".strip(), inner, size=11, color=INK) for name, text in cut), ()
+
+
+@draw_block.register
+def bars(block: blocks.Bars, inner: float) -> Drawn:
+    """A bar per unit (the strongest of many), one line for the others, and the sum."""
+    shown, sums, notes = block.pick(BARS)
+    lines: list[tuple[str, float | None, str]] = [(name, value, block.text(value)) for name, value in shown]
+    lines += [(name, None, text) for name, text in sums]
+    label = min(max([inches(canvas.cut(name, 34), 10) for name, *_ in lines], default=0.0), 3.0) + 0.1
+    step = 0.235
+    down = max((-value / block.limit for _, value in shown if value < 0), default=0.0) if block.signed else 0.0
+    up = max((value / block.limit for _, value in shown if value > 0), default=0.0)
+    arm = min(inner - label - 0.85, 5.0) / max(down + up, 1e-9)
+    zero = label + 0.85 + arm * down
+
+    def draw(axes: Axes) -> None:
+        for k, (name, value, text) in enumerate(lines):
+            last = value is None and k == len(lines) - 1
+            style = {"color": INK if value is not None or last else DIM, "weight": "bold" if last else "normal"}
+            y = (k + 0.5) * step
+            write(axes, label - 0.08, y, canvas.cut(name, 34), size=10, ha="right", va="center", **style)
+            write(axes, label + 0.62, y, text, size=10, ha="right", va="center", **style)
+            if value is not None:
+                color = palette.shade(float(np.sign(value)), 1, signed=block.signed)
+                axes.barh(y, arm * value / block.limit, left=zero, height=0.72 * step, color=color, lw=0)
+        axes.plot([zero, zero], [0, len(shown) * step], color=DIM, lw=0.8)
+
+    return (Part(len(lines) * step + 0.15, draw),), notes
+
+
+@draw_block.register
+def links(block: blocks.Links, inner: float) -> Drawn:
+    if not block.links:
+        return (), ()
+    drawn, _ = bars(block.strongest(PAIRS), inner)
+    return (*_titled(block.title, inner), *drawn), ()
+
+
+@draw_block.register
+def grid(block: Grid, inner: float) -> Drawn:
+    """A heat map: numbers in the cells of a small one, tokens beside a medium one, a large one by itself."""
+    rows, columns = block.values.shape
+    label = _longest(block.rows) if rows <= LABELS else 0.1
+    longest = _longest(block.columns) if columns <= LABELS else 0.1
+    cell = min((inner - label) / columns, max(0.62, min(longest, 0.9)))
+    upright = columns <= LABELS and (columns > 12 or longest > cell)
+    top = longest if upright or columns > LABELS else 0.25
+    tall = top + min(rows * (0.28 if rows <= NUMBERS else cell), 8.0)
+
+    def draw(axes: Axes) -> None:
+        place = label / inner, 0.15 / (tall + 0.15), columns * cell / inner, (tall - top) / (tall + 0.15)
+        heat_on(axes.inset_axes(place), block, upright)
+
+    return (Part(tall + 0.15, draw),), block.notes
+
+
+def _longest(names: Sequence[str]) -> float:
+    return max(inches(canvas.cut(name, 20), 9) for name in names) + 0.14
+
+
+@draw_block.register
+def continued(block: Continued, inner: float) -> Drawn:
+    every = [_colored(part, block.limit, inner) for part in (*block.prompt, block.spoken) if part]
+    table, notes = grid(block.grid, inner)
+    return (paragraph("the prompt, and what it said", inner, size=8), *every, *table), notes
+
+
+@draw_block.register
+def phrases(block: blocks.Phrases, inner: float) -> Drawn:
+    """Each phrase a box over its parts, or an outline with bars where the words do not fit side by side."""
+    kept, notes = strongest_phrases(block.nodes, PHRASES)
+    if leaves_width(block.nodes) <= WIDEST:
+        return (phrase_boxes(block, inner),), ()
+    return (phrase_outline(block, kept, inner),), notes
+
+
+@draw_block.register
+def listing(block: blocks.Listing, inner: float) -> Drawn:
+    """Columns as wide as they need, the widest wrapped."""
+    size = 9.0
+    step, widths = size * 1.5 / 72, _fitted(_natural(block, size), inner)
+    cells = [(None, *row) for row in block.rows]
+    marks = block.marks or ("",) * len(block.rows)
+    head = _table_row(("", *block.columns), (None,) * len(widths), widths, block, step, size, DIM)
+    parts = [head] if any(block.columns) else []
+    for mark, row in zip(marks, cells, strict=True):
+        words = (mark, *(block.cell(value) for value in row[1:]))
+        parts.append(_table_row(words, row, widths, block, step, size, INK))
+    return (*_titled(block.title, inner), *parts, Part(0.12)), ()
+
+
+def _table_row(
+    words: Sequence[str], values: Sequence[blocks.Cell], widths: Sequence[float], block: blocks.Listing, step: float,
+    size: float, color: str,
+) -> Part:  # fmt: skip
+    wrapped = [canvas.wrap(text, max(wide - 0.12, 0.1), size) for text, wide in zip(words, widths, strict=True)]
+    right = (False, *block.numeric)
+
+    def draw(axes: Axes) -> None:
+        x = 0.0
+        for lines, wide, value, end in zip(wrapped, widths, values, right, strict=True):
+            ink = color
+            if isinstance(value, float) and block.limit:
+                back = palette.color(value, block.limit)
+                axes.broken_barh([(x - 0.04, wide - 0.08)], (0.0, step), color=back, lw=0)
+                ink = palette.text_color(back)
+            at, side = (x + wide - 0.16, "right") if end else (x, "left")
+            for k, line in enumerate(lines):
+                write(axes, at, (k + 0.5) * step, line.rstrip(), size=size, color=ink, va="center", ha=side)
+            x += wide
+
+    return Part(max(map(len, wrapped)) * step + 0.04, draw)
+
+
+def _natural(block: blocks.Listing, size: float) -> list[float]:
+    """Inches each column would like: the marks', then the others'."""
+    rows = [block.columns, *([block.cell(value) for value in row] for row in block.rows)]
+    wanted = [max(inches(text, size) for text in column) + 0.2 for column in zip(*rows, strict=True)]
+    return [max(map(inches, block.marks, [size] * len(block.marks))) + 0.2 if block.marks else 0.0, *wanted]
+
+
+def _fitted(wanted: list[float], inner: float) -> list[float]:
+    while sum(wanted) > inner and max(wanted) > 0.6:  # the widest gives way
+        widest = max(range(len(wanted)), key=wanted.__getitem__)
+        wanted = [max(wide * 0.92, 0.6) if k == widest else wide for k, wide in enumerate(wanted)]
+    return wanted
+
+
+@draw_block.register
+def charts(block: blocks.Charts, inner: float) -> Drawn:
+    """Two abreast, with one key at the right of the first row."""
+    abreast = min(len(block.charts), 2)
+    names = max([inches(canvas.cut(name, 40), 8) for name in block.names], default=0.0)
+    wide = (inner - names - 0.7) / abreast
+    rows = [block.charts[k : k + abreast] for k in range(0, len(block.charts), abreast)]
+
+    def row_part(number: int, row: Sequence[blocks.Chart]) -> Part:
+        tall = 3.0 if abreast > 1 else 3.6
+
+        def draw(axes: Axes) -> None:
+            for k, chart in enumerate(row):
+                left = (k * wide + 0.7) / inner
+                inside = axes.inset_axes((left, 0.5 / tall, (wide - 0.85) / inner, (tall - 0.85) / tall))
+                chart_on(inside, chart)
+                if number == 0 and k == len(row) - 1:
+                    key(inside)
+
+        return Part(tall, draw)
+
+    return (*_titled(block.title, inner), *(row_part(k, row) for k, row in enumerate(rows))), ()
+
+
+@draw_block.register
+def panels(block: blocks.Panels, inner: float) -> Drawn:
+    """Two abreast, or one below the other on a common scale."""
+    if not block.panels:
+        raise InputError("there is nothing to draw yet: no row was explained")
+    abreast = min(len(block.panels), 2)
+    rows = [block.panels[k : k + abreast] for k in range(0, len(block.panels), abreast)]
+    limits = (min(bar.value for p in block.panels for bar in p.bars), max(bar.value for p in block.panels for bar in p.bars))  # fmt: skip
+    label = max(inches(canvas.cut(bar.name, 34), 9) for panel in block.panels for bar in panel.bars) + 0.15
+    wide = min(inner / abreast, 8.0)
+
+    def row_part(row: Sequence[blocks.Panel]) -> Part:
+        room = [0.22 * len(panel.bars) + 0.08 for panel in row]
+        tall = max(room) + 0.85
+
+        def draw(axes: Axes) -> None:
+            for k, panel in enumerate(row):
+                left = (k * wide + label) / inner
+                place = left, (tall - 0.3 - room[k]) / tall, (wide - label - 0.2) / inner, room[k] / tall
+                inside = axes.inset_axes(place)
+                panel_on(inside, panel)
+                if block.common:
+                    pad = 0.05 * (max(limits[1], 0) - min(limits[0], 0) or 1.0)
+                    inside.set_xlim(min(limits[0], 0) - pad, max(limits[1], 0) + pad)
+
+        return Part(tall, draw)
+
+    return (*_titled(block.title, inner), *map(row_part, rows)), ()
+
+
+@draw_block.register
+def swarm(block: blocks.Swarm, inner: float) -> Drawn:
+    tall = 0.42 * min(len(block.names), FEATURES) + 1.2
+    label = max(inches(canvas.cut(name, 30), 9) for name in block.names) + 0.15
+
+    def put(axes: Axes) -> None:
+        frame(axes, "", "score", "")
+        swarm_on(axes, block)
+
+    return (_plot(tall, put, inner, left=label),), ()
+
+
+@draw_block.register
+def scatter(block: blocks.Scatter, inner: float) -> Drawn:
+    def put(axes: Axes) -> None:
+        frame(axes, "", block.xlabel, block.ylabel)
+        names, xs, ys = zip(*block.points, strict=True)
+        axes.scatter(xs, ys, s=26, color=palette.length_color(1, 1), edgecolors=INK, linewidths=0.4, zorder=3)
+        axes.axhline(0, color=DIM, lw=0.6)
+        if block.same:
+            axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
+        if len(names) <= 14:
+            for name, x, y in block.points:
+                axes.annotate(canvas.cut(name, 24) if name else "", (x, y), (5, 3), textcoords="offset points", size=7,
+                              color=DIM, parse_math=False)  # fmt: skip
+
+    return (*_titled(block.title, inner), _plot(3.9, put, inner, wide=5.4)), ()
+
+
+@draw_block.register
+def inset(block: blocks.Inset, inner: float) -> Drawn:
+    title = paragraph(block.title, inner, size=11, color=INK, weight="bold")
+    return (title, *whole(block.page, inner)), ()
+
+
+@draw_block.register
+def folds(block: blocks.Folds, inner: float) -> Drawn:
+    """The lines as a table; below it the page that is open."""
+    rows = tuple((fold.lead.strip(), fold.text, fold.below) for fold in block.folds)
+    table, _ = listing(blocks.Listing(("", "", ""), rows), inner)
+    page = block.folds[block.opened].page if block.opened >= 0 else None
+    return (*table, *(whole(page, inner) if page is not None else ())), ()
+
+
+# inches that a block would like; the others take what they get
+WIDTHS: dict[type[blocks.Block], Callable[[Any], float]] = {
+    blocks.Phrases: lambda block: min(leaves_width(block.nodes), WIDEST),
+    blocks.Listing: lambda block: min(sum(_natural(block, 9)), 11.0),
+    blocks.Charts: lambda block: 10.0 if len(block.charts) > 1 else LEAST,
+    blocks.Panels: lambda block: 10.4 if len(block.panels) > 1 else LEAST,
+}

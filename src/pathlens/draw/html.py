@@ -1,7 +1,7 @@
 """Pages as HTML: a fragment for notebooks, a self-contained page to send.
 
 No network, no library: style and a few lines of script travel inside. Without the script everything is still
-there except the sliders. `python -m pathlens.draw.html` writes every view to pathlens-views.html.
+there except the sliders.
 """
 
 from __future__ import annotations
@@ -82,10 +82,3 @@ def script() -> str:
 
 def _read(name: str) -> str:
     return resources.files("pathlens.draw").joinpath(name).read_text(encoding="utf-8")
-
-
-if __name__ == "__main__":
-    from pathlens.draw.sample import every
-
-    views = [article(page_of(sample)) for sample in every()]
-    Path("pathlens-views.html").write_text(document("every view", views), encoding="utf-8")

@@ -28,8 +28,6 @@ Drawn = tuple[Markup, tuple[str, ...]]  # the part, and notes on what was left o
 def section(block: blocks.Block) -> Drawn:
     """A block under its title."""
     part, notes = draw(block)
-    if not part:
-        return part, notes
     return element("section", None, element("h2", None, block.title) if block.title else "", part), notes
 
 
@@ -41,7 +39,7 @@ def sections(every: Sequence[blocks.Block]) -> Drawn:
 
 def article(page: blocks.Page, *extra: str) -> Markup:
     """A page as a part of a document; `extra` notes come first."""
-    body, left_out = sections(page.blocks)
+    body, left_out = sections(page.on("page"))
     subtitle = element("p", None, page.subtitle) if page.subtitle else ""
     return element(
         "article", {"class": f"pathlens {page.kind}".strip()},
@@ -122,13 +120,6 @@ def _unit(value: float, limit: float) -> str:
 @draw.register
 def texts(block: blocks.Texts) -> Drawn:
     return join(element("p", {"class": "text plain", "dir": "auto"}, text) for _, text in block.named), ()
-
-
-@draw.register
-def sentences(block: blocks.Sentences) -> Drawn:
-    if not block.lines:
-        return Markup(""), ()
-    return element("ul", {"class": "notes"}, *[element("li", None, line) for line in block.lines]), ()
 
 
 @draw.register
@@ -279,16 +270,10 @@ def charts(block: blocks.Charts) -> Drawn:
 
 
 @draw.register
-def multiples(block: blocks.Multiples) -> Drawn:
-    small = [svg.small_bars(title, block.names, values, block.limit) for title, values in block.panels]
-    return element("div", {"class": "multiples"}, *small), ()
-
-
-@draw.register
 def panels(block: blocks.Panels) -> Drawn:
     common = palette.limit([panel.limit for panel in block.panels])
     return element(
-        "div", {"class": "abreast"}, *[_panel(panel, common if block.common else panel.limit) for panel in block.panels]
+        "div", {"class": "panels"}, *[_panel(panel, common if block.common else panel.limit) for panel in block.panels]
     ), ()  # fmt: skip
 
 
@@ -315,8 +300,6 @@ def scatter(block: blocks.Scatter) -> Drawn:
 
 @draw.register
 def abreast(block: blocks.Abreast) -> Drawn:
-    if not block.blocks:
-        return Markup(""), ()
     inside, notes = sections(block.blocks)
     return element("div", {"class": "abreast"}, inside), notes
 
@@ -341,11 +324,6 @@ def folds(block: blocks.Folds) -> Drawn:
 def live(block: blocks.Live) -> Drawn:
     data = json.dumps(block.data, ensure_ascii=False, separators=(",", ":"))
     return element("div", {"class": block.kind, "data-view": data}), ()
-
-
-@draw.register
-def only(block: blocks.Only) -> Drawn:
-    return section(block.block) if "page" in block.media else (Markup(""), ())
 
 
 # ---------------------------------------------------------------- a continuation

@@ -7,27 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import palette
-from pathlens.draw.blocks import (
-    Abreast,
-    Cell,
-    Chart,
-    Charts,
-    Listing,
-    Live,
-    Multiples,
-    Only,
-    Page,
-    Proof,
-    Running,
-    Scatter,
-    Sentences,
-    Texts,
-)
+from pathlens.draw import blocks, palette
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
 from pathlens.draw.results import COLORS, sum_of, texts, title_of
 from pathlens.draw.words import visible
-from pathlens.explanation.record import Explanation, Result, VectorExplanation
+from pathlens.explanation.record import Explanation, VectorExplanation
 
 if TYPE_CHECKING:
     from pathlens.studies.compare import Comparison
@@ -43,7 +27,7 @@ STRONGEST = 6  # tokens as curves over layers
 PATHS = {"ig": "straight line", "dig": "word to word", "udig": "word to word, near the line"}
 
 
-def comparison(study: Comparison) -> Page:
+def comparison(study: Comparison) -> blocks.Page:
     """A column per way, a row per unit, agreement below, and where they disagree in words."""
     limit = palette.limit(study.values)
     order = list(study.shown)
@@ -54,34 +38,32 @@ def comparison(study: Comparison) -> Page:
         palette.number(float(total), palette.decimals(limit)) if each.certificate.kind == "total" else "no common sum"
         for total, each in zip(study.values.sum(0), study.results, strict=True)
     ]
-    rows: list[tuple[Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
+    rows: list[tuple[blocks.Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
     left = len(study.shown) - len(order)
     notes = (*study.notes, *([f"{left} weaker units are not listed"] if left else []))
+    running = tuple(
+        replace(text, title=visible(label))
+        for label, each in zip(study.labels, study.results, strict=True)
+        if isinstance(each, Explanation)
+        for text in texts(each)
+    )
     legend = (
         f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
     )  # fmt: skip
-    return Page(
+    return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
         blocks=(
-            Abreast(tuple(_running(study.labels[k], each) for k, each in enumerate(study.results) if _has_text(each))),
-            Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
+            *([blocks.Abreast(running)] if running else []),
+            blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
             _agreement(study),
-            Sentences(notes, title="where they disagree"),
         ),
-        proof=Proof(legend, sums=tuple(map(sum_of, (each.certificate for each in study.results), study.labels))),
+        notes=notes,
+        proof=blocks.Proof(legend, sums=tuple(map(sum_of, (each.certificate for each in study.results), study.labels))),
         data=study.to_dict,
     )
 
 
-def _has_text(result: Result) -> bool:
-    return isinstance(result, Explanation) and bool(texts(result))
-
-
-def _running(label: str, result: Any) -> Running:
-    return replace(texts(result)[0], title=visible(label))
-
-
-def _agreement(study: Comparison) -> Listing:
+def _agreement(study: Comparison) -> blocks.Listing:
     """Spearman and Kendall for every pair of ways."""
     rows = []
     for a in range(len(study.labels)):
@@ -89,26 +71,26 @@ def _agreement(study: Comparison) -> Listing:
             values = (float(study.spearman[a, b]), float(study.kendall[a, b]))
             rows.append((f"{study.labels[a]} ~ {study.labels[b]}", *(None if np.isnan(v) else v for v in values)))
     title = "rank agreement (1 the same order, 0 none, -1 opposite)"
-    return Listing(("", "Spearman", "Kendall"), tuple(rows), limit=1.0, right=True, title=title)
+    return blocks.Listing(("", "Spearman", "Kendall"), tuple(rows), limit=1.0, right=True, title=title)
 
 
-def what_if(study: WhatIf) -> Page:
+def what_if(study: WhatIf) -> blocks.Page:
     """Predicted change beside actual change, as a table and as points around the diagonal."""
     edits = study.edits
     every = [value for edit in edits for value in (edit.predicted, edit.actual)]
     rows = tuple((_edit(e), e.predicted, e.actual, e.actual - e.predicted, e.note) for e in edits)
     columns = ("edit", "predicted", "actual", "difference", "")
     points = tuple((_edit(edit), edit.predicted, edit.actual) for edit in edits)
-    around = Scatter(
+    around = blocks.Scatter(
         points, "predicted change", "actual change", "as predicted",
         title="predicted against actual, one point per edit",
     )  # fmt: skip
-    return Page(
+    return blocks.Page(
         f"what if: {title_of(study.explanation)}",
         blocks=(
             *texts(study.explanation),
             *([around] if len(edits) > 2 else []),
-            Listing(columns, rows, limit=palette.limit(every)),
+            blocks.Listing(columns, rows, limit=palette.limit(every)),
         ),
         notes=_readings(study),
     )
@@ -136,7 +118,7 @@ def _edit(edit: Edit) -> str:
     return visible(words)
 
 
-def path_view(study: PathView) -> Page:
+def path_view(study: PathView) -> blocks.Page:
     """Curves along each path and a slider; where no script runs, the words at a few steps of it."""
     names = ", ".join(track.method for track in study.tracks)
     legend = (
@@ -145,19 +127,19 @@ def path_view(study: PathView) -> Page:
         "the method's scores, not exactly at them."
     )
     steps = tuple(_steps(study, track) for track in study.tracks)
-    return Page(
+    return blocks.Page(
         f"along the path ({names}) · {visible(study.target)}",
         f"baseline {visible(study.baseline)}" if study.baseline else "",
         (
-            *([Texts((("", study.text),))] if study.text else []),
-            Live("pathview", study.to_dict(), (_curves(study), *steps)),
+            *([blocks.Texts((("", study.text),))] if study.text else []),
+            blocks.Live("pathview", study.to_dict(), (_curves(study), *steps)),
         ),
         tuple(map(visible, study.notes)),
-        Proof(legend),
+        blocks.Proof(legend),
     )
 
 
-def _curves(study: PathView) -> Charts:
+def _curves(study: PathView) -> blocks.Charts:
     """Output, gradient and distance to the nearest word, along each path."""
     moving = [i for i, held in enumerate(study.held) if not held]
     reads: dict[str, Any] = {
@@ -166,9 +148,9 @@ def _curves(study: PathView) -> Charts:
     }
     if not np.isnan(study.tracks[0].far).all():
         reads["distance to the nearest word"] = lambda track: track.far[:, moving].mean(1)
-    return Charts(
+    return blocks.Charts(
         tuple(
-            Chart(
+            blocks.Chart(
                 {track.method: list(zip(track.t, map(float, read(track)), strict=True)) for track in study.tracks},
                 "along the path: 0 baseline, 1 text",
                 name,
@@ -178,18 +160,18 @@ def _curves(study: PathView) -> Charts:
     )
 
 
-def _steps(study: PathView, track: Track) -> Listing:
+def _steps(study: PathView, track: Track) -> blocks.Listing:
     """The anchor or the nearest word of each token, at a few places."""
     places = np.linspace(0, len(track.t) - 1, STEPS).round().astype(int)
     moving = [i for i, held in enumerate(study.held) if not held][:TOKENS]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
         (study.tokens[i], *(visible(_word(track, int(k), i)) for k in places), float(track.share[-1, i]))
         for i in moving
     )
     what = "its anchors" if track.anchors else "nearest word"
     path = f"{track.method}: {PATHS[track.method]}" if track.method in PATHS else track.method
     columns = ("token", *(f"{100 * track.t[i]:.0f} %" for i in places), "score")
-    return Listing(columns, rows, limit=palette.limit(track.share[-1]), title=f"{path}, {what} on the way")
+    return blocks.Listing(columns, rows, limit=palette.limit(track.share[-1]), title=f"{path}, {what} on the way")
 
 
 def _word(track: Track, point: int, token: int) -> str:
@@ -198,30 +180,36 @@ def _word(track: Track, point: int, token: int) -> str:
     return track.nearest[point][token][0][0] if track.nearest[point][token] else "·"
 
 
-def layers(study: Layers) -> Page:
+def layers(study: Layers) -> blocks.Page:
     """A small bar chart for each layer, the strongest tokens as curves, and every certificate."""
     tokens = study.results[0].tokens  # type: ignore[attr-defined]
     scores = np.array([_lengths_or_scores(each) for each in study.results])  # (layers, tokens)
     keep = [i for i in range(scores.shape[1]) if np.any(scores[:, i])]
     limit = palette.limit(scores)
-    small = Multiples(
-        tuple(tokens[i] for i in keep),
-        tuple((f"layer {name}", tuple(row[keep].tolist())) for name, row in zip(study.names, scores, strict=True)),
-        limit,
+    names = [tokens[i] for i in keep]
+    small = tuple(
+        blocks.Panel(f"layer {layer}", tuple(map(blocks.Bar, names, row[keep].tolist())))
+        for layer, row in zip(study.names, scores, strict=True)
     )
+    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple((tokens[i], *scores[:, i].tolist()) for i in keep)
+    table = blocks.Listing(("", *(panel.title for panel in small)), rows, limit=limit)
     strongest = sorted(sorted(keep, key=lambda i: -np.abs(scores[:, i]).max())[:STRONGEST])
     series = {f"{i} {visible(tokens[i])}": list(enumerate(scores[:, i].tolist())) for i in strongest}
-    curves = Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
+    curves = blocks.Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
     scale = palette.number(limit, palette.decimals(limit), sign=False)
     legend = (
-        f"{COLORS}; every small chart goes from -{scale} to +{scale}. Layer k: the states that enter block k; 0: the "
+        f"{COLORS}; every panel goes from -{scale} to +{scale}. Layer k: the states that enter block k; 0: the "
         "word embeddings."
     )
     sums = tuple(sum_of(each.certificate, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
-    return Page(
+    return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",
-        blocks=(small, Charts((curves,), title="the strongest tokens from layer to layer")),
-        proof=Proof(legend, sums=sums),
+        blocks=(
+            blocks.Only(("terminal",), table),
+            blocks.Only(("page", "figure"), blocks.Panels(small, common=True)),
+            blocks.Charts((curves,), title="the strongest tokens from layer to layer"),
+        ),
+        proof=blocks.Proof(legend, sums=sums),
         data=study.to_dict,
     )
 
@@ -231,22 +219,22 @@ def _lengths_or_scores(result: Any) -> np.ndarray:
     return scores
 
 
-def nodes(study: NodeStudy) -> Page:
+def nodes(study: NodeStudy) -> blocks.Page:
     """Error against nodes: a curve per rule, a mark for what the tolerance chose."""
     proof = study.explanation.certificate
     series: dict[str, Any] = {rule: list(zip(study.counts, row, strict=True)) for rule, row in study.errors.items()}
     series["as asked"] = [(proof.nodes, study.adaptive)]
     ticks = tuple((float(n), str(n)) for n in study.counts)
-    chart = Chart(
+    chart = blocks.Chart(
         series, "nodes", "largest error of a score", "", True, proof.bound, f"allowed {proof.bound:.1e}", ticks
     )
     rows = tuple((rule, *(f"{error:.1e}" for error in row)) for rule, row in study.errors.items())
     mark = "✓" if proof.converged else "✗"
-    return Page(
+    return blocks.Page(
         f"error against nodes: {title_of(study.explanation)}",
         blocks=(
-            Charts((chart,)),
-            Only(("terminal", "page"), Listing(("nodes", *map(str, study.counts)), rows, right=True)),
+            blocks.Charts((chart,)),
+            blocks.Only(("terminal", "page"), blocks.Listing(("nodes", *map(str, study.counts)), rows, right=True)),
         ),
         notes=(
             "the error is the largest |score - reference| over tokens; the reference is a Gauss rule with "
@@ -258,7 +246,7 @@ def nodes(study: NodeStudy) -> Page:
     )
 
 
-def softplus_curve(study: SoftplusCurve) -> Page:
+def softplus_curve(study: SoftplusCurve) -> blocks.Page:
     """Output change and nodes against β, on logarithmic axes: what does not move at all has no place there."""
     series = {
         "|f_β(x) − f(x)|": [(point.beta, point.moved) for point in study if point.moved > 0],
@@ -267,6 +255,10 @@ def softplus_curve(study: SoftplusCurve) -> Page:
     rows = tuple(
         (f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{'' if p.converged else ' ✗'}") for p in study
     )
-    listing = Listing(("β", "|f_β(x) − f(x)|", "nodes", "gap"), rows, right=True)
-    chart = Chart(series, "β", "", log=True, ticks=tuple((point.beta, f"{point.beta:g}") for point in study))
-    return Page("softplus for ReLU", blocks=(Charts((chart,)), Only(("terminal", "page"), listing)), data=study.to_dict)
+    listing = blocks.Listing(("β", "|f_β(x) − f(x)|", "nodes", "gap"), rows, right=True)
+    chart = blocks.Chart(series, "β", "", log=True, ticks=tuple((point.beta, f"{point.beta:g}") for point in study))
+    return blocks.Page(
+        "softplus for ReLU",
+        blocks=(blocks.Charts((chart,)), blocks.Only(("terminal", "page"), listing)),
+        data=study.to_dict,
+    )

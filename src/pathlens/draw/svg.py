@@ -1,4 +1,4 @@
-"""Shapes for pages, as inline SVG that follows the page's light or dark colours: arcs, curves, points, small bars.
+"""Shapes for pages, as inline SVG that follows the page's light or dark colours: arcs, curves, points.
 
 Everything is text and shapes: it copies, zooms and prints, and a point tells its numbers when pointed at.
 Series differ in colour, dash and mark, so that a grey print still tells them apart.
@@ -21,7 +21,7 @@ WIDE, HIGH = 640.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 90.0, 24.0, 12.0, 44.0
 LEAST = 1e-16  # a zero has no place on a logarithmic axis: it sits at the bottom of double precision
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 5", "12 4", "1 4", "4 2")
-NAMED = 14  # tokens whose names still fit below a small chart, points whose names fit into a scatter
+NAMED = 14  # points whose names fit into a scatter
 FEATURES = 20  # lines of a swarm
 
 
@@ -113,23 +113,6 @@ def _frame(across: Axis, up: Axis, given: blocks.Chart) -> list[Markup]:
     middle = (TOP + floor) / 2
     marks.append(_words((LEFT + WIDE - RIGHT) / 2, HIGH - 5, given.xlabel, "middle"))
     return [*marks, _words(12, middle, given.ylabel, "middle", f"rotate(-90 12 {middle:.0f})")]
-
-
-def small_bars(title: str, names: Sequence[str], values: Sequence[float], limit: float) -> Markup:
-    """One of several small bar charts on a common scale, with names below where there is room."""
-    named = len(names) <= NAMED
-    wide, high, foot = 180.0, 84.0, 52.0 if named else 4.0
-    step, zero = wide / max(len(values), 1), high / 2
-    marks = [_line("grid", 0, zero, wide, zero)]
-    for k, (name, value) in enumerate(zip(names, values, strict=True)):
-        size = zero * palette.strength(value, limit)
-        bar = {"x": _n(k * step + 0.1 * step), "width": _n(max(0.8 * step, 0.4)), "height": _n(size),
-               "y": _n(zero - size if value > 0 else zero), "class": "up" if value > 0 else "down"}  # fmt: skip
-        marks.append(element("rect", bar, element("title", None, f"{visible(name)}: {value:+.4g}")))
-        if named:
-            x = (k + 0.5) * step + 4
-            marks.append(_words(x, high + 4, _cut(name, 8), "end", f"rotate(-90 {_n(x)} {high + 4:.0f})"))
-    return element("div", None, element("h3", None, title), _svg(wide, high + foot, title, marks))
 
 
 # ---------------------------------------------------------------- points

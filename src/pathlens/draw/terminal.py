@@ -1,7 +1,7 @@
 """Pages in the terminal, drawn with rich: the blocks, then legend, certificate and notes.
 
 Every sign is also printed as + or -, so nothing is lost without colour. Tokens only ever become `rich.text.Text`,
-never markup, so `[bold]` in a text stays those six characters. `python -m pathlens.draw.terminal` shows every view.
+never markup, so `[bold]` in a text stays those six characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
 from rich.console import Console, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
@@ -62,7 +61,7 @@ def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
     yield Text()
     inner = replace(paper, width=paper.width - 2)
     notes: tuple[str, ...] = ()
-    for block in page.blocks:
+    for block in page.on("terminal"):
         drawn, left_out = draw(block, inner)
         notes = (*notes, *left_out)
         for part in drawn:
@@ -123,11 +122,6 @@ def texts(block: blocks.Texts, paper: Paper) -> Drawn:
         shown = printable(text)
         table.add_row(Text(name, "bold"), Text(shown if len(shown) <= LETTERS else shown[:LETTERS] + " …"))
     return (_within(table, paper),), ()
-
-
-@draw.register
-def sentences(block: blocks.Sentences, paper: Paper) -> Drawn:
-    return (), block.lines
 
 
 @draw.register
@@ -214,16 +208,6 @@ def charts(block: blocks.Charts, paper: Paper) -> Drawn:
 
 
 @draw.register
-def multiples(block: blocks.Multiples, paper: Paper) -> Drawn:
-    """A row per name, a column per chart."""
-    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
-        (visible(name), *(values[k] for _, values in block.panels)) for k, name in enumerate(block.names)
-    )
-    names = ("", *(title for title, _ in block.panels))
-    return draw(blocks.Listing(names, rows, limit=block.limit, title=block.title), paper)
-
-
-@draw.register
 def panels(block: blocks.Panels, paper: Paper) -> Drawn:
     parts: list[RenderableType] = []
     limit = palette.limit([panel.limit for panel in block.panels])
@@ -232,25 +216,6 @@ def panels(block: blocks.Panels, paper: Paper) -> Drawn:
         shown = blocks.Bars(tuple((bar.name, bar.value) for bar in panel.bars), scale, panel.signed, additive=False)
         parts.append(_below(visible(panel.title), bars_table(shown.named, shown, paper)))
     return tuple(parts), ()
-
-
-@draw.register
-def swarm(block: blocks.Swarm, paper: Paper) -> Drawn:
-    """Points need a finer grid than letters: here the mean |score| of each feature."""
-    named = tuple((block.names[k], float(np.abs(block.scores[:, k]).mean())) for k in block.strongest(BARS))
-    shown = blocks.Bars(named, palette.limit([value for _, value in named]), signed=False, additive=False)
-    return (_below("mean |score| of a feature", bars_table(shown.named, shown, paper)),), ()
-
-
-@draw.register
-def scatter(block: blocks.Scatter, paper: Paper) -> Drawn:
-    return (), ()  # points need a finer grid than letters; the numbers stand in a table beside it
-
-
-@draw.register
-def abreast(block: blocks.Abreast, paper: Paper) -> Drawn:
-    every = [draw(each, paper) for each in block.blocks]
-    return tuple(part for drawn, _ in every for part in drawn), tuple(note for _, notes in every for note in notes)
 
 
 @draw.register
@@ -271,21 +236,6 @@ def folds(block: blocks.Folds, paper: Paper) -> Drawn:
     return (_within(table, paper),), ()
 
 
-@draw.register
-def explorer(block: blocks.Explorer, paper: Paper) -> Drawn:
-    return (), ()  # rows to click; a listing stands beside it
-
-
-@draw.register
-def live(block: blocks.Live, paper: Paper) -> Drawn:
-    return draw(blocks.Abreast(block.otherwise), paper)
-
-
-@draw.register
-def only(block: blocks.Only, paper: Paper) -> Drawn:
-    return draw(block.block, paper) if "terminal" in block.media else ((), ())
-
-
 # ---------------------------------------------------------------- what they are made of
 
 
@@ -298,12 +248,3 @@ def _below(title: str, part: RenderableType) -> Table:
 
 def _titled(title: str, every: Sequence[RenderableType]) -> tuple[RenderableType, ...]:
     return (Text(visible(title), "dim"),) if every else ()
-
-
-if __name__ == "__main__":
-    from pathlens.draw.sample import every
-
-    screen = Console()
-    for sample in every():
-        screen.rule(style="dim")
-        show(sample, console=screen)

@@ -1,0 +1,74 @@
+"""Plots that only experiments draw: bars with errors, every row of a table, a feature's score against its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pathlens.draw import canvas, palette, plots
+from pathlens.draw.blocks import Bar, Panel, Swarm
+from pathlens.draw.canvas import DIM, INK
+from pathlens.draw.words import visible
+from pathlens.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def bars(
+    named: Mapping[str, float], *, errors: Mapping[str, float] | None = None, title: str = "", xlabel: str = ""
+) -> Figure:
+    """One signed bar per word, part of speech or slice, in the order given, with optional error bars."""
+    figure, axes = _axes(height=max(0.28 * len(named) + 1.1, 2.0))
+    reach = errors or {}
+    every = tuple(
+        Bar(name, value, value - reach[name], value + reach[name]) if name in reach else Bar(name, value)
+        for name, value in named.items()
+    )
+    plots.panel_on(axes, Panel(title, every, xlabel))
+    return figure
+
+
+def summary(
+    values: np.ndarray, scores: np.ndarray, names: Sequence[str], *, title: str = "", xlabel: str = ""
+) -> Figure:
+    """Every row of a table at once: per feature the scores as points, darker where the feature is larger.
+
+    values, scores: (rows, features). Features are ordered by their mean |score|, the largest on top.
+    """
+    values, scores = np.asarray(values, float), np.asarray(scores, float)
+    if values.shape != scores.shape or values.shape[1] != len(names):
+        raise InputError(
+            f"expected values, scores of one shape (rows, {len(names)}); got {values.shape}, {scores.shape}"
+        )
+    figure, axes = _axes(height=max(0.42 * len(names) + 1.2, 2.2))
+    plots.frame(axes, title, xlabel or "score", "")
+    plots.swarm_on(axes, Swarm(tuple(names), values, scores))
+    return figure
+
+
+def dependence(
+    values: Sequence[float], scores: Sequence[float], name: str, *, other: Sequence[float] | None = None,
+    other_name: str = "",
+) -> Figure:  # fmt: skip
+    """A feature's score against its value, one point per row; darker where another feature is larger."""
+    figure, axes = _axes()
+    plots.frame(axes, "", visible(name), f"score of {visible(name)}")
+    shades: str | list[str] = plots.COLORS[0]
+    if other is not None:
+        rank = np.argsort(np.argsort(np.asarray(other), kind="stable")) / max(len(other) - 1, 1)
+        shades = [palette.length_color(0.15 + 0.85 * r, 1) for r in rank]
+        words = f"pale: small {visible(other_name)} · dark: large"
+        canvas.write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
+    axes.scatter(values, scores, s=18, c=shades, edgecolors=INK, linewidths=0.3, zorder=3)
+    axes.axhline(0, color=DIM, lw=0.8)
+    return figure
+
+
+def _axes(height: float = 4.0) -> tuple[Figure, Axes]:
+    figure = canvas.blank(7, height)
+    figure.set_layout_engine("constrained")
+    return figure, figure.add_subplot()

@@ -1,0 +1,225 @@
+"""What a picture is made of on axes of its own: curves, bars, points, heat maps, phrases.
+
+Series differ in colour, marker and dash, so a grey print still tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pathlens.draw import blocks, canvas, palette
+from pathlens.draw.canvas import DIM, INK, LINE, Part, inches, write
+from pathlens.draw.grid import Grid
+from pathlens.draw.svg import LEAST, spread
+from pathlens.draw.words import visible
+from pathlens.explanation.record import Phrase
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours for categories, which colour-blind readers can tell apart
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
+MARKERS = "osD^vPX*"
+DASHES = ("-", "--", "-.", ":")
+FEATURES = 20
+NUMBERS, LABELS = 18, 60  # up to this many rows and columns the cells carry their numbers, their tokens
+
+
+def curve(
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+) -> Figure:
+    """One line per series over a common x (faithfulness curves, scores over layers), with optional bands."""
+    figure = canvas.blank(7, 4)
+    figure.set_layout_engine("constrained")
+    axes = figure.add_subplot()
+    points = {name: list(zip(x, values, strict=True)) for name, values in series.items()}
+    chart_on(axes, blocks.Chart(points, xlabel, ylabel, title))
+    for k, name in enumerate(series):
+        if bands and name in bands:
+            low, high = bands[name]
+            axes.fill_between(x, low, high, color=COLORS[k % 8], alpha=0.15, lw=0)
+    key(axes)
+    return figure
+
+
+def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Title, labels, grid and frame as all plots have them."""
+    axes.set_title(visible(title) if title else "", size=10, color=INK, loc="left", parse_math=False)
+    axes.set_xlabel(xlabel, size=9, color=DIM, parse_math=False)
+    axes.set_ylabel(ylabel, size=9, color=DIM, parse_math=False)
+    axes.tick_params(labelsize=8, color=LINE)
+    axes.grid(color=LINE, lw=0.6)
+    axes.set_axisbelow(True)
+    _spines(axes)
+
+
+def _spines(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINE)
+
+
+def chart_on(axes: Axes, chart: blocks.Chart) -> None:
+    """One line per series, by colour, marker and dash."""
+    frame(axes, chart.title, chart.xlabel, chart.ylabel if chart.ylabel not in chart.title else "")
+    for k, (name, points) in enumerate(chart.series.items()):
+        xs, ys = [x for x, _ in points], [max(abs(y), LEAST) if chart.log else y for _, y in points]
+        style: Any = {"color": COLORS[k % 8], "marker": MARKERS[k % 8], "ls": DASHES[(k // 8 + k) % 4]}
+        axes.plot(xs, ys, label=visible(name), lw=1.6, ms=4 if len(xs) > 1 else 10, **style)
+    if chart.log:
+        axes.set(xscale="log", yscale="log")
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")  # the default one writes mathematics
+    if chart.ticks:
+        axes.set_xticks([place for place, _ in chart.ticks], labels=[words for _, words in chart.ticks])
+    if chart.level is not None:
+        axes.axhline(chart.level, color=DIM, lw=1, ls=(0, (1, 2)))
+        write(axes, axes.get_xlim()[1], chart.level, chart.level_name, size=8, color=DIM, ha="right", va="bottom")
+
+
+def key(axes: Axes) -> None:
+    """Names of the series, beside the plot."""
+    if len(axes.get_lines()):
+        legend = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def panel_on(axes: Axes, panel: blocks.Panel) -> None:
+    """Bars from top to bottom, with intervals where they are known."""
+    frame(axes, panel.title, panel.axis, "")
+    values = [bar.value for bar in panel.bars]
+    reach = np.array(
+        [[0.0 if end is None else abs(end - bar.value) for end in (bar.low, bar.high)] for bar in panel.bars]
+    )
+    colors = [palette.shade(float(np.sign(value)), 1, signed=panel.signed) for value in values]
+    errors = reach.T if reach.any() else None
+    axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
+    canvas.names(axes, "y", [canvas.cut(bar.name, 34) for bar in panel.bars], size=9)
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    axes.axvline(0, color=DIM, lw=0.8)
+    axes.grid(axis="y", visible=False)
+
+
+def swarm_on(axes: Axes, block: blocks.Swarm) -> None:
+    """Per feature the scores as points, darker where the feature is larger."""
+    order = block.strongest(FEATURES)
+    for row, feature in enumerate(order):
+        x = block.scores[:, feature]
+        shades = [palette.length_color(0.15 + 0.85 * r, 1) if r < 1 else "#1f6b52" for r in block.ranks(feature)]
+        axes.scatter(x, row + spread(x), s=14, c=shades, edgecolors="#1f6b52", linewidths=0.3, zorder=3)
+    canvas.names(axes, "y", [block.names[i] for i in order], size=9)
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.axvline(0, color=DIM, lw=0.8)
+    words = "pale: small value of the feature · dark: large"
+    write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
+
+
+def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
+    """Cells in colour, with their names and numbers as far as they fit."""
+    # rounded to 1/200 of full colour, so that large maps need few colours
+    steps = np.rint(np.clip(np.nan_to_num(grid.values) / grid.limit, -1, 1) * 200).astype(int)
+    shades = {int(k): palette.shade(float(k), 200, signed=grid.signed) for k in np.unique(steps)}
+    image = np.array([[_rgb(shades[int(k)]) for k in row] for row in steps])
+    axes.imshow(image, aspect="auto", interpolation="nearest")
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False, labelsize=9)
+    axes.set(xticks=[], yticks=[])
+    if len(grid.rows) <= LABELS:
+        canvas.names(axes, "y", [canvas.cut(name, 20) for name in grid.rows])
+    if len(grid.columns) <= LABELS:
+        canvas.names(axes, "x", [canvas.cut(name, 20) for name in grid.columns], rotation=90 if upright else 0)
+    axes.spines[:].set_color(LINE)
+    if grid.edge:
+        axes.axhline(0.5, color=INK, lw=1.2)
+        axes.axvline(0.5, color=INK, lw=1.2)
+    if max(grid.values.shape) <= NUMBERS:
+        digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 12 else 2)
+        for (i, j), value in np.ndenumerate(grid.values):
+            ink = palette.text_color(shades[int(steps[i, j])])
+            text = palette.number(float(value), digits, sign=grid.signed, narrow=True)
+            write(axes, j, i, text, size=8, ha="center", va="center", color=ink)
+
+
+def _rgb(color: str) -> tuple[float, ...]:
+    return tuple(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+
+
+def leaves_width(nodes: Sequence[Phrase]) -> float:
+    """Inches that the leaves take side by side."""
+    return sum(_leaf(node) for node in nodes if not node.children)
+
+
+def _leaf(node: Phrase) -> float:
+    return max(inches(visible(node.text), 10), inches("0.000", 8)) + 0.16
+
+
+def _back(node: Phrase, limit: float) -> str:
+    return palette.color(float(np.copysign(node.dividend, node.signed)), limit)
+
+
+def _value(node: Phrase) -> str:
+    return f"{'+' if node.signed > 0 else '-' if node.signed < 0 else ''}{node.value:.3f}"
+
+
+def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
+    """Each phrase a box over its parts."""
+    nodes, step = block.nodes, 0.5
+    stretch = max(min(inner / leaves_width(nodes), 1.6), 1.0)
+
+    def put(i: int, x: float, depth: int) -> list[tuple[int, float, float, int]]:
+        """(node, left, width, depth) of a phrase and all inside it, itself first."""
+        parts: list[list[tuple[int, float, float, int]]] = []
+        for child in nodes[i].children:
+            parts.append(put(child, x + sum(part[0][2] for part in parts), depth + 1))
+        wide = sum(part[0][2] for part in parts) or _leaf(nodes[i]) * stretch
+        return [(i, x, wide, depth), *(box for part in parts for box in part)]
+
+    places = put(0, 0.0, 0)
+
+    def draw(axes: Axes) -> None:
+        for i, x, wide, depth in places:
+            back, y = _back(nodes[i], block.limit), depth * step
+            axes.broken_barh([(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8)
+            shown = visible(nodes[i].text)
+            room = max(int((wide - 0.1) * 72 / (10 * 0.5)), 2)
+            shown = shown if inches(shown, 10) <= wide - 0.08 else canvas.cut(shown, room)
+            style = {"ha": "center", "va": "center", "color": palette.text_color(back)}
+            write(axes, x + wide / 2, y + 0.15, shown, size=10, **style)
+            write(axes, x + wide / 2, y + 0.33, _value(nodes[i]), size=8, **style)
+
+    return Part((max(depth for *_, depth in places) + 1) * step + 0.1, draw)
+
+
+def phrase_outline(block: blocks.Phrases, kept: set[int], inner: float) -> Part:
+    """A line and a bar for each phrase kept, where the words do not fit side by side."""
+    nodes = block.nodes
+    lines: list[tuple[int, int]] = []
+    waiting = [(0, 0)]
+    while waiting:
+        i, depth = waiting.pop()
+        lines.append((i, depth))
+        waiting += [(child, depth + 1) for child in reversed(nodes[i].children) if child in kept]
+    step, bar = 0.25, 2.0
+    right = inner - bar - 0.7
+
+    def draw(axes: Axes) -> None:
+        for k, (i, depth) in enumerate(lines):
+            node, x, y = nodes[i], min(0.2 * depth, right / 2), (k + 0.5) * step
+            back = _back(node, block.limit)
+            shown = canvas.cut(node.text, max(int((right - x) * 72 / (9 * 0.62)), 4))
+            axes.broken_barh([(x - 0.03, inches(shown, 9) + 0.06)], (y - 0.1, 0.2), color=back, lw=0)
+            write(axes, x, y, shown, size=9, va="center", color=palette.text_color(back))
+            write(axes, right + 0.6, y, _value(node), size=9, va="center", ha="right", color=DIM)
+            color = palette.color(float(np.sign(node.signed)), 1)
+            axes.barh(y, bar * min(node.value, 1), left=right + 0.7, height=0.6 * step, color=color, lw=0)
+
+    return Part(len(lines) * step + 0.1, draw)
