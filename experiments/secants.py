@@ -1,0 +1,257 @@
+"""Are secants as faithful as integrals, and what do they cost? Deletion metrics beside every other method.
+
+    python experiments/secants.py run [--minutes 50]   # rows are written as they come; the same command goes on
+    python experiments/secants.py tables               # docs/secants tables, from the rows that are there
+
+SST-2 dev (none of it in the training data of `sentiment`), Rotten Tomatoes (sentences that are not in SST's training
+set), IMDb (whole reviews up to 512 tokens) on `sentiment`, XQuAD on the model of train_qa.py. Samples are seeded; a round
+takes a few texts of every set. Raw rows go to experiments/rows/secants, one file a round: a text × a contender, with its
+metrics, processor seconds, nodes and relative gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments.train_qa import read, split
+from pathlens.engine.explainer import Explainer
+from pathlens.metrics.contenders import GRADIENT, Contender, Pair, ScoredText, contenders, score_texts
+from pathlens.metrics.deletion import PROTOCOLS
+from pathlens.metrics.evaluate import judge
+from pathlens.metrics.statistics import estimate
+from pathlens.path.words.store import PathCache
+from pathlens.text.load import load
+
+BASELINES = ("mask", "pad")
+METHODS = (GRADIENT, "ig", "sig", "dig", "udig", "secant")
+NODES: dict[str, dict[str, Any]] = {name: {"rule": "gauss", "n_steps": 62} for name in ("dig", "udig")}
+SHARES = (0.1, 0.2, 0.3, 0.5, 0.7)
+METRICS = (
+    "log-odds (mask)",
+    "log-odds (pad)",
+    "comprehensiveness",
+    "sufficiency",
+    "AOPC comprehensiveness",
+    "AOPC sufficiency",
+)
+SEED = 0
+BACKGROUND, PER_BASELINE = 5, 10  # expected gradients: texts in the background, Gauss nodes from each
+ROWS = Path(__file__).parent / "rows" / "secants"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """`count` texts in all, `each` of them in a round."""
+
+    name: str
+    title: str
+    count: int
+    each: int
+
+
+SETS = (
+    DataSet("sst2", "SST-2 dev", 400, 20),
+    DataSet("rt", "Rotten Tomatoes, without sentences of SST's training set", 200, 10),
+    DataSet("xquad", "XQuAD spans, three sentences of each passage", 100, 5),
+    DataSet("imdb", "IMDb, whole reviews up to 512 tokens", 100, 2),
+)
+
+
+@dataclass(frozen=True)
+class Expected(Contender):
+    """Expected gradients: IG from each of several texts of the training set, averaged."""
+
+    background: tuple[str, ...] = ()
+
+    def explainer(self, model: Any, choices: Any) -> Explainer:
+        return Explainer(
+            model, method="ig", baseline=list(self.background), rule="gauss", n_steps=PER_BASELINE, **choices
+        )
+
+
+def lines(path: Path, encoding: str = "utf-8") -> list[str]:
+    return path.read_text(encoding).rstrip("\n").split("\n")
+
+
+def sentences(data: Path, part: str) -> list[str]:
+    return [line.split("\t")[0] for line in lines(data / "sst2-sentences" / f"{part}.tsv")[1:]]
+
+
+def plain(text: str) -> str:
+    """A sentence as it is compared: letters and digits alone, in small letters."""
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+def texts_of(data: Path, which: DataSet) -> Iterator[Pair]:
+    if which.name == "sst2":
+        yield from ((text, None) for text in sentences(data, "dev"))
+    elif which.name == "rt":
+        seen = {plain(text) for part in ("train", "dev") for text in sentences(data, part)}
+        for side in ("neg", "pos"):
+            every = (line.strip() for line in lines(data / "rt-polarity" / f"rt-polarity.{side}", "cp1252"))
+            yield from ((text, None) for text in every if text and plain(text) not in seen)
+    elif which.name == "imdb":
+        with (data / "imdb" / "texts.csv").open(encoding="utf-8", newline="") as stream:
+            yield from ((row["text"].replace("<br />", " "), None) for row in csv.DictReader(stream))
+    else:
+        yield from ((row["question"], row["context"]) for row in split(read(data))[1])
+
+
+def sample(data: Path, which: DataSet, model: Any) -> list[Pair]:
+    """A seeded sample; texts longer than the model takes are left out."""
+    every = list(texts_of(data, which))
+    random.Random(SEED).shuffle(every)
+    kept: list[Pair] = []
+    for pair in every:
+        if len(kept) == which.count:
+            break
+        if which.name != "imdb" or len(model.tokenizer(pair[0])["input_ids"]) <= 512:
+            kept.append(pair)
+    return kept
+
+
+def field(data: Path) -> tuple[Contender, ...]:
+    """Every contender; words that one text has searched are not searched again."""
+    shared = {name: {**more, "cache": PathCache()} for name, more in NODES.items()}
+    background = tuple(random.Random(1).sample(sentences(data, "train"), BACKGROUND))
+    return (*contenders(METHODS, BASELINES, shared), Expected("expected gradients", background=background))
+
+
+def one_round(
+    model: Any, rows: tuple[Contender, ...], pairs: list[Pair], first: int, name: str
+) -> list[dict[str, Any]]:
+    """Each contender's scores with its processor seconds, then all metrics of all of them."""
+    alone: list[dict[int, ScoredText]] = []
+    seconds: list[float] = []
+    for row in rows:
+        started = time.process_time()
+        scored, failures = score_texts(model, [row], pairs, reference=BASELINES, seed=SEED)
+        seconds.append((time.process_time() - started) / len(pairs))
+        alone.append({text.number: text for text in scored})
+        for number, error in failures.items():
+            print(f"{name} {first + number}, {row.label}: {error}", flush=True)
+    together = [
+        replace(text, scores=tuple(each[n].scores[0] for each in alone))
+        for n, text in alone[0].items()
+        if all(n in each for each in alone)
+    ]
+    table = judge(rows, together, PROTOCOLS["default"], shares=SHARES)
+    out = []
+    for w, row in enumerate(rows):
+        for k, text in enumerate(together):
+            cert = text.scores[w].certificate
+            values = {metric: round(float(table.column(metric).values[w, k]), 6) for metric in METRICS}
+            sums = {"gap": float(f"{cert.relative_gap:.3g}"), "nodes": cert.nodes} if cert is not None else {}
+            out.append({"set": name, "text": first + text.number, "tokens": len(text.case), "contender": row.label,
+                        "seconds": round(seconds[w], 4), **sums, **values})  # fmt: skip
+    return out
+
+
+def run(choice: argparse.Namespace) -> None:
+    ends = time.time() + 60 * choice.minutes
+    rows, models = field(choice.data), {"sentiment": load("sentiment")}
+    ROWS.mkdir(parents=True, exist_ok=True)
+    samples = {}
+    for which in (each for each in SETS if each.name in choice.only):
+        samples[which.name] = sample(choice.data, which, models["sentiment"])
+    for number in range(max(-(-which.count // which.each) for which in SETS)):
+        for which in (each for each in SETS if each.name in choice.only):
+            pairs = samples[which.name][number * which.each : (number + 1) * which.each]
+            place = ROWS / f"{which.name}-{number:03}.jsonl"
+            if place.exists() or not pairs:
+                continue
+            if time.time() > ends:
+                print("the minutes are over; the same command goes on", flush=True)
+                return
+            if which.name == "xquad" and "qa" not in models:
+                models["qa"] = load(choice.qa)
+            started = time.time()
+            found = one_round(
+                models["qa" if which.name == "xquad" else "sentiment"], rows, pairs, number * which.each, which.name
+            )
+            draft = place.with_suffix(".part")
+            draft.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+            draft.replace(place)
+            print(f"{which.name} {number}: {len(pairs)} texts, {time.time() - started:.0f} s", flush=True)
+
+
+def stored(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(ROWS.glob(f"{name}-*.jsonl")) for line in lines(file)]
+
+
+def tables(choice: argparse.Namespace) -> None:
+    """Means with 95 % intervals, and secants' paired difference to every other contender."""
+    for which in SETS:
+        rows = stored(which.name)
+        if not rows:
+            continue
+        names = list(dict.fromkeys(row["contender"] for row in rows))
+        texts = sorted({row["text"] for row in rows})
+        at = {(row["contender"], row["text"]): row for row in rows}
+        lengths = [at[names[0], t]["tokens"] for t in texts]
+        print(
+            f"\n## {which.title}: n = {len(texts)}, {min(lengths)} to {max(lengths)} tokens, mean {np.mean(lengths):.0f}\n"
+        )
+        print(
+            "| | "
+            + " | ".join(METRICS)
+            + " | CPU s | relative gap, worst | nodes |\n"
+            + "|---" * (len(METRICS) + 4)
+            + "|"
+        )
+        column = {name: {m: np.array([at[name, t][m] for t in texts]) for m in METRICS} for name in names}
+        for name in names:
+            cells = [_cell(column[name][m]) for m in METRICS]
+            own = [at[name, t] for t in texts]
+            gaps, nodes = [r["gap"] for r in own if "gap" in r], [r["nodes"] for r in own if "nodes" in r]
+            more = [f"{np.mean([r['seconds'] for r in own]):.3f}", f"{max(gaps):.1e}" if gaps else "·",
+                    f"{np.mean(nodes):.0f}" if nodes else "·"]  # fmt: skip
+            print(f"| {name} | " + " | ".join([*cells, *more]) + " |")
+        for base in BASELINES:
+            print(
+                f"\nsecant, {base} − the other (paired):\n\n| | "
+                + " | ".join(METRICS)
+                + " |\n"
+                + "|---" * (len(METRICS) + 1)
+                + "|"
+            )
+            for name in names:
+                if name != f"secant, {base}":
+                    cells = [_cell(column[f"secant, {base}"][m] - column[name][m], sign=True) for m in METRICS]
+                    print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def _cell(values: np.ndarray, sign: bool = False) -> str:
+    found = estimate(values)
+    plus = "+" if sign else ""
+    return f"{found.value:{plus}.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "tables"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--qa", type=Path, default=Path("out/qa"), help="the model of train_qa.py")
+    parser.add_argument("--minutes", type=float, default=50.0)
+    parser.add_argument("--only", nargs="+", choices=[s.name for s in SETS], default=[s.name for s in SETS])
+    choice = parser.parse_args()
+    torch.set_num_threads(1)
+    {"run": run, "tables": tables}[choice.what](choice)
+
+
+if __name__ == "__main__":
+    main()
