@@ -12,8 +12,9 @@ from torch.func import jvp
 from torch.nn import functional
 
 from pathlens.errors import SecantError
-from pathlens.integrand.secant import rules, watching_integrated
+from pathlens.integrand.secant import elementwise, watching_integrated
 from pathlens.integrand.secant.both import AFFINE, RULES, Both
+from pathlens.integrand.secant.table import named
 from pathlens.quadrature import gauss
 from tests.support.twins.secants import line_integral
 
@@ -27,7 +28,7 @@ def draw(seed: int, *shape: int, positive: bool = False, low: float = 0.3) -> Te
 
 
 def unary(names: str, homes=(torch, functional)) -> list:
-    return rules.named(names, homes)
+    return named(names, homes)
 
 
 POSITIVE = {"log", "log2", "log10", "log1p", "reciprocal", "sqrt", "rsqrt", "acosh", "pow"}
@@ -44,7 +45,7 @@ PER_CHANNEL = {"prelu": lambda f: lambda x: f(x, torch.linspace(0.1, 0.4, S, dty
 
 
 def elementwise_cases():
-    for kind, names in (("smooth", rules.SMOOTH), ("scaled", rules.SCALED), ("kinked", rules.KINKED)):
+    for kind, names in (("smooth", elementwise.SMOOTH), ("scaled", elementwise.SCALED), ("kinked", elementwise.KINKED)):
         for f in unary(names):
             name = f.__name__
             if name in PER_CHANNEL:
@@ -110,7 +111,7 @@ def check(f, x0s, x1s, *, integral: bool, close: float = 1e-11):
 @pytest.mark.parametrize("f, name", elementwise_cases())
 def test_elementwise_functions_are_their_own_line_integral(f, name):
     x0, x1 = ends_for(name)
-    kinked = name.lstrip("_") in rules.KINKED.split()
+    kinked = name.lstrip("_") in elementwise.KINKED.split()
     check(f, [x0], [x1], integral=not kinked)
     if kinked:  # Gauss nodes do not see a kink: share of the way instead, by many midpoints
         some = torch.ones_like(x0)
@@ -239,7 +240,7 @@ def test_factors_stay_bounded_where_a_norm_is_nearly_zero():
 
 def test_rules_cover_what_they_claim():
     for name in "gelu silu tanh softmax layer_norm rms_norm matmul mul div linear scaled_dot_product_attention".split():
-        assert any(f in RULES for f in rules.named(name)), name
+        assert any(f in RULES for f in named(name)), name
     assert not set(RULES) & AFFINE, "an operation has a rule or is affine, not both"
 
 

@@ -20,9 +20,11 @@ from torch import Tensor
 from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.directional import TOKENS_AT_ONCE
-from pathlens.integrand.secant import attention, rules
+from pathlens.integrand.secant import attention, maxima, norms, products
 from pathlens.integrand.secant.both import Both, watching_integrated
+from pathlens.integrand.secant.table import add_in_place_rules
 
+add_in_place_rules()
 ROWS = 3.0  # of a plain reverse pass: the values of both runs, and a slope for every operation
 
 __all__ = [
@@ -32,7 +34,9 @@ __all__ = [
     "SecantScores",
     "SecantVectors",
     "attention",
-    "rules",
+    "maxima",
+    "norms",
+    "products",
     "watching_integrated",
 ]
 

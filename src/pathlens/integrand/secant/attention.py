@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pathlens.integrand.secant.both import RULES, Both, end_of, moves, start_of
-from pathlens.integrand.secant.rules import log_mean
+from pathlens.integrand.secant.elementwise import log_mean
 
 ROOM = 1 << 23  # numbers of one table of tokens × tokens that are held at once
 
@@ -49,13 +49,13 @@ class _Attention(torch.autograd.Function):
     """Reverse mode, a few queries at a time."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Any, q1: Tensor, k1: Tensor, v1: Tensor, q0: Tensor, k0: Tensor, v0: Tensor) -> Tensor:
+    def forward(ctx: Any, plan: Any, q1: Tensor, k1: Tensor, v1: Tensor, q0: Tensor, k0: Tensor, v0: Tensor) -> Any:
         ctx.scale, ctx.mask, ctx.causal, out = plan
         ctx.save_for_backward(q0, q1, k0, k1, v0, v1)
         return out
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> Any:
         q0, q1, k0, k1, v0, v1 = ctx.saved_tensors
         q, k, v = (q0 + q1) / 2, (k0 + k1) / 2, (v0 + v1) / 2
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
@@ -101,7 +101,7 @@ def attention(
     with torch.no_grad():
         start, end = (functional.scaled_dot_product_attention(*each, **more) for each in (starts, ends))
     with torch.enable_grad():
-        return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))
+        return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))  # type: ignore[no-untyped-call]
 
 
 def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> Any:

@@ -1,7 +1,7 @@
 """A tensor in two runs at once, the baseline's and the text's, and how an operation is followed through both.
 
 Every operation of the network is replaced by its mean derivative J̄ between its two values, J̄·Δin = Δout exactly
-(METHODS §13). A rule (rules.py) gives both values and `push`, the linear map v ↦ J̄·v, made of torch operations. Forward
+(METHODS §13). A rule (table.py) gives both values and `push`, the linear map v ↦ J̄·v, made of torch operations. Forward
 mode applies it to the changes of U units. Reverse mode applies it to the text's values and keeps the graph of that, so
 autograd itself takes the transpose: one rule serves both.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,8 +26,8 @@ from pathlens.integrand.forward_tensor import ForwardTensor
 from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 
 Rule = Callable[..., Any]
-RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by rules.py
-AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by rules.py
+RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by table.py
+AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by table.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
 
 
@@ -34,25 +35,25 @@ class Both(Tensor):
     """`start` and `end`: the value in the baseline's run and in the text's.
 
     Forward mode: `change` (U, …) is each unit's share of end − start. Reverse mode: `change` is None, and `end` carries
-    the graph. `reciprocal` is n where this is known to be 1/n: a product with it is then a division, whose rule is bounded.
+    the graph. `inverse_of` is n where this is known to be 1/n: a product with it is then a division, whose rule is bounded.
     It has no memory of its own: what goes past the rules is an error, never a value without its change.
     """
 
     start: Tensor
     end: Tensor
     change: Tensor | None
-    reciprocal: Both | None
+    inverse_of: Both | None
 
     @staticmethod
     def __new__(cls, start: Tensor, end: Tensor, change: Tensor | None = None) -> Both:
         made = Tensor._make_wrapper_subclass(
             cls, end.shape, strides=end.stride(), dtype=end.dtype, device=end.device, requires_grad=False
         )
-        made.start, made.end, made.change, made.reciprocal = start, end, change, None
+        made.start, made.end, made.change, made.inverse_of = start, end, change, None
         return made
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rule = RULES.get(func)
         if rule is not None:
             result = rule(*args, **(kwargs or {}))
@@ -63,7 +64,7 @@ class Both(Tensor):
         return along_own_line(func, args, kwargs or {})
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise SecantError(
             f"the model calls {func} in a way that secants cannot follow (a compiled kernel or an autograd function of its "
             "own); use method='ig'"
@@ -89,7 +90,7 @@ class Step:
             torch.enable_grad()
         ):  # a model may switch gradients off on the way: the output depends on these values all the same
             path = self.push(*(each.end for each in moving)).to(self.end.dtype)
-            return Both(self.start, _Attach.apply(path, [self.end]))
+            return Both(self.start, _Attach.apply(path, [self.end]))  # type: ignore[no-untyped-call]
 
 
 class _Attach(torch.autograd.Function):
@@ -100,7 +101,7 @@ class _Attach(torch.autograd.Function):
         return value.pop().data  # never a view: a model may write into it
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
         return slope, None
 
 
@@ -144,7 +145,7 @@ def _check_choices(func: Any, leaves: list[Any]) -> None:
         )
 
 
-def affine(func: Any, args: tuple, kwargs: dict) -> Any:
+def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operation that is its own mean derivative: applied in both runs, and to the changes."""
     leaves, form = tree_flatten((args, kwargs))
     _check_choices(func, leaves)
@@ -186,12 +187,16 @@ def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
         return tree_flatten(func(*picked_args, **picked_kwargs))
 
     (zero, shape), (value, _) = at(lambda x: torch.zeros_like(x.value)), at(lambda x: x.value)
-    units = [at(lambda x, unit=unit: x.change[unit])[0] for unit in range(count)]
+    units = [at(partial(_change_of, unit))[0] for unit in range(count)]
     parts = [
         ForwardTensor(each, torch.stack([unit[i] - zero[i] for unit in units])) if isinstance(each, Tensor) else each
         for i, each in enumerate(value)
     ]
     return tree_unflatten(parts, shape)
+
+
+def _change_of(unit: int, tensor: ForwardTensor) -> Tensor:
+    return tensor.change[unit]
 
 
 def _joined(func: Any, start: Any, end: Any) -> Any:
@@ -224,7 +229,7 @@ def differ(func: Any) -> SecantError:
     )
 
 
-def _in_place(func: Any, kwargs: dict) -> bool:
+def _in_place(func: Any, kwargs: dict[str, Any]) -> bool:
     name = _name(func)
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE_OPERATORS
 
@@ -239,8 +244,9 @@ def _become_both(target: Any, leaves: list[Any]) -> None:
     start, end = target.detach().clone(), target.detach().clone()
     change = next((leaf.change for leaf in leaves if moves(leaf)), None)
     zero = None if change is None else end.new_zeros((len(change), *end.shape))
-    target.__class__ = Both  # type: ignore[assignment]
-    target.start, target.end, target.change, target.reciprocal = start, end, zero, None
+    target.__class__ = Both
+    for name, value in (("start", start), ("end", end), ("change", zero), ("inverse_of", None)):
+        setattr(target, name, value)
 
 
 def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> Any:
@@ -251,15 +257,15 @@ def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> A
     end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
     with torch.enable_grad():
         func(*end_args, **end_kwargs)
-    target.reciprocal = None
+    target.inverse_of = None
     return None if func is Tensor.__setitem__ else target
 
 
-def _changes_after(func: Any, leaves: list[Any], form: Any) -> Tensor:
+def _changes_after(func: Any, leaves: list[Any], form: Any) -> Any:
     """Every unit's change of a tensor that is written into."""
     moving = [i for i, leaf in enumerate(leaves) if moves(leaf)]
 
-    def written(*tensors: Tensor) -> Tensor:
+    def written(*tensors: Tensor) -> Any:
         values = [end_of(leaf) for leaf in leaves]
         for i, tensor in zip(moving, tensors, strict=True):
             values[i] = tensor
@@ -283,7 +289,7 @@ def watching_integrated() -> Iterator[dict[str, int]]:
         INTEGRATED.reset(token)
 
 
-def along_own_line(func: Any, args: tuple, kwargs: dict) -> Any:
+def along_own_line(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operation without a rule: its own derivative, integrated along its own line until its own sum holds."""
     from pathlens.integrand.secant.own_line import follow
 

@@ -47,7 +47,8 @@ def follow(func: Any, leaves: list[Any], form: Any, probe: Any) -> Any:
             joined = [Both(*each) for each in zip(first, last, changes, strict=True)]
         else:
             with torch.enable_grad():
-                values = _Pulled.apply((step, nodes, last), len(inputs), *(each.end for each in inputs), *starts)
+                tensors = (*(each.end for each in inputs), *starts)
+                values = _Pulled.apply((step, nodes, last), len(inputs), *tensors)  # type: ignore[no-untyped-call]
             joined = [Both(*each) for each in zip(first, values, strict=True)]
     for i, item in zip(chosen, joined, strict=True):
         results[i] = item
@@ -101,7 +102,7 @@ class _Pulled(torch.autograd.Function):
         return tuple(last)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, *slopes: Tensor) -> Any:
         tensors = ctx.saved_tensors
         ends, starts = tensors[: ctx.count], tensors[ctx.count :]
         rule = gauss(ctx.nodes)

@@ -1,0 +1,214 @@
+"""Rules of elementwise functions and powers: (g(x1) − g(x0)) / (x1 − x0) of each number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from pathlens.errors import SecantError
+from pathlens.integrand.secant.both import RULES, Both, Rule, Step, affine, end_of, moves, start_of, values
+from pathlens.integrand.secant.table import named, rule, write
+
+SMOOTH = "tanh sigmoid erf erfc exp2 expm1 sin cos atan arctan sinh cosh asinh gelu silu softplus mish logsigmoid tanhshrink sinc"
+SCALED = "log log2 log10 log1p reciprocal acos asin acosh atanh"  # what is small is small beside x itself
+KINKED = (
+    "relu abs absolute leaky_relu rrelu prelu clamp clip clamp_min clamp_max hardtanh relu6 hardswish hardsigmoid softshrink "
+    "threshold nan_to_num elu celu selu softsign"
+)
+JUMPING = "hardshrink sign sgn round floor ceil trunc frac fix heaviside"
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def slope_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: str = "smooth") -> Tensor:
+    """(f(x1) − f(x0)) / (x1 − x0) of each number; where the two are close, the mean of f′ at two Gauss points.
+
+    `kind` says how close is close: beside 1 and x ("smooth"), beside x ("scaled"), or never but for equality ("kinked").
+    The bound is where what the difference loses to rounding meets the Gauss points' own error, Δ⁴/4320.
+    """
+    wide0, wide1 = wide(x0), wide(x1)
+    delta = wide1 - wide0
+    slope = (f(wide1) - f(wide0)) / delta
+    close = delta == 0
+    if kind != "kinked":
+        bound = 0.5 * (4320 * torch.finfo(delta.dtype).eps) ** 0.25
+        size = torch.maximum(wide0.abs(), wide1.abs())
+        close |= delta.abs() <= bound * (size.clamp_max(1.0) if kind == "scaled" else 1.0)
+    if close.any():
+        centre, half = (wide0 + wide1)[close] / 2, delta[close] / (2 * math.sqrt(3.0))
+        ones = torch.ones_like(centre)
+        parts = [jvp(f, (centre + sign * half,), (ones,))[1] for sign in (-1, 1)] if kind != "kinked" else [
+            jvp(f, (centre,), (ones,))[1]
+        ] * 2  # fmt: skip
+        slope[close] = (parts[0] + parts[1]) / 2
+    return slope
+
+
+def _scaled_by(slope: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda v: v * slope.to(v.dtype)
+
+
+def elementwise(function: Any, kind: str) -> Rule:
+    def follow(x: Any, *args: Any, **more: Any) -> Any:
+        inplace = more.pop("inplace", False)
+        if any(isinstance(arg, Both) for arg in (*args, *more.values())) or not isinstance(x, Both):
+            return NotImplemented
+        if not moves(x):
+            return affine(function, (x, *args), more)
+        broadcast = [arg for arg in (*args, *more.values()) if isinstance(arg, Tensor) and arg.ndim]
+        if broadcast and kind != "kinked":
+            return NotImplemented
+        with torch.no_grad():
+            x0, x1 = values(x)
+            f = lambda t: function(t, *args, **more)  # noqa: E731
+            slope = slope_between(f, x0, x1, kind) if not broadcast else kinked_slope(f, x0, x1)
+            step = Step(f(x0), f(x1), _scaled_by(slope))
+        result = step.of(x)
+        return write(x, result) if inplace else result
+
+    return follow
+
+
+def kinked_slope(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor) -> Tensor:
+    """The same where other tensors (bounds, slopes by channel) stand beside x: no cutting out of single numbers."""
+    delta = x1 - x0
+    return torch.where(delta == 0, jvp(f, (x1,), (torch.ones_like(x1),))[1], (f(x1) - f(x0)) / delta)
+
+
+for kind, names in (("smooth", SMOOTH), ("scaled", SCALED), ("kinked", KINKED)):
+    for each in named(names):
+        RULES[each] = elementwise(each, kind)
+
+
+def _jumping(function: Any) -> Rule:
+    def follow(x: Any, *args: Any, **more: Any) -> Any:
+        with torch.no_grad():
+            start, end = (function(of(x), *(of(a) for a in args), **more) for of in (start_of, end_of))
+        if not torch.equal(start, end):
+            raise SecantError(
+                f"{function.__name__} jumps between the baseline and the text, so no mean derivative exists; use method='sig', "
+                "or rule='split'"
+            )
+        return end
+
+    return follow
+
+
+for each in named(JUMPING):
+    RULES[each] = _jumping(each)
+
+
+@rule("exp")
+def exp(x: Any) -> Any:
+    """The logarithmic mean of both values: e^x̄ · sinh(h)/h, h = Δx/2."""
+    with torch.no_grad():
+        x0, x1 = values(x)
+        step = Step(x0.exp(), x1.exp(), _scaled_by(log_mean(wide(x0), wide(x1))))
+    return step.of(x)
+
+
+@rule("sqrt")
+def sqrt(x: Any) -> Any:
+    """1/(n0 + n1)."""
+    with torch.no_grad():
+        n0, n1 = (each.sqrt() for each in values(x))
+        step = Step(n0, n1, _scaled_by(1 / (n0 + n1).clamp_min(torch.finfo(n0.dtype).tiny)))
+    return step.of(x)
+
+
+@rule("rsqrt")
+def rsqrt(x: Any) -> Any:
+    return inverse(sqrt(x))
+
+
+@rule("reciprocal")
+def reciprocal(x: Any) -> Any:
+    return inverse(x)
+
+
+def inverse(n: Any) -> Both:
+    """1/n: its change is −Δn / (n0·n1); remembered as a reciprocal, so that a product with it is a quotient by n."""
+    with torch.no_grad():
+        n0, n1 = values(n)
+        same_sign(n0, n1)
+        slope = -1 / (n0 * n1)
+        step = Step(1 / n0, 1 / n1, _scaled_by(slope))
+    result = step.of(n)
+    result.inverse_of = n
+    return result
+
+
+def same_sign(n0: Tensor, n1: Tensor) -> None:
+    if bool((n0 * n1 <= 0).any()):
+        raise SecantError(
+            "the model divides by a number that is zero, or whose sign differs between the baseline and the text: the quotient "
+            "has no mean derivative. Use method='ig', or another baseline"
+        )
+
+
+@rule("square")
+def square(x: Any) -> Any:
+    return power(x, 2)
+
+
+@rule("pow __pow__ float_power")
+def power(x: Any, exponent: Any) -> Any:
+    """Whole and half powers by their own formulas; Δ(x²) = 2x̄·Δx."""
+    if isinstance(exponent, Both) or not isinstance(x, Both):
+        return _power_of_constant(x, exponent)
+    if isinstance(exponent, Tensor):
+        if exponent.ndim:
+            return NotImplemented
+        exponent = exponent.item()
+    if exponent == 1:
+        return x
+    if exponent in (-0.5, 0.5, -1, -2):
+        root = x if exponent in (-1, -2) else sqrt(x)
+        root = power(root, 2) if exponent == -2 else root
+        return root if exponent == 0.5 else inverse(root)
+    with torch.no_grad():
+        x0, x1 = values(x)
+        if exponent == 2:
+            slope = x0 + x1
+        elif exponent == 3:
+            slope = x0 * x0 + x0 * x1 + x1 * x1
+        else:
+            slope = slope_between(lambda t: t.pow(exponent), x0, x1, "scaled")
+        step = Step(x0.pow(exponent), x1.pow(exponent), _scaled_by(slope))
+    return step.of(x)
+
+
+@rule("__rpow__")
+def rpower(exponent: Any, base: Any) -> Any:
+    return _power_of_constant(base, exponent)
+
+
+def _power_of_constant(base: Any, exponent: Any) -> Any:
+    if isinstance(base, Both) or not isinstance(exponent, Both):
+        return NotImplemented
+    with torch.no_grad():
+        x0, x1 = values(exponent)
+        if isinstance(base, Tensor) and base.ndim:
+            return torch.exp(exponent * base.log())
+        step = Step(base**x0, base**x1, _scaled_by(slope_between(lambda t: base**t, x0, x1)))
+    return step.of(exponent)
+
+
+def log_mean(l0: Tensor, l1: Tensor) -> Tensor:
+    """The logarithmic mean of e^l0 and e^l1: e^mean · sinh(h)/h with h = (l1 − l0)/2, stable for all h; 0 where both are 0."""
+    half = (l1 - l0) / 2
+    small = half.abs() < 5  # beyond, the plain quotient loses nothing
+    h = torch.where(small, half, 1.0)
+    series = 1 + h * h / 6 * (1 + h * h / 20)
+    ratio = torch.where(h.abs() < 0.05, series, torch.sinh(h) / torch.where(h == 0, 1.0, h))
+    near = torch.exp((l0 + l1) / 2) * ratio
+    far = (l1.exp() - l0.exp()) / torch.where(small, 1.0, 2 * half)
+    never = torch.isneginf(l0) | torch.isneginf(l1)
+    return torch.where(small, near, far).masked_fill(never | torch.isnan(half), 0.0)

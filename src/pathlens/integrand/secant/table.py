@@ -1,0 +1,117 @@
+"""The table of mean derivatives between the two values of an operation (METHODS §13), one small function an operation.
+
+A rule has its operation's signature and gives the followed result, or NotImplemented for a use it does not cover. With
+0 for the baseline's run, 1 for the text's and a bar for the mean of both:
+
+    elementwise g         (g(x1) − g(x0)) / (x1 − x0)                                     elementwise.py
+    product a·b           ā·Δb + Δa·b̄                                                     products.py
+    quotient a/n          (Δa − ȳ·Δn) / n̄    so every normalisation, however it is written, is bounded
+    softmax p             L·(Δz − Σ w·Δz),  L the logarithmic mean of p0 and p1, w = L/ΣL   norms.py
+    maximum               the share of the way on which each entry is the largest          maxima.py
+    linear operations     themselves                                                      here
+
+An operation that has no rule is integrated along its own line (own_line.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pathlens.integrand.secant.both import AFFINE, RULES, Both, Rule, affine, end_of
+
+HOMES = (Tensor, torch, functional, torch.special, torch.fft)
+
+
+def named(names: str, homes: Sequence[Any] = HOMES) -> list[Any]:
+    """The functions of these names, wherever torch offers them."""
+    found = [getattr(home, name, None) for name in names.split() for home in homes]
+    return [each for each in found if callable(each)]
+
+
+def rule(names: str) -> Callable[[Rule], Rule]:
+    def note(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(named(names), function))
+        return function
+
+    return note
+
+
+AFFINE.update(
+    named(
+        "view reshape flatten unflatten ravel squeeze unsqueeze contiguous transpose permute swapaxes swapdims movedim "
+        "moveaxis t adjoint expand expand_as broadcast_to broadcast_tensors repeat repeat_interleave tile roll flip fliplr "
+        "flipud rot90 cat concat concatenate stack hstack vstack dstack chunk split split_with_sizes tensor_split unbind "
+        "narrow select index_select gather take take_along_dim masked_select diagonal diag diag_embed diagonal_scatter tril "
+        "triu masked_fill masked_fill_ masked_scatter scatter scatter_ scatter_add scatter_add_ index_add index_add_ "
+        "index_copy index_copy_ index_put index_put_ index_fill index_fill_ where pad unfold fold as_strided view_as "
+        "reshape_as clone to type_as type float double half bfloat16 cpu cuda sum mean nansum cumsum add sub subtract rsub "
+        "neg negative positive __add__ __radd__ __sub__ __rsub__ __neg__ __pos__ __iadd__ __isub__ add_ sub_ neg_ zero_ "
+        "fill_ copy_ avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d interpolate pixel_shuffle fft ifft fft2 "
+        "ifft2 fftn ifftn rfft irfft rfftn irfftn fftshift view_as_real view_as_complex real imag __getitem__ __setitem__ "
+        "trace block_diag tril_ triu_ unsqueeze_ squeeze_ transpose_ diff atleast_1d atleast_2d dropout_ slice_scatter "
+        "select_scatter resolve_conj resolve_neg conj logical_not"
+    )
+)
+
+
+def _constant(function: Any) -> Rule:
+    return lambda x, *args, **more: function(end_of(x), *args, **more)
+
+
+for each in named(
+    "new_zeros new_ones new_full new_empty new_tensor zeros_like ones_like empty_like full_like rand_like randn_like size dim "
+    "ndimension numel nelement stride is_floating_point is_complex is_contiguous element_size get_device is_nonzero_ "
+    "result_type can_cast is_tensor is_signed storage_offset is_inference is_pinned"
+):
+    RULES[each] = _constant(each)
+
+
+@rule("detach detach_ requires_grad_")
+def detach(x: Both, *args: Any) -> Any:
+    """A value that is not trained through is a value all the same, and the output depends on it."""
+    return x
+
+
+@rule("dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d")
+def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    return NotImplemented if training and p > 0 else x
+
+
+@rule("batch_norm")
+def batch_norm(x: Any, *args: Any, training: bool = False, **more: Any) -> Any:
+    if training or (len(args) > 4 and args[4]):
+        return NotImplemented
+    return affine(functional.batch_norm, (x, *args), more)
+
+
+def write(target: Both, result: Both) -> Both:
+    with torch.no_grad():
+        target.start.copy_(result.start)
+    with torch.enable_grad():
+        target.end.copy_(result.end)
+    if target.change is not None and result.change is not None:
+        target.change.copy_(result.change)
+    target.inverse_of = None
+    return target
+
+
+def _writing(follow: Rule) -> Rule:
+    def written(x: Any, *args: Any, **more: Any) -> Any:
+        result = follow(x, *args, **more) if isinstance(x, Both) else NotImplemented
+        return write(x, result) if isinstance(result, Both) else NotImplemented
+
+    return written
+
+
+def add_in_place_rules() -> None:
+    """`x.tanh_()` and `x *= y` by the rule of their plain sister; called when all of these are there."""
+    for name in dir(Tensor):
+        plain = f"__{name[3:]}" if name in ("__imul__", "__itruediv__", "__ipow__") else name[:-1]
+        function = getattr(Tensor, plain, None) if name.endswith("_") else None
+        if function in RULES and getattr(Tensor, name) not in RULES and getattr(Tensor, name) not in AFFINE:
+            RULES[getattr(Tensor, name)] = _writing(RULES[function])
