@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pathlens.explanation.phrases import idg, phrase_nodes, values
+from pathlens.engine.assemble_phrases import idg, phrase_nodes, values
 from pathlens.units.trees import read_tree, tree_groups
 
 
@@ -83,20 +83,23 @@ def test_idg_symmetry(problem, random):
     random.shuffle(order)
     result, other = idg(groups, scores, square), idg(groups[:, order], scores[order], square[order])
     assert np.allclose(result.value, other.value) and np.allclose(result.signed, other.signed)
-    alike = idg(np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]), [2.0, 2.0, -1.0], [4.0, 4.0, 1.0])
+    alike = idg(
+        np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]), np.array([2.0, 2.0, -1.0]), np.array([4.0, 4.0, 1.0])
+    )
     assert alike.value[1] == alike.value[2]
 
 
 def test_a_group_given_twice_counts_once():
     groups = np.array([[True, True], [True, False], [False, True]])
-    once, twice = idg(groups, [1.0, 2.0], [1.0, 1.0]), idg(groups[[0, 0, 1, 1, 2]], [1.0, 2.0], [1.0, 1.0])
+    scores, square = np.array([1.0, 2.0]), np.ones(2)
+    once, twice = idg(groups, scores, square), idg(groups[[0, 0, 1, 1, 2]], scores, square)
     assert np.allclose(twice.value, once.value[[0, 0, 1, 1, 2]])
 
 
 def test_where_nothing_moves_the_whole_is_worth_one_and_it_says_so():
     groups = np.array([[False, True, True], [False, True, False], [False, False, True]])
     for scores, square in (([0.0, 0.0, 0.0], [0.0, 1.0, 1.0]), ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])):
-        result = idg(groups, scores, square)
+        result = idg(groups, np.array(scores), np.array(square))
         assert result.flat and result.value.tolist() == [1, 0, 0] and result.signed.tolist() == [0, 0, 0]
 
 
@@ -120,7 +123,7 @@ def test_the_papers_family_with_single_coordinates_is_its_definition():
 
 def test_a_token_of_one_coordinate_is_counted_once():
     groups = np.array([[1, 1], [1, 0]], dtype=bool)
-    result = idg(groups, [1.0, 3.0], [1.0, 1.0], [[1.0], [3.0]], [[1.0], [1.0]])
+    result = idg(groups, np.array([1.0, 3.0]), np.ones(2), np.array([[1.0], [3.0]]), np.ones((2, 1)))
     whole = 4 / np.sqrt(2) + 1 + 3
     assert result.value.tolist() == pytest.approx([1.0, 1 / whole])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.engine.options import Compared
@@ -45,7 +46,7 @@ def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
     return makers[order.prepared.entry.assemble](order, solutions)
 
 
-def certificate(solution: Solution, tolerance: float, scores: Tensor) -> Certificate:
+def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:
     """For numbers: outputs, their change, what the scores sum to. For vectors: lengths of the same."""
     vector = solution.f_end.ndim > 0
     f_input, f_baseline, total = (
@@ -239,9 +240,9 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
 def _column(
     order: Order,
     solution: Solution,
-    scores: Tensor,
-    errors: Tensor,
-    ends: Tensor,
+    scores: Float[Tensor, "U"],
+    errors: Float[Tensor, "U"],
+    ends: Float[Tensor, "2"],
     limit: float,
     parts: Sequence[Certificate] = (),
 ) -> Certificate:

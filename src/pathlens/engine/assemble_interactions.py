@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.engine.assemble import Order, meta_of
@@ -52,16 +53,16 @@ def _partly(rows: Sequence[int], names: Sequence[str]) -> str:
     return f"only the interactions of {shown} were asked for; the others are not a number (NaN)"
 
 
-def _spread(solution: Solution, values: Tensor | None) -> np.ndarray:
-    """(U,) from the values of the moving units; the others are exactly 0."""
+def _spread(solution: Solution, values: Float[Tensor, "M"] | None) -> Float[np.ndarray, "U"]:
+    """From the values of the moving units; the others are exactly 0."""
     full = np.zeros(len(solution.units))
     if values is not None:
         full[solution.moving.cpu().numpy()] = values.numpy()
     return full
 
 
-def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
-    """(U, U). Rows not asked for hold their mirrored entries, NaN elsewhere."""
+def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> Float[np.ndarray, "U U"]:
+    """Rows not asked for hold their mirrored entries, NaN elsewhere."""
     count, value = len(solution.units), solution.integral.value
     moving = solution.moving.cpu().numpy()
     full = np.zeros((count, count))
@@ -75,14 +76,18 @@ def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
     return full
 
 
-def _integrated(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
+def _integrated(solution: Solution, rows: tuple[int, ...] | None) -> Int[np.ndarray, "R"]:
     """Units whose rows were integrated: those asked for that move at all, in the order of the integral's rows."""
     moving = solution.moving.cpu().numpy()
     return moving if rows is None else moving[np.isin(moving, rows)]
 
 
 def _certificate(
-    order: Order, solutions: Sequence[Solution], matrix: np.ndarray, scores: np.ndarray, rows: tuple[int, ...] | None
+    order: Order,
+    solutions: Sequence[Solution],
+    matrix: Float[np.ndarray, "U U"],
+    scores: Float[np.ndarray, "U"],
+    rows: tuple[int, ...] | None,
 ) -> Certificate:
     """Total: ΣΓ against F(x) − F(b). Rows: each row's sum against IG. A restricted result has only the rows."""
     f_input, f_baseline = float(solutions[0].f_end), float(np.mean([float(solution.f_start) for solution in solutions]))
@@ -102,7 +107,7 @@ def _certificate(
     )
 
 
-def _row_errors(solution: Solution, rows: tuple[int, ...] | None) -> np.ndarray:
+def _row_errors(solution: Solution, rows: tuple[int, ...] | None) -> Float[np.ndarray, "U"]:
     full = np.zeros(len(solution.units))
     if "ig" in solution.integral.extra:
         full[_integrated(solution, rows)] = solution.integral.error.numpy()

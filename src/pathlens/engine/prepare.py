@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.checks import whole_number
@@ -122,8 +123,9 @@ def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None
     wanted = choices.unit if by_side else (choices.unit,) * len(cases)
     groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
     read = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
-    compared = isinstance(method, Compared) and entry.sides == 2
-    limits = _pair_limits(choices, method, cases) if compared else (None,) * len(cases)
+    limits: tuple[float | None, ...] = (None,) * len(cases)
+    if isinstance(method, Compared) and entry.sides == 2:
+        limits = _pair_limits(choices, method, cases)
     rows = chosen_rows(method, groups[0].names) if isinstance(method, IH) else None
     return Prepared(method, entry, tuple(cases), groups, limits, read, rows)
 
@@ -201,8 +203,8 @@ def units_of(case: Case, unit: Any, kind: str = "") -> Units:
     return units(unit, case.tokens, case.offsets, case.segments, case.texts, case.meta.get("spans"))
 
 
-def embedding_of(case: Case) -> np.ndarray:
-    """e(text), (k,) float64."""
+def embedding_of(case: Case) -> Float[np.ndarray, "k"]:
+    """e(text), in float64."""
     with torch.no_grad():
         return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
 
@@ -312,7 +314,7 @@ def _index(unit: Any, names: Sequence[str]) -> int:
     return int(unit) % len(names)
 
 
-def moving_rows(rows: tuple[int, ...] | None, moving: Tensor) -> tuple[int, ...] | None:
+def moving_rows(rows: tuple[int, ...] | None, moving: Int[Tensor, "M"]) -> tuple[int, ...] | None:
     """Chosen units → their places among the moving ones; those that do not move need no work."""
     if rows is None:
         return None

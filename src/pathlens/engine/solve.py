@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pathlens.engine.methods import ALONG_WORDS, Entry
@@ -50,26 +51,26 @@ class Solution:
 
     case: Case
     units: Units
-    f_start: Tensor  # (), or (T, 1) for a list of T numbers, or (out, k) for vectors
-    f_end: Tensor
+    f_start: Float[Tensor, "*out"]  # a number, or (T, 1) for a list of T numbers, or (out, k) for vectors
+    f_end: Float[Tensor, "*out"]
     integral: Integral
-    moving: Tensor  # (rows,) the units (by coordinate: the tokens) that the integral's rows belong to
+    moving: Int[Tensor, "rows"]  # the units (by coordinate: the tokens) that the integral's rows belong to
     bound: float
     gap: float
     by_coordinate: bool = False  # rows are (S, d, …): tokens with their coordinates, not units
-    gaps: Tensor | None = None  # (U,) where each unit has its own sum
+    gaps: Float[Tensor, "U"] | None = None  # where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
     passes: int = 0
 
-    def spread(self) -> Tensor:
-        """(U, …) values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
+    def spread(self) -> Float[Tensor, "U *value"]:
+        """Values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
         value, members = self.integral.value, torch.as_tensor(self.units.members, dtype=torch.float64)
         if self.by_coordinate:
             return value if len(members) == members.shape[1] else torch.tensordot(members, value, dims=1)
         return self._placed(value)
 
-    def estimates(self) -> Tensor:
-        """(U,) error estimate of every unit, or (U, T) for a list; by coordinate, those of a unit's tokens are added."""
+    def estimates(self) -> Float[Tensor, "U *T"]:
+        """Error estimate of every unit, of every number of a list; by coordinate, those of a unit's tokens are added."""
         error = self.integral.error
         return (
             torch.as_tensor(self.units.members, dtype=error.dtype) @ error
@@ -114,8 +115,8 @@ def _solutions(jobs: Sequence[Job]) -> tuple[Solution, ...] | Exception:
     return failed if failed is not None else tuple(replace(job.result, passes=job.passes) for job in jobs)
 
 
-def moving_of(case: Case, units: Units) -> tuple[Tensor, Tensor]:
-    """Members (U', S) of the units that move at all, and their indices: nothing is spent on the others."""
+def moving_of(case: Case, units: Units) -> tuple[Bool[Tensor, "M S"], Int[Tensor, "M"]]:
+    """Members of the units that move at all, and their indices: nothing is spent on the others."""
     members = torch.as_tensor(units.members, device=case.ends.end.device)
     moving = moving_units(case.ends, members).sort().values
     return members[moving], moving
@@ -130,11 +131,11 @@ class _Text:
     method: Method[Any]
     entry: Entry[Any]
     accuracy: Accuracy
-    f_start: Tensor
-    f_end: Tensor
+    f_start: Float[Tensor, "*out"]
+    f_end: Float[Tensor, "*out"]
 
     @property
-    def members(self) -> Tensor:
+    def members(self) -> Bool[Tensor, "U S"]:
         return torch.as_tensor(self.units.members, device=self.case.ends.end.device)
 
     @property
@@ -160,7 +161,7 @@ class _Text:
         end, change = float((self.f_end / share).norm()), float((self.change / share).norm())
         return bound_of(end, end - change, self.accuracy.tolerance)
 
-    def missing(self, value: Tensor) -> Tensor:
+    def missing(self, value: Float[Tensor, "rows *value"]) -> Float[Tensor, "*T"]:
         """How far the sum is from the output's change: a number, a vector's length, or each number of a list."""
         change = self.change
         gap = value.flatten(0, value.ndim - change.ndim - 1).sum(0) - change
@@ -199,8 +200,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
             shares = yield from once(route, text.entry.integrand(text.method))
         return _exact(text, shares, moving, goal)
     if text.entry.rule == "log":
-        rows = moving_rows(prepared.rows, moving)
-        integral = yield from interactions(route, goal, rows, accuracy.n_steps, kinked="kinks" in case.meta)
+        asked = moving_rows(prepared.rows, moving)
+        integral = yield from interactions(route, goal, asked, accuracy.n_steps, kinked="kinks" in case.meta)
         return text.solution(integral, moving, limit, float(integral.extra["gap"]), path=route.detail)
     integral, rows_of, by_coordinate = yield from _choose(text, route, moving, goal)
     gap = largest(goal.gap(integral.value))

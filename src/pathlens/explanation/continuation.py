@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from pathlens.explanation import reduce
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, Result
+from pathlens.explanation.record import Explanation, OfUnits, largest
 from pathlens.types import Span
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Continuation(Result):
+class Continuation(OfUnits):
     """What in the prompt, and in the output so far, made each output token likely.
 
     Sources are the prompt's units followed by the output's own (`segments` 0 and 1: characters of
@@ -25,20 +25,16 @@ class Continuation(Result):
     of column t; all of them are judged by one bound, relative to the root mean square of the columns' changes.
     """
 
-    tokens: tuple[str, ...]  # readable text of each source
-    offsets: tuple[Span, ...]
     outputs: tuple[str, ...]  # readable text of each output token
     output_offsets: tuple[Span, ...]  # characters of the continuation
-    matrix: np.ndarray  # (U, T) float64
+    matrix: Float[np.ndarray, "U T"]
     certificates: tuple[Certificate, ...]  # (T,)
-    special: tuple[bool, ...] = ()
-    segments: tuple[int, ...] = ()  # 0: prompt, 1: output, -1: special
     path: Any = None
 
     @property
-    def scores(self) -> np.ndarray:
-        """(U,) each source's share of the whole continuation."""
-        return self.matrix.sum(axis=1)
+    def scores(self) -> Float[np.ndarray, "U"]:
+        """Each source's share of the whole continuation."""
+        return np.asarray(self.matrix.sum(axis=1))
 
     def aggregate(self) -> Explanation:
         """The whole continuation as one number: scores summed over its tokens, which still add up."""
@@ -74,16 +70,10 @@ class Continuation(Result):
 
     def top(self, k: int = 5) -> list[tuple[str, str, float]]:
         """The k entries with the largest |score|: (source, output token, score)."""
-        order = np.argsort(-np.abs(self.matrix), axis=None, kind="stable")[:k]
-        width = self.matrix.shape[1]
-        return [(self.tokens[o // width], self.outputs[o % width], float(self.matrix.flat[o])) for o in order]
+        return [(self.tokens[i], self.outputs[j], float(self.matrix[i, j])) for i, j in largest(self.matrix, k)]
 
-    def words(self) -> Continuation:
-        """The same with sources by word: the sum of each word's tokens. Outputs stay tokens."""
-        return reduce.words(self)
-
-    def summed(self, members: np.ndarray, **common: Any) -> Continuation:
-        """Sources joined into groups, `members` (groups, U) of 0 and 1; estimates are added with them."""
+    def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Continuation:
+        """Sources joined into groups; outputs stay tokens, and estimates are added with the sources."""
         certificates = tuple(
             replace(each, error_estimate=tuple((members @ np.array(each.error_estimate)).tolist()))
             for each in self.certificates

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
@@ -30,20 +31,20 @@ class Side:
     tokens: tuple[str, ...]
     offsets: tuple[Span, ...]
     special: tuple[bool, ...]
-    vectors: np.ndarray  # (U, k) V
-    reference: np.ndarray  # (k,) e(r)
-    embedding: np.ndarray  # (k,) e(x)
-    error: np.ndarray  # (U,) estimated length of each vector's error
+    vectors: Float[np.ndarray, "U k"]  # V
+    reference: Float[np.ndarray, "k"]  # e(r)
+    embedding: Float[np.ndarray, "k"]  # e(x)
+    error: Float[np.ndarray, "U"]  # estimated length of each vector's error
     gap: float  # ‖e(x) − e(r) − Σ V‖ when the integral was taken
     nodes: int
     passes: int
     notes: tuple[str, ...] = ()
     baseline: str | tuple[str, ...] | None = None  # how to ask for its reference again, where that is a name or a text
-    coordinates: np.ndarray | None = field(default=None, repr=False)  # (S, d, k), on request
+    coordinates: Float[np.ndarray, "U d k"] | None = field(default=None, repr=False)  # on request
 
     @property
-    def rows(self) -> np.ndarray:
-        """(U + 1, k): the reference, then the units."""
+    def rows(self) -> Float[np.ndarray, "U1 k"]:
+        """The reference, then the units."""
         return np.concatenate([self.reference[None], self.vectors])
 
 
@@ -62,7 +63,7 @@ class Measure:
         if self.similarity == "dot" and self.norm == "inside":
             raise InputError("norm='inside' runs the path through the normalisation: it is for similarity='cosine'")
 
-    def scale(self, e_a: np.ndarray, e_b: np.ndarray) -> float:
+    def scale(self, e_a: Float[np.ndarray, "k"], e_b: Float[np.ndarray, "k"]) -> float:
         """What e(a)·e(b) is divided by."""
         if self.similarity == "dot":
             return 1.0
@@ -74,7 +75,7 @@ class Measure:
             )
         return lengths[0] * lengths[1] if self.norm == "outside" else 1.0
 
-    def reach(self, e_a: np.ndarray, e_b: np.ndarray) -> float:
+    def reach(self, e_a: Float[np.ndarray, "k"], e_b: Float[np.ndarray, "k"]) -> float:
         """The largest similarity that embeddings of these lengths can have: 1, or the product of the lengths."""
         if self.similarity == "cosine":
             return 1.0
@@ -88,7 +89,7 @@ class Measure:
         """The largest gap that still counts as settled."""
         return max(self.tolerance * self.size(value, reach), NOISE * max(abs(value), reach))
 
-    def length_limit(self, own: np.ndarray, other: np.ndarray) -> float:
+    def length_limit(self, own: Float[np.ndarray, "k"], other: Float[np.ndarray, "k"]) -> float:
         """How long an error of a vector of `own`'s text may be: ε in V_a,i moves row i's sum by at most ‖ε‖·‖e(b)‖ / scale."""
         scale, length = self.scale(own, other), float(np.linalg.norm(other))
         least = NOISE * max(float(np.linalg.norm(own)), 1e-3)
@@ -120,7 +121,7 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     )
 
 
-def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> Certificate:
+def pair_certificate(a: Side, b: Side, measure: Measure, matrix: Float[np.ndarray, "A B"]) -> Certificate:
     """The whole matrix against the similarity; estimates are of each token's own sum (a's tokens, then b's)."""
     scale = measure.scale(a.embedding, b.embedding)
     value = float(a.embedding @ b.embedding) / scale
@@ -143,7 +144,7 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: np.ndarray) -> 
     )
 
 
-def one_sided(query: np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any]) -> Explanation:
+def one_sided(query: Float[np.ndarray, "*k"], side: Side, measure: Measure, meta: Mapping[str, Any]) -> Explanation:
     """V_b,j · e(a) / scale: each token of one text against the whole of the other, no integral on the other's side.
 
     Σ_j = similarity − e(a)·e(r_b) / scale: the certificate's f_baseline is what the reference itself contributes.
@@ -198,8 +199,8 @@ def _said(meta: Mapping[str, Any], sides: tuple[Side, ...], measure: Measure) ->
     }
 
 
-def _by_coordinate(a: Side, b: Side, scale: float) -> np.ndarray | None:
-    """(S_a, d, S_b, d): before the sums over coordinates."""
+def _by_coordinate(a: Side, b: Side, scale: float) -> Float[np.ndarray, "A d B e"] | None:
+    """Before the sums over coordinates."""
     if a.coordinates is None or b.coordinates is None:
         return None
     left, right = (each.astype(np.float32) for each in (a.coordinates, b.coordinates))

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from jaxtyping import Float
 
+from pathlens.errors import InputError
 from pathlens.explanation import reduce
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.view import Viewable
@@ -19,6 +21,14 @@ from pathlens.types import Span
 
 if TYPE_CHECKING:
     import pandas
+
+Same = TypeVar("Same", bound="OfUnits")
+
+
+def largest(values: np.ndarray, k: int) -> list[tuple[int, ...]]:
+    """Places of the k entries with the largest |value|, largest first."""
+    order = np.argsort(-np.abs(values), axis=None, kind="stable")[:k]
+    return list(zip(*(each.tolist() for each in np.unravel_index(order, values.shape)), strict=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,16 +68,30 @@ class Result(Viewable):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Explanation(Result):
-    """One signed score per unit of one text (or of a pair read as one input)."""
+class OfUnits(Result):
+    """A result over the units of one text, or of a pair read as one input."""
 
     tokens: tuple[str, ...]  # readable text of each unit, special tokens included
     offsets: tuple[Span, ...]  # characters of the text (of `segments`' text); (0, 0) for special tokens
-    scores: np.ndarray  # (U,) float64
     special: tuple[bool, ...] = ()  # added by the tokenizer, not part of the text
-    segments: tuple[int, ...] = ()  # 0: first text, 1: second text, -1: special
-    coordinates: np.ndarray | None = None  # (S, d) before summing, on request
-    standard_error: np.ndarray | None = None  # (U,) over a sample of baselines
+    segments: tuple[int, ...] = ()  # 0: first text (or prompt), 1: second text (or output), -1: special
+
+    def words(self: Same) -> Same:
+        """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
+        return reduce.words(self)
+
+    def summed(self: Same, members: Float[np.ndarray, "G U"], **common: Any) -> Same:
+        """Units joined into groups, `members` of 0 and 1; `common` is what the groups are called."""
+        raise TypeError(f"{type(self).__name__} has no sums")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation(OfUnits):
+    """One signed score per unit."""
+
+    scores: Float[np.ndarray, "U"]
+    coordinates: Float[np.ndarray, "U d"] | None = None  # before summing, on request
+    standard_error: Float[np.ndarray, "U"] | None = None  # over a sample of baselines
     path: Any = None  # what the path says about itself, for paths through words
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -77,33 +101,28 @@ class Explanation(Result):
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k units with the largest |score|, largest first."""
-        order = np.argsort(-np.abs(self.scores), kind="stable")[:k]
-        return [(self.tokens[i], float(self.scores[i])) for i in order]
+        return [(self.tokens[i], float(self.scores[i])) for (i,) in largest(self.scores, k)]
 
-    def words(self) -> Explanation:
-        """The same, by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
-        return reduce.words(self)
+    def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Explanation:
+        coordinates = None if self.coordinates is None else members @ self.coordinates
+        return replace(self, scores=members @ self.scores, coordinates=coordinates, standard_error=None, **common)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VectorExplanation(Result):
+class VectorExplanation(OfUnits):
     """One vector per (output position, unit): Σ over units of `vectors` is the change of the output."""
 
-    tokens: tuple[str, ...]
-    offsets: tuple[Span, ...]
-    vectors: np.ndarray  # (out, U, d)
+    vectors: Float[np.ndarray, "out U d"]
     outputs: tuple[str, ...] = ()  # names of the output positions
     sources: tuple[str, ...] = ()  # which input of the block each unit belongs to
-    special: tuple[bool, ...] = ()
-    segments: tuple[int, ...] = ()
-    f_input: np.ndarray | None = None  # (out, d) the output at the text
-    f_baseline: np.ndarray | None = None  # (out, d) the output at the baseline
+    f_input: Float[np.ndarray, "out d"] | None = None  # the output at the text
+    f_baseline: Float[np.ndarray, "out d"] | None = None  # the output at the baseline
     path: Any = None
 
     @property
-    def norms(self) -> np.ndarray:
-        """(out, U): the length of each contribution."""
-        return np.linalg.norm(self.vectors, axis=-1)
+    def norms(self) -> Float[np.ndarray, "out U"]:
+        """The length of each contribution."""
+        return np.asarray(np.linalg.norm(self.vectors, axis=-1))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         norms = self.norms
@@ -117,12 +136,11 @@ class VectorExplanation(Result):
         """The k longest contributions: (output, token, norm)."""
         norms = self.norms
         names = self.outputs or tuple(map(str, range(len(self.vectors))))
-        order = np.argsort(-norms, axis=None, kind="stable")[:k]
-        return [(names[o // norms.shape[1]], self.tokens[o % norms.shape[1]], float(norms.flat[o])) for o in order]
+        return [(names[j], self.tokens[i], float(norms[j, i])) for j, i in largest(norms, k)]
 
-    def words(self) -> VectorExplanation:
-        """The same, by word: the sum of each word's vectors."""
-        return reduce.words(self)
+    def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> VectorExplanation:
+        sources = tuple(self.sources[int(np.argmax(row))] for row in members) if self.sources else ()
+        return replace(self, vectors=np.einsum("gu,oud->ogd", members, self.vectors), sources=sources, **common)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,17 +151,17 @@ class PairExplanation(Result):
     tokens_b: tuple[str, ...]
     offsets_a: tuple[Span, ...]
     offsets_b: tuple[Span, ...]
-    full_matrix: np.ndarray  # (S_a + 1, S_b + 1)
+    full_matrix: Float[np.ndarray, "A1 B1"]  # A + 1, B + 1: the reference comes first
     similarity: float
     special_a: tuple[bool, ...] = ()
     special_b: tuple[bool, ...] = ()
-    coordinates: np.ndarray | None = None  # (S_a, d, S_b, d) before summing, on request
+    coordinates: Float[np.ndarray, "A d B e"] | None = None  # before summing, on request
     path_a: Any = None  # what the paths say about themselves, for paths through words
     path_b: Any = None
 
     @property
-    def matrix(self) -> np.ndarray:
-        """(S_a, S_b): the pairs of tokens alone."""
+    def matrix(self) -> Float[np.ndarray, "A B"]:
+        """The pairs of tokens alone."""
         return self.full_matrix[1:, 1:]
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -155,27 +173,20 @@ class PairExplanation(Result):
 
     def top(self, k: int = 5) -> list[tuple[str, str, float]]:
         """The k pairs of tokens with the largest |score|."""
-        matrix = self.matrix
-        order = np.argsort(-np.abs(matrix), axis=None, kind="stable")[:k]
-        width = matrix.shape[1]
-        return [(self.tokens_a[o // width], self.tokens_b[o % width], float(matrix.flat[o])) for o in order]
+        return [(self.tokens_a[i], self.tokens_b[j], float(self.matrix[i, j])) for i, j in largest(self.matrix, k)]
 
     def words(self) -> PairExplanation:
         """The same, by word: the sum of each word's tokens, on both sides."""
-        return reduce.words(self)
+        return reduce.pair_words(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Interactions(Result):
+class Interactions(OfUnits):
     """Token × token inside one text: row i sums to IG's score of token i, everything to the output's change."""
 
-    tokens: tuple[str, ...]
-    offsets: tuple[Span, ...]
-    matrix: np.ndarray  # (U, U)
-    scores: np.ndarray  # (U,) IG, computed on its own
-    special: tuple[bool, ...] = ()
-    segments: tuple[int, ...] = ()
-    standard_error: np.ndarray | None = None
+    matrix: Float[np.ndarray, "U U"]
+    scores: Float[np.ndarray, "U"]  # IG, computed on its own
+    standard_error: Float[np.ndarray, "U U"] | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, a in enumerate(self.tokens):
@@ -187,12 +198,13 @@ class Interactions(Result):
         """The k pairs (i < j) with the largest |interaction|; Γ_ij and Γ_ji are the two halves, summed here."""
         first, second = np.triu_indices(len(self.tokens), 1)
         both = self.matrix[first, second] + self.matrix[second, first]
-        order = np.argsort(-np.abs(both), kind="stable")[:k]
-        return [(self.tokens[first[o]], self.tokens[second[o]], float(both[o])) for o in order]
+        return [(self.tokens[first[o]], self.tokens[second[o]], float(both[o])) for (o,) in largest(both, k)]
 
-    def words(self) -> Interactions:
-        """The same, by word: the sum over the tokens of both words."""
-        return reduce.words(self)
+    def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Interactions:
+        if np.isnan(self.matrix).any():
+            raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
+        matrix = members @ self.matrix @ members.T
+        return replace(self, scores=members @ self.scores, matrix=matrix, standard_error=None, **common)
 
 
 @dataclass(frozen=True)
@@ -218,7 +230,7 @@ class PhraseTree(Result):
     nodes: tuple[Phrase, ...]
     tokens: tuple[str, ...]
     offsets: tuple[Span, ...]
-    scores: np.ndarray  # (S,) the IG run everything was read from
+    scores: Float[np.ndarray, "S"]  # the IG run everything was read from
     special: tuple[bool, ...] = ()
     tree: str = ""  # where the tree came from: "bracketed", "spans", "dependencies" or "right-branching"
     family: str = "phrases"  # or "phrases and coordinates", the paper's: what shares the value

@@ -121,7 +121,7 @@ def plain(value: Any) -> Any:
     """Anything a result holds, as JSON-ready values."""
     if isinstance(value, np.ndarray):
         unknown = value.dtype.kind == "f" and np.isnan(value).any()  # interactions that were not asked for
-        return (np.where(np.isnan(value), None, value) if unknown else value).tolist()
+        return (np.where(np.isnan(value), np.array(None), value) if unknown else value).tolist()
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "to_dict") and not isinstance(value, record.Result):
@@ -157,7 +157,8 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _certificate(value: Mapping[str, Any]) -> Certificate:
-    return Certificate(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+    fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+    return Certificate(**fields)
 
 
 def to_dataframe(result: record.Result, rows: list[dict[str, Any]]) -> Any:

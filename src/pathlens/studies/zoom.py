@@ -100,7 +100,7 @@ def _opened(
     for number, (offset, flag) in enumerate(zip(offsets, special, strict=True)):
         if flag:
             continue
-        spans += _pieces(model, text, offset, inside) if number in chosen else [tuple(offset)]
+        spans += _pieces(model, text, offset, inside) if number in chosen else [(offset[0], offset[1])]
     return spans
 
 
