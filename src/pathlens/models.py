@@ -1,10 +1,33 @@
 """Model kinds (`pl.models`): what a text is put to. For those who bring a model of their own, see docs/extending.md."""
 
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, TextModel, Wrapped
+from pathlens.text.causal import CausalLM
+from pathlens.text.classifier import Classifier
 from pathlens.text.dual import DualEncoder
 from pathlens.text.load import load
-from pathlens.text.sentence import SentenceEncoder, Shifted
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, Shifted
+from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
+from pathlens.text.token_heads import Answerer, Tagger
 from pathlens.text.toy import ToyModel
 
-__all__ = ["Case", "DualEncoder", "Request", "SentenceEncoder", "Shifted", "Tabular", "TextModel", "ToyModel", "load"]
+__all__ = [
+    "Answerer",
+    "Case",
+    "CausalLM",
+    "Chosen",
+    "Classifier",
+    "DualEncoder",
+    "ModelOptions",
+    "Request",
+    "SentenceEncoder",
+    "SentenceTransformerEncoder",
+    "Seq2Seq",
+    "Shifted",
+    "Tabular",
+    "Tagger",
+    "TextModel",
+    "ToyModel",
+    "Wrapped",
+    "load",
+]

@@ -12,6 +12,7 @@ from torch import nn
 from transformers import pipeline
 
 import pathlens as pl
+from pathlens.checks import options_of
 from pathlens.text.adapter import Request, Wrapped
 from pathlens.text.fingerprint import fingerprint, table_fingerprint
 from pathlens.text.load import load
@@ -339,3 +340,20 @@ def test_a_fingerprint_adds_whole_numbers_so_that_no_order_of_summation_shows(dt
 
 def test_built_in_models_are_the_same_on_every_machine(sentiment):
     assert fingerprint(sentiment) == "ba82b673987ed1c2"
+
+
+def test_options_of_a_kind_are_fields_with_help_and_close_names_are_suggested():
+    generator = load(models.generator())
+    assert [each.name for each in options_of(generator.options)] == ["contrast", "generate", "sink"]
+    for kind in (
+        generator,
+        load(models.encoder()),
+        load(nn.Linear(2, 1)),
+        pl.DualEncoder(*[load(models.encoder())] * 2),
+    ):
+        assert all(each.help for each in options_of(kind.options)) and options_of(kind.options)
+    assert not options_of(load(models.classifier("bert")).options)
+    with pytest.raises(pl.InputError, match="did you mean 'sink'"):
+        pl.explain(generator, TEXTS[0], sinc=None)
+    with pytest.raises(pl.InputError, match="generate must be a whole number"):
+        pl.explain(generator, TEXTS[0], generate=0)

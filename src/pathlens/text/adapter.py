@@ -3,7 +3,11 @@
 A model kind turns a text into a `Case`: tokens, both ends of the path, and a plain function
 `score(points, cases)`. Nothing after this room knows what a tokenizer or a Hugging Face model is.
 
-To add a model kind: subclass `TextModel` (or write any object with `case`), see `toy.py` for the smallest.
+To add a model kind (these names are in `pl.models`; `toy.py` is the smallest one, docs/extending.md walks through one):
+subclass `TextModel`, give it a `kind` and a `name`, and write `case`. Of the rest override what differs:
+`options` where the kind takes options of its own, `whole` and `settings` so that stored vectors know which model made
+them, `embed` and `two_texts_are_a_pair` where texts become vectors. A model that changes another one a little subclasses
+`Wrapped`. `pathlens doctor` checks the laws on the result.
 """
 
 from __future__ import annotations
