@@ -59,6 +59,21 @@ def test_hits_are_the_ranking_and_add_up_to_the_score(folder, model):
     assert why.full_matrix.sum() == pytest.approx(found[0].score - found[4].score, abs=1e-3)
 
 
+def test_equal_documents_stand_in_the_order_given_wherever_their_vectors_come_from(model, tmp_path):
+    documents = [DOCUMENTS[1], DOCUMENTS[3], DOCUMENTS[1], DOCUMENTS[3]]
+    build(documents, tmp_path, model, n_steps=2)
+    vectors = pl.encode(model, documents, n_steps=2)
+    orders = [
+        [hit.document for hit in ranking]
+        for ranking in (
+            pl.rank(model, QUERY, documents, n_steps=2),
+            pl.rank(model, QUERY, vectors, n_steps=2),
+            Index.open(tmp_path, model).search(QUERY, one_sided=True),
+        )
+    ]
+    assert orders[0] == orders[1] == orders[2] and orders[0] in ([0, 2, 1, 3], [1, 3, 0, 2])
+
+
 def test_one_sided_search_sums_exactly_whatever_was_rounded_or_left_out(folder, model, tmp_path):
     full = Index.open(folder, model)
     made = build(DOCUMENTS, tmp_path / "small", model, storage="strongest", keep=2)

@@ -22,17 +22,8 @@ from pathlens.explanation.pair import Side
 from pathlens.files import write_whole
 
 FORMAT = 2  # files of another format are refused; in format 1 the model's stamp hung on the machine
-PLAIN = (
-    "text",
-    "tokens",
-    "offsets",
-    "special",
-    "gap",
-    "nodes",
-    "passes",
-    "notes",
-    "baseline",
-)  # of a text, in the header
+# of a text, in the header
+PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes", "baseline")
 STACKED = ("reference", "embedding")  # one row per text
 FLAT = ("vectors", "error")  # one row per unit, texts one after another
 STORAGES = ("full", "strongest")
