@@ -244,7 +244,7 @@ def test_a_long_text_keeps_one_direction_at_a_time(monkeypatch):
     pair = models.classifier("bert")
     short = pl.explain(pair, TEXTS[0], method="ih", n_steps=3, tolerance=10.0)
     monkeypatch.setattr(hessian, "LONG", len(short.tokens))
-    monkeypatch.setattr(hessian, "_forward", None)  # it would fail
+    monkeypatch.setattr(hessian, "forward_over_reverse", None)  # it would fail
     long = pl.explain(pair, TEXTS[0], method="ih", n_steps=3, tolerance=10.0)
     assert_allclose(long.matrix, short.matrix, atol=2e-6 * max(1, np.abs(short.matrix).max()))
 
@@ -436,17 +436,17 @@ def test_without_forward_mode_reverse_is_taken_twice():
 def test_more_units_than_memory_are_taken_in_chunks(monkeypatch):
     """Directions at once follow the budget down to one, and running out of memory all the same is survived."""
     seen = []
-    real = hessian._forward
+    real = hessian.forward_over_reverse
 
     def scarce(batch, directions):
-        seen.append(min(hessian._chunk(batch), len(directions)))
+        seen.append(min(hessian.directions_at_once(batch), len(directions)))
         if seen[-1] > 2 and len(directions) > 2:
             raise RuntimeError("CUDA out of memory")
         return real(batch, directions)
 
     pair = models.classifier("bert")
     plain = pl.explain(pair, TEXTS[2], method="ih", n_steps=4, tolerance=10.0)
-    monkeypatch.setattr(hessian, "_forward", scarce)
+    monkeypatch.setattr(hessian, "forward_over_reverse", scarce)
     tight = pl.explain(pair, TEXTS[2], method="ih", n_steps=4, tolerance=10.0, memory_budget=4_000_000)
     assert_allclose(tight.matrix, plain.matrix, atol=1e-5)
     assert max(seen) > 2 and min(seen) <= 2

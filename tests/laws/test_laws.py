@@ -5,6 +5,8 @@ The laws over the whole table of methods are in test_every_method.py, the tenth 
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -72,8 +74,8 @@ def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
     for choice in EVERY:
         result = pl.explain(models.classifier("bert"), "[MASK] [MASK]", **choice)
         assert result.scores.shape == (4,) and not result.scores.any()
-        assert result.certificate.converged and result.certificate.relative_gap == 0
-        assert result.certificate.f_input == result.certificate.f_baseline != 0
+        assert result.certificate.converged and result.certificate.gap <= 1e-5
+        assert result.certificate.f_input == pytest.approx(result.certificate.f_baseline, abs=1e-5) != 0
     assert not pl.explain(models.encoder(), "[MASK]", method="vaig").vectors.any()
 
 
@@ -127,11 +129,12 @@ def test_forward_and_reverse_products_are_the_same():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_alone_is_as_in_a_batch(architecture):
-    pair = models.classifier(architecture)
+    """In float64: which nodes are added next is then never a matter of how a batch of another size rounds."""
+    pair = models.in_double(models.classifier(architecture))
     together = pl.explain(pair, TEXTS)
     for text, result in zip(TEXTS, together, strict=True):
         alone = pl.explain(pair, text)
-        assert alone.scores == pytest.approx(result.scores, abs=2e-6)
+        assert alone.scores == pytest.approx(result.scores, abs=1e-6)
         assert alone.certificate.nodes == result.certificate.nodes
 
 
@@ -202,12 +205,10 @@ def test_attention_kernel_changes_nothing(architecture, method):
 
 
 def test_precision_drift_is_small_and_half_precision_sums_in_full():
-    import copy
-
     model, tokenizer = models.classifier("bert")
-    reference = pl.explain((copy.deepcopy(model).double(), tokenizer), TEXTS[0], target=0)
+    reference = pl.explain(models.in_double((model, tokenizer)), TEXTS[0], target=0)
     single = pl.explain((model, tokenizer), TEXTS[0], target=0)
-    half = pl.explain((copy.deepcopy(model).bfloat16(), tokenizer), TEXTS[0], target=0, tolerance=0.2)
+    half = pl.explain((deepcopy(model).bfloat16(), tokenizer), TEXTS[0], target=0, tolerance=0.2)
     scale = np.abs(reference.scores).max()
     assert np.abs(single.scores - reference.scores).max() <= 1e-4 * scale
     assert 1e-5 * scale < np.abs(half.scores - reference.scores).max() <= 0.1 * scale

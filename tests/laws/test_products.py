@@ -82,7 +82,7 @@ class TestWhereItIsThere:
             weight.data.copy_(before)
         third = pl.explain(model, TEXTS[0], n_steps=8)
         assert abs(second.scores - first.scores).max() > 1e-2
-        assert (third.scores == first.scores).all()
+        assert abs(third.scores - first.scores).max() < 1e-5
 
     def test_laid_out_once_enough_rows_have_met_it(self, monkeypatch):
         monkeypatch.setattr(products, "WORTH", {False: 10, True: 10})

@@ -21,10 +21,11 @@ class Counted(NeighbourSearch):
 
 
 class CountingCache(PathCache):
+    counted = None
+
     def search(self, vocabulary):
-        if self._search is None:
-            self._search = (vocabulary.fingerprint, Counted(vocabulary.table))
-        return super().search(vocabulary)
+        self.counted = self.counted or Counted(vocabulary.table)
+        return self.counted
 
 
 def test_a_repeated_word_costs_no_search():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -113,6 +114,11 @@ def classifier(name: str, attention: str = "sdpa", labels: int = 3) -> tuple[Any
         settings._attn_implementation = "eager"
         model = hf.AutoModelForSequenceClassification.from_config(settings)
     return sharpen(model).eval(), tokenizer(name in DECODERS)
+
+
+def in_double(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The same model in float64, where no decision hangs on rounding."""
+    return deepcopy(pair[0]).double(), pair[1]
 
 
 @cache

@@ -90,7 +90,7 @@ def _derivatives(batch: Batch, directions: Directions, mode: str) -> Derivatives
 
     Both ways give the same numbers, and operations exist that have only one of them: the better one first.
     """
-    modes = {"forward": _forward, "reverse": _reverse}
+    modes = {"forward": forward_over_reverse, "reverse": reverse_twice}
     if mode != "auto":
         modes = {mode: modes[mode]}
     elif batch.position.shape[1] >= LONG:
@@ -108,7 +108,7 @@ def _derivatives(batch: Batch, directions: Directions, mode: str) -> Derivatives
 
 
 @torch.no_grad()
-def _forward(batch: Batch, directions: Directions) -> Derivatives:
+def forward_over_reverse(batch: Batch, directions: Directions) -> Derivatives:
     """Forward over reverse; the point itself is evaluated once for a chunk of directions."""
     slope_of = grad(lambda position: batch.score(position).sum())
     step = batch.direction
@@ -118,14 +118,14 @@ def _forward(batch: Batch, directions: Directions) -> Derivatives:
         return _contract(slope, step), _contract(curve, step)
 
     slopes, curves = [], []
-    for part in directions.split(_chunk(batch)):
+    for part in directions.split(directions_at_once(batch)):
         slope, curve = vmap(along)(part)
         slopes.append(slope[0])
         curves.append(curve)
     return slopes[0], torch.cat(curves)
 
 
-def _reverse(batch: Batch, directions: Directions) -> Derivatives:
+def reverse_twice(batch: Batch, directions: Directions) -> Derivatives:
     """Reverse twice, one direction at a time: memory is that of one, whatever their number."""
     position, step = batch.position.detach().requires_grad_(), batch.direction
     with torch.enable_grad():
@@ -146,7 +146,7 @@ def _contract(row: Tensor, step: Tensor) -> Tensor:
     return (row.double() * step.double()).sum(-1)
 
 
-def _chunk(batch: Batch) -> int:
+def directions_at_once(batch: Batch) -> int:
     """Directions that fit together: what the budget leaves for each row, at least one."""
     room = batch.room / len(batch.position)
     return int(max(1, min(PLANNED, (room - BASE_ROWS) / DIRECTION_ROWS)))
