@@ -20,17 +20,7 @@ from pathlens.checks import option, whole_number
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, ModelOptions, Request
 from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, function_name, plain_number
-from pathlens.text.outputs import (
-    Asked,
-    Kept,
-    Output,
-    ReadEach,
-    ReadNext,
-    ReadSum,
-    as_one_text,
-    output_of_ids,
-    output_of_text,
-)
+from pathlens.text.outputs import Asked, Kept, Output, ReadNext, ReadOutputs, as_one_text, output_of_ids, output_of_text
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing
@@ -214,7 +204,7 @@ class Generator(LanguageModel):
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
         """A caller's function gets the logits (B, V) of the next token."""
         assert isinstance(tokens, Asked)
-        return Target(function_name(function), ReadNext(_Own(function)), tokens.reading)
+        return Target(function_name(function), ReadNext(OwnFunction(function)), tokens.reading)
 
     def target(self, tokens: Tokens, output: Kept, request: Request) -> Target:
         assert isinstance(tokens, Asked)  # see `tokenise`
@@ -228,19 +218,9 @@ class Generator(LanguageModel):
                 )
             return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
         if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0:
-            read = ReadEach(score, len(reading.ids))
+            read = ReadOutputs(score, each=len(reading.ids))
             return Target(tokens.name, read, reading, reading.outputs, tokens.again, score)
-        return Target(tokens.name, ReadSum(score), reading, (), tokens.again, score)
-
-
-@dataclass(frozen=True)
-class _Own:
-    """A caller's function of logits, checked."""
-
-    function: Callable[[Any], Tensor]
-
-    def __call__(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B"]:
-        return OwnFunction(self.function).checked(logits, len(logits))
+        return Target(tokens.name, ReadOutputs(score), reading, (), tokens.again, score)
 
 
 def options_of(request: Request) -> GeneratorOptions:

@@ -218,13 +218,12 @@ class OwnFunction:
     function: Callable[[Any], Tensor]
 
     def __call__(self, output: Any, cases: Sequence[Case]) -> Float[Tensor, "B"]:
-        return self.checked(output, len(cases))
-
-    def checked(self, output: Any, rows: int) -> Float[Tensor, "B"]:
         value = self.function(output)
-        if not isinstance(value, Tensor) or value.shape != (rows,):
+        if not isinstance(value, Tensor) or value.shape != (len(cases),):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"the target function must give one number per row, shape ({rows},); it gave {shape}")
+            raise InputError(
+                f"the target function must give one number per row, shape ({len(cases)},); it gave {shape}"
+            )
         return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -57,7 +57,6 @@ class Asked(Tokens):
     reading: Reading = Reading((), (), ())
     name: str = ""
     again: int | str | None = None  # the target that asks for it
-    branch: tuple[int, ...] = field(default=())
 
 
 class Kept(NamedTuple):
@@ -137,42 +136,31 @@ def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Float[Tens
 
 
 @dataclass(frozen=True)
-class ReadSum:
-    """All output tokens as one number: the continuation's total, or the difference of two."""
+class ReadOutputs:
+    """All output tokens as one number, the continuation's total or the difference of two; or a number for each."""
 
     score: str
+    each: int | None = None  # T, for a number of each: only texts with as many share a batch
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B T 1"]:
         value, sign = scores_of(output, cases, self.score)
-        return (value * sign).sum(-1)
-
-
-@dataclass(frozen=True)
-class ReadEach:
-    """A number for every output token."""
-
-    score: str
-    count: int  # T: only texts with as many share a batch
-
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B T 1"]:
-        value, sign = scores_of(output, cases, self.score)
-        return (value * sign)[..., None]
+        return (value * sign).sum(-1) if self.each is None else (value * sign)[..., None]
 
 
 @dataclass(frozen=True)
 class ReadNext:
     """The logits (B, V) of the token after the text, for `function` (None: as one vector)."""
 
-    function: Callable[[Any], Tensor] | None = None
+    function: Callable[[Tensor, Sequence[Case]], Tensor] | None = None
 
     def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B 1 V"]:
         last = torch.tensor([case.target.at[0] for case in cases], device=output.logits.device)
         rows = torch.arange(len(cases), device=last.device)
         logits = output.logits[rows, torch.searchsorted(output.at, last)]
-        return logits[:, None] if self.function is None else self.function(logits)
+        return logits[:, None] if self.function is None else self.function(logits, cases)
 
 
-def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int, **more: Any) -> Asked:
+def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int) -> Asked:
     """The prompt's rows and those of every output but its last token; logits are read from position `first` on.
 
     An output's tokens are a text of their own: segment 1 (and 2, of a contrast) of the texts.
@@ -200,7 +188,7 @@ def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tens
         outputs=tuple(n for each in names for n in each),
         offsets=tuple(span for output in outputs for span in output.offsets),
     )
-    return Asked(**parts, reading=reading, **more)
+    return Asked(**parts, reading=reading)
 
 
 def as_one_text(asked: Asked, follows: bool) -> Asked:
