@@ -37,7 +37,7 @@ if (
     from pathlens.errors import ModelError as ModelError
     from pathlens.errors import PathlensError as PathlensError
     from pathlens.explanation.certificate import Certificate as Certificate
-    from pathlens.explanation.continuation import Continuation as Continuation
+    from pathlens.explanation.record import Continuation as Continuation
     from pathlens.explanation.record import Explanation as Explanation
     from pathlens.explanation.record import Interactions as Interactions
     from pathlens.explanation.record import PairExplanation as PairExplanation
@@ -60,8 +60,14 @@ _DOOR = {  # module → the names it gives
     "engine.options": ("DIG", "IDG", "IG", "IH", "IJ", "SECANT", "SIG", "UDIG", "VAIG"),
     "errors": ("ConvergenceWarning", "CurvatureWarning", "InputError", "ModelError", "PathlensError"),
     "explanation.certificate": ("Certificate",),
-    "explanation.continuation": ("Continuation",),
-    "explanation.record": ("Explanation", "Interactions", "PairExplanation", "PhraseTree", "VectorExplanation"),
+    "explanation.record": (
+        "Continuation",
+        "Explanation",
+        "Interactions",
+        "PairExplanation",
+        "PhraseTree",
+        "VectorExplanation",
+    ),
     "explanation.store": ("load",),
     "metrics.evaluate": ("evaluate",),
     "metrics.record": ("Evaluation",),

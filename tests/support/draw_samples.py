@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
+    Continuation,
     Explanation,
     Interactions,
     PairExplanation,

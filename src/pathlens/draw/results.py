@@ -15,8 +15,8 @@ from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
 from pathlens.draw.words import Stretch, Units, visible
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.record import (
+    Continuation,
     Explanation,
     Interactions,
     PairExplanation,

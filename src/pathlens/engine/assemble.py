@@ -16,9 +16,8 @@ from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.pair import Side, pair_of
-from pathlens.explanation.record import Explanation, PairExplanation, Result, VectorExplanation
+from pathlens.explanation.record import Continuation, Explanation, PairExplanation, Result, VectorExplanation
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pathlens.checks import Option, check_choices, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError
-from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.pair import Measure
-from pathlens.explanation.record import Explanation, Interactions, PairExplanation, PhraseTree, VectorExplanation
+from pathlens.explanation.record import (
+    Continuation,
+    Explanation,
+    Interactions,
+    PairExplanation,
+    PhraseTree,
+    VectorExplanation,
+)
 from pathlens.path.words.options import PathOptions, WordOptions
 from pathlens.types import NORMS, SIMILARITIES
 

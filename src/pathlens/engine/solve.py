@@ -105,9 +105,13 @@ def solve(
         ]
         for each in prepared
     ]
-    last = {id(own[-1]) for own in jobs}
-    run([job for own in jobs for job in own], limits, lambda job: done(job) if done and id(job) in last else None)
-    return [_solutions(own) for own in jobs]
+    last = {id(of_text[-1]) for of_text in jobs}
+    run(
+        [job for of_text in jobs for job in of_text],
+        limits,
+        lambda job: done(job) if done and id(job) in last else None,
+    )
+    return [_solutions(of_text) for of_text in jobs]
 
 
 def _solutions(jobs: Sequence[Job]) -> tuple[Solution, ...] | Exception:

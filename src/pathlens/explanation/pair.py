@@ -89,21 +89,21 @@ class Measure:
         """The largest gap that still counts as settled."""
         return max(self.tolerance * self.size(value, reach), NOISE * max(abs(value), reach))
 
-    def length_limit(self, own: Float[np.ndarray, "k"], other: Float[np.ndarray, "k"]) -> float:
-        """How long an error of a vector of `own`'s text may be: ε in V_a,i moves row i's sum by at most ‖ε‖·‖e(b)‖ / scale."""
-        scale, length = self.scale(own, other), float(np.linalg.norm(other))
-        least = NOISE * max(float(np.linalg.norm(own)), 1e-3)
+    def length_limit(self, e: Float[np.ndarray, "k"], other: Float[np.ndarray, "k"]) -> float:
+        """How long an error of a vector of e's text may be: ε in V_a,i moves row i's sum by at most ‖ε‖·‖e(b)‖ / scale."""
+        scale, length = self.scale(e, other), float(np.linalg.norm(other))
+        least = NOISE * max(float(np.linalg.norm(e)), 1e-3)
         if length == 0:
-            return max(self.tolerance * float(np.linalg.norm(own)), least)
-        value = float(own @ other) / scale
-        return max(self.limit(value, self.reach(own, other)) * scale / length, least)
+            return max(self.tolerance * float(np.linalg.norm(e)), least)
+        value = float(e @ other) / scale
+        return max(self.limit(value, self.reach(e, other)) * scale / length, least)
 
 
 def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
     """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023)."""
     scale = measure.scale(a.embedding, b.embedding)
     matrix = a.rows @ b.rows.T / scale
-    kept = _said(meta, (a, b), measure)
+    kept = _about(meta, (a, b), measure)
     return PairExplanation(
         method="ij",
         target=f"{measure.similarity} similarity",
@@ -174,7 +174,7 @@ def one_sided(query: Float[np.ndarray, "*k"], side: Side, measure: Measure, meta
         method="ij",
         target=f"{measure.similarity} similarity with the query",
         certificate=proof,
-        meta=_said(meta, (side,), measure),
+        meta=_about(meta, (side,), measure),
         tokens=side.tokens,
         offsets=side.offsets,
         scores=scores,
@@ -183,14 +183,14 @@ def one_sided(query: Float[np.ndarray, "*k"], side: Side, measure: Measure, meta
     )
 
 
-def _said(meta: Mapping[str, Any], sides: tuple[Side, ...], measure: Measure) -> dict[str, Any]:
+def _about(meta: Mapping[str, Any], sides: tuple[Side, ...], measure: Measure) -> dict[str, Any]:
     """What the result says of itself: the baseline by the name it had, also when it was the model's own."""
-    said = {name: value for name, value in meta.items() if name != "baseline_name"}
-    said |= {"baseline": meta["baseline_name"]} if meta.get("baseline_name") else {}
+    about = {name: value for name, value in meta.items() if name != "baseline_name"}
+    about |= {"baseline": meta["baseline_name"]} if meta.get("baseline_name") else {}
     baselines = [side.baseline for side in sides]
-    chosen = {**said.get("chosen", {}), "similarity": measure.similarity, "norm": measure.norm}
+    chosen = {**about.get("chosen", {}), "similarity": measure.similarity, "norm": measure.norm}
     return {
-        **said,
+        **about,
         "texts": [side.text for side in sides],
         "similarity": measure.similarity,
         "norm": measure.norm,

@@ -13,7 +13,6 @@ import numpy as np
 from pathlens.errors import MissingError, StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.continuation import Continuation
 from pathlens.explanation.embed import extract
 from pathlens.path.words.options import WordPath
 
@@ -28,7 +27,7 @@ KINDS = {
         record.PairExplanation,
         record.Interactions,
         record.PhraseTree,
-        Continuation,
+        record.Continuation,
     )
 }
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.continuation import Continuation
-from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.explanation.record import Continuation, Explanation, PairExplanation
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
