@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.apart import measured
 from benchmarks.measure import Row, exponent, row
 from benchmarks.memory import spans
+from benchmarks.subprocess_run import measured
 from benchmarks.texts import of_length, tokens_in
 from pathlens.text.load import load
 

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 import pathlens as pl
-from benchmarks.apart import measured
+from benchmarks.subprocess_run import measured
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.prepare import units_of
 from pathlens.engine.solve import moving_of

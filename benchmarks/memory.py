@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.apart import measured
 from benchmarks.measure import Row, row
+from benchmarks.subprocess_run import measured
 from benchmarks.texts import of_length
 from pathlens.text.load import load
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 import pathlens as pl
-from benchmarks.apart import measured
 from benchmarks.measure import EQUAL, Row, alternate, largest_difference, row
+from benchmarks.subprocess_run import measured
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Case, Request
 from pathlens.text.load import load

@@ -119,11 +119,11 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(cluster, tmp_
     made = run(model, source, tmp_path / "ray", engine="ray", workers=2, **SIZES)
     ended.set()
     assert killed, "no worker was killed"
-    assert made.found == 64 and made.tally.rows == 600 and made.tally.failed == 0
+    assert made.reused == 64 and made.tally.rows == 600 and made.tally.failed == 0
     assert same_rows(tmp_path / "ray", tmp_path / "local") == 600
     with capsys.disabled():
         print(
-            f"\nkilled in {killed[0][1].strip()!r} after {killed[0][2]} shards; workers seen: {len(seen)}; {made.tally.rows} rows equal to 1e-6, {made.found} of them found"
+            f"\nkilled in {killed[0][1].strip()!r} after {killed[0][2]} shards; workers seen: {len(seen)}; {made.tally.rows} rows equal to 1e-6, {made.reused} of them found"
         )
 
 

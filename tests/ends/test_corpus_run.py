@@ -133,11 +133,11 @@ def test_going_on_keeps_what_is_whole_and_redoes_what_is_not(model, twenty, tmp_
     (tmp_path / ".part-00001.parquet.12345.tmp").write_bytes(b"left behind by a kill")
     assert read_facts(first) is None and read_facts(second) is None
     again = run(model, source, tmp_path, n_steps=3, limit=17, **SIZES)
-    assert again.found == 1 and again.tally.rows == 17, "the third shard, of one row, was whole"
+    assert again.reused == 1 and again.tally.rows == 17, "the third shard, of one row, was whole"
     assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == before, "the very same bytes"
     assert not list(tmp_path.glob(".*.tmp"))
     grown = run(model, source, tmp_path, n_steps=3, **SIZES)  # without the limit: the last shard grows
-    assert (grown.found, grown.tally.rows) == (16, 20)
+    assert (grown.reused, grown.tally.rows) == (16, 20)
     assert same_rows(tmp_path, reference) == 20
 
 
@@ -190,7 +190,7 @@ def test_overwrite_begins_anew(model, twenty, tmp_path):
     source, _ = twenty
     run(model, source, tmp_path, n_steps=2, **SIZES)
     made = run(model, source, tmp_path, n_steps=3, limit=5, overwrite=True, **SIZES)
-    assert (made.found, made.tally.rows) == (0, 5) and names(tmp_path) == {"part-00000.parquet"}
+    assert (made.reused, made.tally.rows) == (0, 5) and names(tmp_path) == {"part-00000.parquet"}
     (tmp_path / MANIFEST).write_text("{damaged")
     with pytest.raises(StoreError, match="overwrite"):
         run(model, source, tmp_path, n_steps=3, limit=5, **SIZES)
@@ -272,7 +272,7 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_what_is_done(model, twenty, tm
         run(model, source, tmp_path, n_steps=3, **SIZES)
     assert written and names(tmp_path) == {"part-00000.parquet"} and not list(tmp_path.glob(".*.tmp"))
     monkeypatch.undo()
-    assert run(model, source, tmp_path, n_steps=3, **SIZES).found == 8
+    assert run(model, source, tmp_path, n_steps=3, **SIZES).reused == 8
     assert same_rows(tmp_path, reference) == 20
 
 
@@ -385,7 +385,7 @@ def test_an_argument_that_fails_on_every_text_is_one_line_and_hurts_no_run(model
         with pytest.raises(InputError, match="neighbours=5000"):
             run(model, source, where, method="dig", neighbours=5000, overwrite=overwrite, **SIZES)
     assert same_rows(tmp_path, reference) == 20 and not is_run(tmp_path / "new")
-    assert run(model, source, tmp_path, n_steps=3, **SIZES).found == 20
+    assert run(model, source, tmp_path, n_steps=3, **SIZES).reused == 20
 
 
 @pytest.mark.slow
@@ -460,7 +460,7 @@ def test_files_of_others_are_never_deleted(model, twenty, tmp_path):
     with pytest.raises(InputError, match="the data itself is in"):
         run(model, Source(str(ours)), ours, overwrite=True, n_steps=2, **SIZES)
     pq.write_table(pa.table({"text": ["good film"]}), ours / "part-mine.parquet")
-    assert run(model, source, ours, overwrite=True, n_steps=3, **SIZES).found == 0
+    assert run(model, source, ours, overwrite=True, n_steps=3, **SIZES).reused == 0
     assert (ours / "part-mine.parquet").exists() and same_rows(ours, reference) == 20
     assert run(model, Source(str(reference)), tmp_path / "next", n_steps=2, limit=3).tally.rows == 3
 

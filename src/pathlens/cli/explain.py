@@ -53,7 +53,7 @@ def explain(
     from pathlens.engine.explainer import explain as verb
 
     prompt = read_prompt(text, chat, system, passage, template)
-    given = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
+    given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given()
     given |= {name: value for name, value in (("generate", generate), ("contrast", contrast)) if value is not None}
     with o.warnings_in_a_line():

@@ -150,7 +150,7 @@ class AllChoices(Choices):
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
     """A command as typer reads it: records among its parameters become the options in them."""
     types = get_type_hints(function, include_extras=True)
-    records = {name: kind for name, kind in types.items() if is_dataclass(kind)}
+    records: dict[str, Any] = {name: kind for name, kind in types.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():
         if each.name in records:
@@ -192,13 +192,13 @@ def _method_options() -> Any:
 def _parameter(option: Any) -> inspect.Parameter:
     """An option of methods, from its record. None: not given, so the record's default holds."""
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
-    kind = kinds[0] if kinds[0] in (int, float, bool) else str
+    kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     flag = f"--{option.name.replace('_', '-')}"
     shown = f"{option.help} [{', '.join(option.methods)}]" + (
         f" {' | '.join(option.choices)}" if option.choices else ""
     )
     described = typer.Option(flag, help=shown.replace("[", r"\["), rich_help_panel="Options of methods")
-    annotation = Annotated[kind | None, described]
+    annotation: Any = Annotated[kind | None, described]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

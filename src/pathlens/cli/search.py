@@ -47,7 +47,13 @@ def rank(
     lines = (line.strip() for line in o.read_text("-").split("\n")) if documents == "-" else ()
     texts = [line for line in lines if line] if documents == "-" else read_documents(documents)[1]
     places = parse_places(why, len(texts))
-    choices = {"one_sided": one_sided, "chunk": chunk, "layer": layer, "unit": unit, "similarity": similarity}
+    choices: dict[str, Any] = {
+        "one_sided": one_sided,
+        "chunk": chunk,
+        "layer": layer,
+        "unit": unit,
+        "similarity": similarity,
+    }
     shown = max([top, *[place + 1 for place in places or ()]])
     with o.warnings_in_a_line():
         ranking = verb(model, query, texts, top=shown, tolerance=tolerance, show_progress=o.watched(), **choices)

@@ -43,19 +43,19 @@ Suspect = tuple[RowBatch, int]  # a batch, and how often a worker died over it
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did. `tally` counts the rows of this share; `found` of them were there already."""
+    """What a run did. `tally` counts the rows of this share; `reused` of them were there already."""
 
     folder: Path
     tally: Tally
-    found: int
+    reused: int
     seconds: float
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """What a person wants to know at the end."""
-        made, counts = self.tally.rows - self.found, self.tally
+        made, counts = self.tally.rows - self.reused, self.tally
         rate = f", {made / self.seconds:.1f} texts/s" if made and self.seconds > 0 else ""
-        before = f" ({self.found} were there already)" if self.found else ""
+        before = f" ({self.reused} were there already)" if self.reused else ""
         return [
             f"{counts.rows} rows in {str(self.folder)!r}{before}: {counts.rows - counts.failed} explained, "
             f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}"
@@ -89,7 +89,7 @@ def run(
     arguments or changed data in the same folder are refused.
     """
     check_engine(engine, workers, address, gpus)
-    sizes = {"limit": limit, "shard": shard, "batch_size": batch_size, "rows_per_shard": rows_per_shard}
+    sizes: dict[str, Any] = {"limit": limit, "shard": shard, "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     job, wanted = prepare(model, source, out, **sizes, **choices)
     with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
         place.make_writable(job.folder)
@@ -106,7 +106,7 @@ def run(
             for batch, part in chosen(writer.todo()):
                 writer.add(batch, part)
             notes = writer.begin()
-    return Outcome(job.folder, writer.tally, writer.found, time.perf_counter() - started, tuple(notes))
+    return Outcome(job.folder, writer.tally, writer.reused, time.perf_counter() - started, tuple(notes))
 
 
 @contextmanager
@@ -204,9 +204,14 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 def _begin_worker() -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends with that process, even when it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @lru_cache(maxsize=1)
@@ -262,7 +267,7 @@ class _Writer:
     count: Callable[..., None]  # (counts so far, rows more, skipped=)
     notes: list[str] | None = None
     tally: Tally = field(default_factory=Tally)
-    found: int = 0
+    reused: int = 0
     open: dict[int, tuple[int, str, list[pa.Table]]] = field(default_factory=dict)  # shard -> rows, digest, parts
 
     def begin(self) -> list[str]:
@@ -292,13 +297,13 @@ class _Writer:
             )
         if facts.rows < len(group):  # the data has grown, or --limit
             return False
-        self.found += facts.rows
+        self.reused += facts.rows
         self.tally += facts.tally
         self.count(self.tally, facts.rows, skipped=True)
         return True
 
     def add(self, batch: RowBatch, part: pa.Table) -> None:
-        if self.tally.rows == self.found:
+        if self.tally.rows == self.reused:
             _refuse_breakage(self.job, part)
         self.begin()
         rows_wanted, mark, parts = self.open[batch.shard]

@@ -87,7 +87,8 @@ def _rows(source: Source, kept: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _opened(source: Source) -> Iterator[tuple[Opened, ExitStack]]:
-    for path in files(source) or [None]:
+    paths: Sequence[Path | None] = files(source) or [None]
+    for path in paths:
         stack = ExitStack()
         name = source.data if path is None else str(path)
 

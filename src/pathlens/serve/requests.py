@@ -120,7 +120,7 @@ class CompareRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.compare import compare
 
-        several = {"methods": self.methods or None, "baselines": self.baselines or None}
+        several: dict[str, Any] = {"methods": self.methods or None, "baselines": self.baselines or None}
         others, choices = [take(name) for name in self.models or ()], self.choices()
         if others and choices["unit"] == "token":  # tokens of two models need not be the same
             choices["unit"] = "word"
@@ -161,7 +161,7 @@ class PathRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.pathview import pathview
 
-        seen = {"methods": self.methods or None, "points": self.points, "words": self.words}
+        seen: dict[str, Any] = {"methods": self.methods or None, "points": self.points, "words": self.words}
         return pathview(take(self.model), self.text, self.text_b, **seen, **self.choices())
 
 

@@ -1,7 +1,7 @@
 """Time and peak memory of calls, each in a fresh process that holds the loaded model and nothing else.
 
 A helper process loads a model, takes no derivative, and forks once per call: the child's peak beyond what it began with is
-the call's own. `python -m benchmarks.apart` reads one JSON list of calls and prints one JSON line for each.
+the call's own. `python -m benchmarks.subprocess_run` reads one JSON list of calls and prints one JSON line for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def measured(model: str, calls: list[dict[str, Any]]) -> list[dict[str, float]]:
     """`seconds` (CPU, of the last of `times` calls) and `peak` bytes of every call {text, text_b?, choices, times?}."""
     run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.apart", model],
+        [sys.executable, "-m", "benchmarks.subprocess_run", model],
         input=json.dumps(calls),
         capture_output=True,
         text=True,
@@ -32,7 +32,7 @@ def measured(model: str, calls: list[dict[str, Any]]) -> list[dict[str, float]]:
     )
     lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     if run.returncode or len(lines) != len(calls):
-        raise RuntimeError(f"a call apart failed: {run.stderr.strip().splitlines()[-1:]}")
+        raise RuntimeError(f"a call in a process of its own failed: {run.stderr.strip().splitlines()[-1:]}")
     return lines
 
 
