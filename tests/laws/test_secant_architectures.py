@@ -1,0 +1,49 @@
+"""Secants on a hundred architectures: sums exact to rounding, forwards as backwards, and what cannot be followed named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pathlens.errors import SecantError
+from pathlens.integrand.batch import Batch
+from pathlens.integrand.secant import SecantScores, SecantVectors, watching_integrated
+from tests.support import architectures
+from tests.support.architectures import EVERY, LENGTH
+
+INTEGRATED = {"qwen3_next": {"linalg_solve_triangular"}}  # operations without a rule, along their own line
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_sums_are_exact_on_every_architecture(name):
+    number, start, end = architectures.entered(name)
+    with torch.no_grad():
+        f_start, f_end = number(start), number(end)
+    members = torch.eye(LENGTH)[None].expand(2, -1, -1)
+    size = torch.maximum((f_end - f_start).abs(), torch.maximum(f_start.abs(), f_end.abs()))
+    shares = {}
+    with watching_integrated() as integrated:
+        for way, integrand, score in (
+            ("backwards", SecantScores(), number),
+            ("forwards", SecantVectors(), lambda x: number(x)[:, None, None]),
+        ):
+            batch = Batch(score, end, end - start, members, torch.ones(2), start=start)
+            values = integrand(batch).reshape(2, -1).double()
+            assert torch.allclose(values[:, :2], torch.stack([f_start, f_end], 1).double(), rtol=1e-4, atol=1e-5)
+            shares[way] = values[:, 2:]
+    for way, values in shares.items():
+        gap = (values.sum(1) - (f_end - f_start)).abs()
+        assert float((gap / size).max()) <= 1e-5, way
+        assert not values[:, 0].any(), "a held token has no share"
+    largest = float(shares["forwards"].abs().max())
+    assert torch.allclose(shares["forwards"], shares["backwards"], atol=2e-4 * largest)
+    assert set(integrated) == INTEGRATED.get(name, set())
+
+
+@pytest.mark.parametrize("name", ["gpt_oss", "granitemoe", "phimoe"])
+def test_routing_that_differs_is_named(name):
+    number, start, end = architectures.entered(name)
+    batch = Batch(number, end, end - start, torch.eye(LENGTH)[None].expand(2, -1, -1), torch.ones(2), start=start)
+    with pytest.raises(SecantError, match=r"(topk|masked_fill) chooses"):
+        SecantScores()(batch)
