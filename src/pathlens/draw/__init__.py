@@ -42,16 +42,14 @@ def page_of(thing: Any, unit: str | None = None) -> Page:
     if isinstance(thing, Page):
         return thing
     if hasattr(thing, "to_page"):
-        made: Page = thing.to_page()
-        return made
+        return thing.to_page()
     name = next((PAGES[kind.__name__] for kind in type(thing).__mro__ if kind.__name__ in PAGES), "")
     if not name or (unit == "word" and not hasattr(thing, "words")):
         by = " by word" if name else ""
         raise InputError(f"cannot draw a {type(thing).__name__}{by}; expected a result of pathlens.explain")
     module, function = name.split(".")
     make = getattr(import_module(f"pathlens.draw.{module}"), function)
-    page: Page = make(thing.words() if unit == "word" else thing)
-    return page
+    return make(thing.words() if unit == "word" else thing)
 
 
 def show(thing: Any, **options: Any) -> None:
@@ -61,17 +59,14 @@ def show(thing: Any, **options: Any) -> None:
 
 def to_html(thing: Any, path: str | Path | None = None, **options: Any) -> str:
     """A self-contained page, also written to `path`."""
-    page: str = import_module("pathlens.draw.html").page(thing, path, **options)
-    return page
+    return import_module("pathlens.draw.html").page(thing, path, **options)
 
 
 def to_png(thing: Any, path: str | Path, **options: Any) -> Path:
     """A picture; the suffix chooses PNG, SVG or PDF."""
-    written: Path = import_module("pathlens.draw.figure").save(thing, path, **options)
-    return written
+    return import_module("pathlens.draw.figure").save(thing, path, **options)
 
 
 def fragment(thing: Any) -> str:
     """HTML for a notebook cell."""
-    text: str = import_module("pathlens.draw.html").fragment(thing)
-    return text
+    return import_module("pathlens.draw.html").fragment(thing)

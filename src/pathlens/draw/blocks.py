@@ -46,6 +46,10 @@ class Sum:
     def mark(self) -> str:
         return "✓" if self.settled else "✗"
 
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.words}" if self.name else self.words
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -55,6 +59,14 @@ class Proof:
     full: float | None = None  # the value in full colour; None: there is no common scale
     signed: bool = True
     sums: tuple[Sum, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The numbers at the ends of the scale."""
+        full = self.full or 1.0
+        digits = palette.decimals(full)
+        low = palette.number(-full, digits) if self.signed else "0"
+        return low, palette.number(full, digits, sign=self.signed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Elements that escape what is put into them, the colour classes of the scale, a picture with a pixel per cell."""
+"""Elements that escape what is put into them, the colour classes of the scale, tables of numbers as cells or pixels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 
 from pathlens.draw import palette
 from pathlens.draw.grid import Grid
-from pathlens.draw.words import printable
+from pathlens.draw.words import printable, visible
 
 LEVELS = 24  # steps of colour per sign; finer ones cannot be told apart
 STEPS = 100  # shades per sign of a picture; a PNG palette has room for 256
+SCROLL = {"class": "scroll", "tabindex": 0, "role": "region"}  # what may be wider than the page
 VOID = ("img", "input")  # elements that have no end tag
 
 
@@ -60,6 +61,44 @@ def color_rules() -> str:
                 rules.append(f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}")
         both.append("".join(rules))
     return f"{both[0]}@media (prefers-color-scheme:dark){{{both[1]}}}"
+
+
+def heat_table(grid: Grid) -> Markup:
+    """Every cell of a grid with its number."""
+    digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
+    upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
+    heads = [_head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1]) for j, name in enumerate(grid.columns)]
+    margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
+    first = element("tr", None, element("th", {"class": "corner"}, grid.corner), *heads, *margin)
+    rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
+    if grid.signed and grid.additive:
+        sums = [_margin(float(v), digits, "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))]
+        total = _margin(float(grid.values.sum()), palette.decimals(grid.limit, 4), "total")
+        rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
+    body = element("thead", None, first), element("tbody", None, *rows)
+    return element("div", {**SCROLL, "aria-label": "table"}, element("table", {"class": f"matrix{upright}"}, *body))
+
+
+def _head(name: str, scope: str, index: int, edge: int, count: int, rest: int) -> Markup:
+    kind = "edge" if index < edge else "rest" if index >= count - rest else None
+    return element("th", {"scope": scope, "class": kind}, element("span", None, visible(name)))
+
+
+def _heat_row(grid: Grid, i: int, digits: int) -> Markup:
+    limit, exact, cells = grid.limit, palette.decimals(grid.limit, 5), []
+    for j, value in enumerate(map(float, grid.values[i])):
+        kind = f"{level(value, limit, signed=grid.signed)} {'edge' if j < grid.edge else ''}".strip()
+        pair = f"{visible(grid.rows[i])} {grid.between} {visible(grid.columns[j])}"
+        tip = f"{pair}: {palette.number(value, exact, sign=grid.signed)}"
+        shown = palette.number(value, digits, sign=grid.signed, narrow=True)
+        cells.append(element("td", {"class": kind, "title": tip}, shown))
+    margin = [_margin(float(grid.values[i].sum()), digits, "")] if grid.signed else []
+    head = _head(grid.rows[i], "row", i, grid.edge, len(grid.rows), grid.rest[0])
+    return element("tr", {"class": "edge" if i < grid.edge else None}, head, *cells, *margin)
+
+
+def _margin(value: float, digits: int, kind: str) -> Markup:
+    return element("td", {"class": f"margin {kind}".strip()}, palette.number(value, digits))
 
 
 def pixels(grid: Grid) -> Markup:

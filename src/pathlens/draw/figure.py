@@ -62,25 +62,25 @@ def whole(page: blocks.Page, inner: float) -> list[Part]:
     body, left_out = [p for parts, _ in drawn for p in parts], [n for _, notes in drawn for n in notes]
     proof, foot = page.proof, [Part(0.1)]
     if proof.full is not None:
-        foot.append(_scale(proof.full, proof.signed))
+        foot.append(_scale(proof))
     if proof.legend:
         foot.append(paragraph(proof.legend, inner, color=INK))
     for each in proof.sums:
-        words = f"{each.mark} {each.name}: {each.words}" if each.name else f"{each.mark} {each.words}"
-        foot.append(paragraph(words, inner, color=INK, weight="normal" if each.settled else "bold"))
+        foot.append(
+            paragraph(f"{each.mark} {each.line}", inner, color=INK, weight="normal" if each.settled else "bold")
+        )
     return [*head, *body, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]
 
 
-def _scale(full: float, signed: bool) -> Part:
+def _scale(proof: blocks.Proof) -> Part:
     """The colours from one end to the other, with the numbers at the ends."""
-    digits = palette.decimals(full)
-    low, high = palette.number(-full, digits) if signed else "0", palette.number(full, digits, sign=signed)
+    low, high = proof.ends
     start, wide = inches(low, 8) + 0.08, 2.6
 
     def draw(axes: Axes) -> None:
         write(axes, 0, 0.09, low, size=8, color=DIM, va="center")
-        for k, share in enumerate(np.linspace(-1 if signed else 0, 1, 65)):
-            shade = palette.shade(float(share), 1, signed=signed)
+        for k, share in enumerate(np.linspace(-1 if proof.signed else 0, 1, 65)):
+            shade = palette.shade(float(share), 1, signed=proof.signed)
             axes.broken_barh([(start + k * wide / 65, wide / 64)], (0.02, 0.14), color=shade, lw=0)
         write(axes, start + wide + 0.08, 0.09, high, size=8, color=DIM, va="center")
 

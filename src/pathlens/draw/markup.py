@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import blocks, palette, svg
-from pathlens.draw.element import LEVELS, Markup, element, join, level, pixels
+from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.words import Stretch, printable, visible
 from pathlens.explanation.record import Phrase
@@ -20,7 +20,6 @@ BARS = 30
 SIDE = 60  # a table of up to this many rows and columns is drawn whole
 FOLDED = 40
 PHRASES = 400
-SCROLL = {"class": "scroll", "tabindex": 0, "role": "region"}
 
 Drawn = tuple[Markup, tuple[str, ...]]  # the part, and notes on what was left out
 
@@ -70,11 +69,9 @@ def _scale(proof: blocks.Proof) -> Markup:
     """The colours from one end to the other, with the numbers at the ends."""
     if proof.full is None:
         return Markup("")
-    digits = palette.decimals(proof.full)
-    swatches = [element("u", {"class": level(k, 8, signed=proof.signed)}) for k in range(-8 if proof.signed else 0, 9)]
-    low = palette.number(-proof.full, digits) if proof.signed else "0"
-    high = palette.number(proof.full, digits, sign=proof.signed)
-    ends = element("span", None, low), element("span", None, high)
+    steps = range(-8 if proof.signed else 0, 9)
+    swatches = [element("u", {"class": level(k, 8, signed=proof.signed)}) for k in steps]
+    ends = [element("span", None, end) for end in proof.ends]
     return element("p", {"class": "scale", "aria-hidden": "true"}, ends[0], element("b", None, *swatches), ends[1])
 
 
@@ -159,44 +156,6 @@ def grid(block: Grid) -> Drawn:
         return table, shown.notes
     words = element("p", {"class": "outside"}, "every cell, one pixel each; below, the strongest lines")
     return join([words, pixels(block), table]), shown.notes
-
-
-def heat_table(grid: Grid) -> Markup:
-    """Every cell of a grid with its number."""
-    digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
-    upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
-    heads = [_head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1]) for j, name in enumerate(grid.columns)]
-    margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
-    first = element("tr", None, element("th", {"class": "corner"}, grid.corner), *heads, *margin)
-    rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
-    if grid.signed and grid.additive:
-        sums = [_margin(float(v), digits, "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))]
-        total = _margin(float(grid.values.sum()), palette.decimals(grid.limit, 4), "total")
-        rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
-    body = element("thead", None, first), element("tbody", None, *rows)
-    return element("div", {**SCROLL, "aria-label": "table"}, element("table", {"class": f"matrix{upright}"}, *body))
-
-
-def _head(name: str, scope: str, index: int, edge: int, count: int, rest: int) -> Markup:
-    kind = "edge" if index < edge else "rest" if index >= count - rest else None
-    return element("th", {"scope": scope, "class": kind}, element("span", None, visible(name)))
-
-
-def _heat_row(grid: Grid, i: int, digits: int) -> Markup:
-    limit, exact, cells = grid.limit, palette.decimals(grid.limit, 5), []
-    for j, value in enumerate(map(float, grid.values[i])):
-        kind = f"{level(value, limit, signed=grid.signed)} {'edge' if j < grid.edge else ''}".strip()
-        pair = f"{visible(grid.rows[i])} {grid.between} {visible(grid.columns[j])}"
-        tip = f"{pair}: {palette.number(value, exact, sign=grid.signed)}"
-        shown = palette.number(value, digits, sign=grid.signed, narrow=True)
-        cells.append(element("td", {"class": kind, "title": tip}, shown))
-    margin = [_margin(float(grid.values[i].sum()), digits, "")] if grid.signed else []
-    head = _head(grid.rows[i], "row", i, grid.edge, len(grid.rows), grid.rest[0])
-    return element("tr", {"class": "edge" if i < grid.edge else None}, head, *cells, *margin)
-
-
-def _margin(value: float, digits: int, kind: str) -> Markup:
-    return element("td", {"class": f"margin {kind}".strip()}, palette.number(value, digits))
 
 
 @draw.register

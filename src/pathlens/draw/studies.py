@@ -198,7 +198,7 @@ def layers(study: Layers) -> blocks.Page:
     curves = blocks.Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
     scale = palette.number(limit, palette.decimals(limit), sign=False)
     legend = (
-        f"{COLORS}; every panel goes from -{scale} to +{scale}. Layer k: the states that enter block k; 0: the "
+        f"{COLORS}; all panels have one scale, up to {scale}. Layer k: the states that enter block k; 0: the "
         "word embeddings."
     )
     sums = tuple(sum_of(each.certificate, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))

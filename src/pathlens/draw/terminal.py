@@ -80,8 +80,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[RenderableType]:
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
         yield _hanging(swatch, Text(proof.legend))
     for each in proof.sums:
-        words = f"{each.name}: {each.words}" if each.name else each.words
-        yield _hanging(Text(f" {each.mark}", "bold"), Text(words, "" if each.settled else "bold reverse"))
+        yield _hanging(Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse"))
     for note in [*notes, *page.notes]:
         yield _hanging(Text(" ·", "dim"), Text(visible(note), "dim"))
 
