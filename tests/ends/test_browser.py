@@ -203,10 +203,10 @@ def test_layers_and_rank(page, address):
     page.select_option("[name=model]", "encoder")
     page.fill("[name=documents]", "the film was good\nmusic plays")
     assert ask(page).startswith("done")
-    assert page.locator("#result .ranking > details").count() == 2
+    assert page.locator("#result .ranking > section > details").count() == 2
     page.fill("[name=why]", "1,2")
     assert ask(page).startswith("done")
-    assert "stands above 2." in page.locator("#result .ranking > details").first.inner_text()
+    assert "stands above 2." in page.locator("#result .ranking > section > h2").inner_text()
     shot(page, "rank")
 
 
