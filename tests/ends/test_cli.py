@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pathlens as pl
+from pathlens.engine.options import options
 from tests.support.models import classifier
 
 ENV = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -197,3 +198,17 @@ def test_interrupting_is_quiet(folder):
             said += more
     os.close(screen)
     assert running.returncode in (130, -signal.SIGINT) and b"Traceback" not in said, said.decode()
+
+
+def test_options_of_methods_are_options_of_the_command(folder, tmp_path):
+    """They come from the methods' records: listed by help, read with their types, suggested when misspelt."""
+    ask = ["explain", folder, TEXT, "--method", "udig", "--steps", "2", "--neighbours", "5"]
+    done = pathlens(*ask, "--json", "a.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = pl.explain(str(folder), TEXT, method="udig", steps=2, neighbours=5)
+    assert pl.load(tmp_path / "a.json").scores == pytest.approx(wanted.scores, abs=1e-6)
+    shown = pathlens("explain", "--help").stdout
+    assert all(f"--{each.name.replace('_', '-')}" in shown for each in options())
+    refused(pathlens("explain", folder, TEXT, "--step", "2"), "--step", "--steps")
+    refused(pathlens("explain", folder, TEXT, "--steps", "few"), "--steps")
+    refused(pathlens("explain", folder, TEXT, "--context", "prefix"), "context: not an option of ig")

@@ -49,7 +49,7 @@ def test_a_cluster_that_cannot_be_had_costs_no_rows(tmp_path, tmp_path_factory, 
     model, source = str(saved(tmp_path_factory)), Source(str(table(tmp_path / "t.tsv", 6)), id="name")
     run(model, source, tmp_path / "out", n_steps=2)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    monkeypatch.setattr(ours, "_connected", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(ours, "connected", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(ours, "fitting", lambda *_: (_ for _ in ()).throw(InputError("too small")))
     monkeypatch.setattr("ray.available_resources", dict)
     for where in ("out", "new"):

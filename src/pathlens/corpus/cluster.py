@@ -47,7 +47,7 @@ def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Ite
     with contextlib.ExitStack() as stack:
 
         def connect() -> int:
-            stack.enter_context(_connected(ray, address, workers))
+            stack.enter_context(connected(ray, address, workers))
             return fitting(ray.available_resources(), workers, gpus)
 
         count = connect() if address is not None or gpus or ray.is_initialized() else 0
@@ -85,7 +85,7 @@ def _knock(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _connected(ray: Any, address: str | None, workers: int) -> Iterator[None]:
+def connected(ray: Any, address: str | None, workers: int) -> Iterator[None]:
     """A cluster for as long as it is needed; one that was connected already is left as it was."""
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pathlens.checks import whole_number
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
@@ -107,8 +108,8 @@ def prepare(
 ) -> tuple[Prepared, dict[str, Any]]:
     """Everything checked before anything is written: numbers, data, model, arguments. Gives the manifest too."""
     for name, value in {"limit": limit, "batch_size": batch_size, "rows_per_shard": rows_per_shard}.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if value is not None:
+            whole_number(name, value)
     if not 0 <= shard[0] < shard[1]:
         raise InputError(f"shard must be i/n with 0 ≤ i < n (0/4 to 3/4), got {shard[0]}/{shard[1]}")
     if Path(out).exists() and not Path(out).is_dir():
@@ -191,8 +192,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 def check_engine(name: str, workers: int, address: str | None, gpus: float) -> None:
     if name not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
+    whole_number("workers", workers)
     if not (math.isfinite(gpus) and gpus >= 0):
         raise InputError(f"gpus must be a number from 0 upwards, got {gpus!r}")
     if name != "ray" and (address is not None or gpus):

@@ -13,20 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from pathlens.corpus import formats
 from pathlens.corpus.folder import is_run
-from pathlens.corpus.formats import (
-    KINDS,
-    PLAIN,
-    Opened,
-    Record,
-    Row,
-    Source,
-    damaged,
-    is_saved,
-    open_file,
-    open_hub,
-    suffix,
-)
+from pathlens.corpus.formats import KINDS, Opened, Record, Row, Source, damaged
 from pathlens.errors import InputError
 
 HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
@@ -55,10 +44,10 @@ def files(source: Source) -> list[Path] | None:
     """The source's files in order; None for a data set of `datasets`. Runs inside the folder are no data of it."""
     path = Path(source.data).expanduser()
     if path.is_dir():
-        if is_saved(path):
+        if formats.is_saved(path):
             return None
         shown = (f for f in path.rglob("*") if not any(p.startswith((".", "_")) for p in f.relative_to(path).parts))
-        inside = sorted(file for file in shown if file.is_file() and suffix(file) in KINDS)
+        inside = sorted(file for file in shown if file.is_file() and formats.suffix(file) in KINDS)
         runs = {folder for folder in {file.parent for file in inside} - {path} if is_run(folder)}
         inside = [file for file in inside if file.parent not in runs]
         if not inside:
@@ -66,7 +55,7 @@ def files(source: Source) -> list[Path] | None:
         return inside
     if path.exists():
         return [path]
-    if suffix(path) in KINDS or source.data.startswith((".", "/", "~")):
+    if formats.suffix(path) in KINDS or source.data.startswith((".", "/", "~")):
         raise InputError(f"there is no file or folder {source.data!r}")
     return None
 
@@ -96,7 +85,9 @@ def _opened(source: Source) -> Iterator[tuple[Opened, ExitStack]]:
             return _columns(source, name, columns, plain)
 
         try:
-            opened = open_hub(source, wanted) if path is None else open_file(path, source, stack, wanted)
+            opened = (
+                formats.open_hub(source, wanted) if path is None else formats.open_file(path, source, stack, wanted)
+            )
         except BaseException:
             stack.close()
             raise
@@ -149,7 +140,7 @@ def _text(value: Any, column: str) -> tuple[str | None, str | None]:
 
 
 def _plain(value: Any) -> str | None:
-    if value is None or not isinstance(value, PLAIN):
+    if value is None or not isinstance(value, formats.PLAIN):
         return None if value is None else str(value)
     return _shown(value) if isinstance(value, str) else str(value)
 
