@@ -79,9 +79,9 @@ def finish(figure: Figure) -> set[str]:
 
     for axes in figure.findobj(Axes):
         _plain_ticks(axes)
-    found = figure.findobj(Text)
-    families, missing = fonts("".join(text.get_text() for text in found))
-    for text in found:
+    every = figure.findobj(Text)
+    families, missing = fonts("".join(text.get_text() for text in every))
+    for text in every:
         text.set_fontfamily(families)
         text.set_parse_math(False)
         text.set_usetex(False)
@@ -160,15 +160,15 @@ def system_fonts() -> tuple[tuple[str, str], ...]:
                 manager.addfont(path)
             except Exception:  # a font it cannot read is a font it cannot draw with
                 continue
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for entry in manager.ttflist:
         if entry.name.startswith("Last Resort"):  # has a box for every character and a glyph for none
             continue
         if entry.style == "normal" and entry.weight in (400, "normal", "regular"):
-            found.setdefault(entry.name, entry.fname)
+            files.setdefault(entry.name, entry.fname)
     order = ("CJK JP", "Noto Sans CJK", "IPA", "TakaoP", "Hiragino", "Yu Gothic", "Meiryo", "Noto Sans", "Noto", "")
-    rank = {name: next(k for k, part in enumerate(order) if part in name) for name in found}
-    return tuple(sorted(found.items(), key=lambda item: (rank[item[0]], len(item[0]), item[0])))
+    rank = {name: next(k for k, part in enumerate(order) if part in name) for name in files}
+    return tuple(sorted(files.items(), key=lambda item: (rank[item[0]], len(item[0]), item[0])))
 
 
 @functools.cache

@@ -52,9 +52,9 @@ def page(thing: Any, path: str | Path | None = None, *, unit: str | None = None)
 
 def document(title: str, articles: Sequence[Markup], data: str = "") -> str:
     """Articles as a whole document, with data that travels along."""
-    own = script()
+    code = script()
     # only our own script may run and nothing may be fetched, even if some text got past the escaping
-    digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     rules = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     head = join(
         [
@@ -66,7 +66,7 @@ def document(title: str, articles: Sequence[Markup], data: str = "") -> str:
             Markup(f"<style>{style()}{BODY}</style>"),
         ]
     )
-    body = join([*articles, Markup(data), Markup(f"<script>{own}</script>")])
+    body = join([*articles, Markup(data), Markup(f"<script>{code}</script>")])
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 

@@ -27,10 +27,10 @@ def data_element(body: dict[str, Any]) -> str:
 
 def extract(page: str) -> dict[str, Any]:
     """What `to_dict` gave when the page was written."""
-    found = re.search(re.escape(_OPEN) + "(.*?)</script>", page, flags=re.DOTALL)
-    if found is None:
+    data = re.search(re.escape(_OPEN) + "(.*?)</script>", page, flags=re.DOTALL)
+    if data is None:
         raise StoreError("this page holds no result; expected one written by to_html() (very large ones leave it out)")
-    body: dict[str, Any] = unpack(json.loads(found.group(1)))
+    body: dict[str, Any] = unpack(json.loads(data.group(1)))
     return body
 
 

@@ -46,9 +46,9 @@ class Report(Viewable):
         for item in _files(given):
             if tell is not None:
                 tell(item)
-            found = item if isinstance(item, Result) else load(item)
+            loaded = item if isinstance(item, Result) else load(item)
             name = "" if isinstance(item, Result) else Path(item).name
-            for result in found if isinstance(found, list) else [found]:
+            for result in loaded if isinstance(loaded, list) else [loaded]:
                 results.append(result)
                 sources.append(name)
         if not results:
@@ -133,16 +133,16 @@ class Report(Viewable):
 
 def _files(given: Iterable[Any]) -> Sequence[Any]:
     """Folders opened; a file's arrays beside it (.safetensors) are not results."""
-    found: list[Any] = []
+    files: list[Any] = []
     for item in given:
         if isinstance(item, str | Path) and Path(item).is_dir():
             inside = sorted(file for file in Path(item).iterdir() if file.suffix in SUFFIXES)
             if not inside:
                 raise InputError(f"the folder {str(item)!r} holds no saved explanation (.json or .html)")
-            found += inside
+            files += inside
         else:
-            found.append(item)
-    return found
+            files.append(item)
+    return files
 
 
 def _row(result: Result) -> dict[str, Any]:
