@@ -186,13 +186,11 @@ def test_tables_files_pictures_and_the_page(folder, tmp_path, monkeypatch, capfd
     with (tmp_path / "csv" / "slice_label.csv").open(newline="") as stream:
         assert [row["label"] for row in csv.DictReader(stream)] == ["x", "y", "z"]
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
-    assert "data:image/png" in (tmp_path / "s.html").read_text()
+    page = (tmp_path / "s.html").read_text()
+    assert "<svg" in page and "mean change of the output" in page, "bars are drawn on the page too"
     assert json.loads((tmp_path / "s.json").read_text())["tables"]["slice_label"][0]["rows"] == 15
     assert pathlens(monkeypatch, capfd, "report", folder, "--html", tmp_path / "r.html")[0] == 0
-    assert (
-        "strongest words by class" in (tmp_path / "r.html").read_text()
-        or "the run" in (tmp_path / "r.html").read_text()
-    )
+    assert "strongest words by class" in (tmp_path / "r.html").read_text()
     again = pl.load(tmp_path / "r.html")
     assert len(again) == 40 and again[0].scores == pytest.approx(next(iter(results(folder))).scores)
 

@@ -58,10 +58,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Opened:
-    """Columns known before the first record; `plain` are those that can be carried along."""
+    """Records, and the columns that can be carried along, known before the first one."""
 
-    name: str
-    columns: tuple[str, ...]
     plain: tuple[str, ...]
     records: Iterator[Record]
 
@@ -145,7 +143,7 @@ def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> 
         raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
     chosen = wanted(columns, plain)
-    return Opened(path.name, columns, plain, _by_name(path, rows, columns, chosen, ragged=not source.header))
+    return Opened(plain, _by_name(path, rows, columns, chosen, ragged=not source.header))
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -175,7 +173,7 @@ def _text_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
     """One text a line, in a column called "text"."""
     _, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
     wanted(("text",), ("text",))
-    return Opened(path.name, ("text",), ("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip()))
+    return Opened(("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip()))
 
 
 def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
@@ -192,7 +190,7 @@ def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
     plain = tuple(name for name in columns if name not in nested and not damaged(name))
     chosen = wanted(columns, plain)
     some = (each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records))
-    return Opened(path.name, columns, plain, some)
+    return Opened(plain, some)
 
 
 def _object(line: str) -> Record:
@@ -224,7 +222,7 @@ def _parquet(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Op
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{str(path)!r} is damaged ({_line(error)})") from error
 
-    return Opened(path.name, tuple(schema.names), plain, records())
+    return Opened(plain, records())
 
 
 def open_hub(source: Source, wanted: Wanted) -> Opened:
@@ -247,7 +245,7 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
     columns = tuple(table.column_names)
     plain = tuple(n for n in columns if getattr(table.features[n], "dtype", "") not in ("list", "dict", ""))
     some = table.select_columns(list(wanted(columns, plain))).with_format(None)
-    return Opened(source.data, columns, plain, (dict(record) for record in some))
+    return Opened(plain, (dict(record) for record in some))
 
 
 def _load_hub(datasets: Any, source: Source) -> Any:

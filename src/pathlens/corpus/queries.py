@@ -114,7 +114,6 @@ class Questions:
         except ImportError as error:
             raise MissingError('summaries need DuckDB: pip install "pathlens[corpus]"') from error
         self.connection = duckdb.connect()
-        self.by_word = by_word
         for statement in INTERVAL.strip().split(";\n"):
             self.connection.execute(statement)
         listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
@@ -142,11 +141,10 @@ class Questions:
 
     def overview(self) -> dict[str, Any]:
         """Counts over the whole run."""
-        names = ("rows", "failed", "explained", "converged", "tokens", "passes", "change", "least_row", "last_row")
+        names = ("rows", "failed", "explained", "converged", "tokens", "passes")
         counts = self.rows(
             "select count(*), count(error), count(*) - count(error), count(*) filter (converged), "
-            "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint, "
-            "avg(f_input - f_baseline), min(row), max(row) from run"
+            "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint from run"
         )[0]
         return dict(zip(names, counts, strict=True))
 
@@ -178,9 +176,10 @@ class Questions:
 
     def every_word(self, least: int) -> list[tuple[Any, ...]]:
         """The same, of all words, for files."""
-        if not self.has_scores:
-            return []
-        summed = SUMMED.format(keys="target", source="unit", least=least)
+        return self._summed("unit", least) if self.has_scores else []
+
+    def _summed(self, source: str, least: int) -> list[tuple[Any, ...]]:
+        summed = SUMMED.format(keys="target", source=source, least=least)
         return self.rows(f"select * from ({summed}) order by target, mean desc, word")
 
     def _strongest(self, keys: str, source: str, most: int, least: int) -> list[tuple[Any, ...]]:
@@ -195,9 +194,6 @@ class Questions:
             self.connection.execute(SIDES)
         self.connection.execute(PAIRS[self.kind])
         return self._strongest("target", "pair", most, least)
-
-    def columns(self) -> list[str]:
-        return [row[0] for row in self.rows("select column_name from (describe run)")]
 
     def values(self, column: str) -> int:
         return self.first(f"select count(distinct {quoted(column)}) from run")
@@ -237,14 +233,10 @@ class Questions:
 
         names = ("row", "segment", "first", "last", "kind")
         columns = [list(column) for column in zip(*tags, strict=True)] or [[] for _ in names]
-        tag = pa.table(dict(zip(names, columns, strict=True)))
-        tagged = pa.table({"row": list(rows)})
-        self.connection.register("tag", tag)
-        self.connection.register("tagged", tagged)
+        self.connection.register("tag", pa.table(dict(zip(names, columns, strict=True))))
+        self.connection.register("tagged", pa.table({"row": list(rows)}))
         self.connection.execute(SPEECH)
-        return self.rows(
-            f"select * from ({SUMMED.format(keys='target', source='spoken', least=least)}) order by target, mean desc, word"
-        )
+        return self._summed("spoken", least)
 
 
 def quoted(name: str) -> str:
