@@ -18,6 +18,7 @@ from jaxtyping import TypeCheckError
 import pathlens
 from pathlens.path.staircase import token_lines
 from pathlens.types import Ends, Nodes
+from tests.support import shapes
 
 SOURCE = Path(pathlens.__file__).parent
 ORDER = (
@@ -147,3 +148,24 @@ def test_shapes_are_checked_while_tests_run():
         Nodes(np.zeros(3), np.ones(2))
     with pytest.raises(TypeCheckError, match="units"):
         token_lines(fitting, torch.ones(3, dtype=torch.bool))
+
+
+def test_no_shape_is_named_in_vain():
+    """A shape whose names are not there when the tests run would not be checked, and nobody would know."""
+    vain, named = [], 0
+    for room in shapes.ROOMS:
+        for file in [SOURCE / f"{room}.py", *SOURCE.glob(f"{room}/**/*.py")]:
+            if not file.exists():
+                continue
+            parts = [part for part in file.relative_to(SOURCE).with_suffix("").parts if part != "__init__"]
+            module = vars(importlib.import_module(".".join(["pathlens", *parts])))
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                hint = getattr(node, "annotation", None) or getattr(node, "returns", None)
+                if hint is None or not shapes.SHAPE.search(ast.unparse(hint)):
+                    continue
+                named += 1
+                try:
+                    eval(ast.unparse(hint), dict(module))
+                except (NameError, TypeError) as error:
+                    vain.append(f"{file.relative_to(SOURCE)}:{hint.lineno} {error}")
+    assert named > 100 and not vain, "\n".join(vain)

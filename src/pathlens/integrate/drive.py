@@ -137,8 +137,8 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
 
 def once(route: Route, integrand: Integrand) -> Generator[Ask, Tensor, Tensor]:
     """An integrand on both ends at once has nothing to add up: one look, at the end of the only leg."""
-    (value,) = yield Ask(Points(route, np.zeros(1, dtype=int), np.ones(1), np.ones((1, 1))), integrand)
-    return value
+    sums = yield Ask(Points(route, np.zeros(1, dtype=int), np.ones(1), np.ones((1, 1))), integrand)
+    return sums[0]
 
 
 def differences(route: Route, units: int) -> Drive:

@@ -67,7 +67,7 @@ def elementwise(function: Any, kind: str) -> Rule:
             return NotImplemented
         with torch.no_grad():
             x0, x1 = values(x)
-            f = lambda t: function(t, *args, **more)  # noqa: E731
+            f: Callable[[Tensor], Tensor] = lambda t: function(t, *args, **more)  # noqa: E731
             slope = slope_between(f, x0, x1, kind) if not broadcast else kinked_slope(f, x0, x1)
             step = Step(f(x0), f(x1), _scaled_by(slope))
         result = step.of(x)
