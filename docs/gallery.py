@@ -73,6 +73,7 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "sig": explained("sig"),
     "dig": explained("dig"),
     "udig": explained("udig"),
+    "secant": explained("secant"),
     "idg": explained("idg"),
     "ih": explained("ih", texts=("Not really funny.",)),
     "vaig": explained("vaig", model="minilm", texts=(PAIR[0],)),
