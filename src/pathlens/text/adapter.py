@@ -16,17 +16,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import check_choices, option_names
-from pathlens.errors import ModelError
+from pathlens.errors import InputError, ModelError
 from pathlens.types import Ends, Span
 
+SCORES = ("logit", "logprob", "prob")
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
 
@@ -47,7 +48,7 @@ class Request:
     """What a user asked of one text; names as in `pl.explain`."""
 
     target: Any = None
-    score: str | None = None  # "logit", "logprob" or "prob"; None: the model kind's default
+    score: str | None = None  # one of SCORES; None: the model kind's default
     baseline: Any = None
     layer: int | None = None  # None: the word embeddings, or a block's own input
     truncation: bool = False
@@ -58,6 +59,10 @@ class Request:
     norm: str = "outside"  # "inside": the vector of a sentence encoder is normalised before it is explained
     options: ModelOptions = ModelOptions()
 
+    def __post_init__(self) -> None:
+        if self.score is not None and self.score not in SCORES:
+            raise InputError(f"score must be one of {', '.join(SCORES)}, got {self.score!r}")
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -67,7 +72,7 @@ class Chosen:
     """
 
     target: int | str | tuple[Any, ...] | None = None
-    score: str = ""  # "logit", "logprob" or "prob"
+    score: str = ""  # one of SCORES
     baseline: str | tuple[str, ...] | None = None  # a name of `text.baseline.NAMES`, or texts
 
 
@@ -102,6 +107,10 @@ class Case:
     @property
     def special(self) -> tuple[bool, ...]:
         return tuple(segment < 0 for segment in self.segments)
+
+    def noted(self, note: str, **meta: Any) -> Case:
+        """The same with a note for people, and what it says for programs."""
+        return replace(self, notes=(*self.notes, note), meta={**self.meta, **meta})
 
 
 class TextModel(ABC):
@@ -201,20 +210,25 @@ class Wrapped(TextModel):
         return twin
 
 
-def collate(cases: Sequence[Case], length: int) -> dict[str, Tensor]:
-    """The cases' context as (B, length, …) tensors; positions past a case's end are zero."""
-    distinct: dict[int, int] = {}
-    rows = [distinct.setdefault(id(case), len(distinct)) for case in cases]
-    firsts = [cases[rows.index(number)] for number in range(len(distinct))]
+def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, Tensor]:
+    """The cases' context as (B, S, …) tensors beside their points; positions past a case's end are zero."""
+    distinct = {id(case): case for case in cases}
+    number = {key: row for row, key in enumerate(distinct)}
+    rows = torch.tensor([number[id(case)] for case in cases])
     result = {}
-    for name, value in firsts[0].context.items():
-        stacked = value.new_zeros((len(firsts), length, *value.shape[1:]))
-        for number, case in enumerate(firsts):
-            stacked[number, : len(case)] = case.context[name]
-        result[name] = (
-            stacked.expand(len(rows), *stacked.shape[1:]) if len(firsts) == 1 else stacked[torch.tensor(rows)]
-        )
+    for name, value in cases[0].context.items():
+        stacked = value.new_zeros((len(distinct), points.shape[1], *value.shape[1:]))
+        for row, case in enumerate(distinct.values()):
+            stacked[row, : len(case)] = case.context[name]
+        each = stacked.expand(len(cases), *stacked.shape[1:]) if len(distinct) == 1 else stacked[rows]
+        result[name] = each.to(points.device)
     return result
+
+
+def within(cases: Sequence[Case], points: Float[Tensor, "B S *d"]) -> Bool[Tensor, "B S"]:
+    """Which rows are a case's own, not past its end."""
+    lengths = torch.tensor([len(case) for case in cases], device=points.device)
+    return torch.arange(points.shape[1], device=points.device) < lengths[:, None]
 
 
 def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "B"]:

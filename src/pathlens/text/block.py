@@ -59,7 +59,6 @@ class UptoBlockScore:
     layer: int
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B out k"]:
-        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
         caught: list[Tensor] = []
 
         def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
@@ -68,7 +67,7 @@ class UptoBlockScore:
             return output
 
         with replaced_forwards([self.block], forward):
-            self.network.run(points, context, self.layer)
+            self.network.run(points, collate(cases, points), self.layer)
         return caught[-1]
 
 

@@ -46,8 +46,16 @@ class CausalLM(Generator):
         return str(self.sink), self.default_layer, self.default_score
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
-        prompt = _without_tail(prompt)
-        asked, body = options_of(request).sink, _without_first(prompt)
+        body = prompt
+        if "template" not in prompt.meta:  # a chat's template begins and ends as it wants
+            words = [i for i, segment in enumerate(prompt.segments) if segment >= 0]
+            prompt = _cut(
+                prompt, 0, words[-1] + 1
+            )  # a special token that closes the text would close it before its output
+            body = _cut(
+                prompt, words[0], len(prompt)
+            )  # without the beginning that the tokenizer adds of its own accord
+        asked = options_of(request).sink
         if asked is None or asked is False:
             return body
         if asked is True and (prompt.segments[0] < 0 or self._begins(prompt.ids[0])):
@@ -59,7 +67,14 @@ class CausalLM(Generator):
         if body.ids[0] == number:
             return _holding_first(body)
         note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
-        return _put(body, number, str(sink), notes=(*body.notes, note), meta={**body.meta, "sink": sink})
+        opened = replace(
+            body,
+            ids=(number, *body.ids),
+            tokens=(str(sink), *body.tokens),
+            offsets=((0, 0), *body.offsets),
+            segments=(-1, *body.segments),
+        )
+        return opened.noted(note, sink=sink)
 
     def _begins(self, first: int) -> bool:
         """May the prompt's own first token serve? Any special one, unless the adapter knows which one this model needs."""
@@ -93,9 +108,7 @@ class CausalLM(Generator):
         return {"position_ids": context["position_ids"], "attention_mask": mask}
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
-        context = self.inputs(
-            {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
-        )
+        context = self.inputs(collate(cases, points))
         at = kept_positions(cases, points.device)
         if "logits_to_keep" in self.network.accepts:
             return Kept(self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at)
@@ -128,42 +141,12 @@ def _tree_mask(branch: Int[Tensor, "B S"], real: Int[Tensor, "B S"], dtype: torc
     return blocked.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
 
 
-def _without_tail(prompt: Tokens) -> Tokens:
-    """A tokenizer that closes texts with a special token would close the prompt before its output."""
-    count = len(prompt)
-    if prompt.meta.get("template") is None:  # a chat's template ends as it wants
-        while count > 1 and prompt.segments[count - 1] < 0:
-            count -= 1
-    return _cut(prompt, 0, count)
-
-
-def _without_first(prompt: Tokens) -> Tokens:
-    """Without the beginning that the tokenizer adds of its own accord."""
-    first = 0
-    while first < len(prompt) - 1 and prompt.segments[first] < 0 and prompt.meta.get("template") is None:
-        first += 1
-    return _cut(prompt, first, len(prompt))
-
-
 def _holding_first(prompt: Tokens) -> Tokens:
-    held = (-1, *prompt.segments[1:])
-    note = f"{prompt.tokens[0]}, the prompt's own beginning, is held"
-    meta = {**prompt.meta, "sink": prompt.tokens[0]}
-    return replace(prompt, segments=held, offsets=((0, 0), *prompt.offsets[1:]), notes=(*prompt.notes, note), meta=meta)
+    first = prompt.tokens[0]
+    held = prompt.holding([i == 0 for i in range(len(prompt))])
+    return held.noted(f"{first}, the prompt's own beginning, is held", sink=first)
 
 
 def _cut(prompt: Tokens, first: int, last: int) -> Tokens:
     sequences = {name: getattr(prompt, name)[first:last] for name in ("ids", "tokens", "offsets", "segments")}
-    return prompt if (first, last) == (0, len(prompt)) else replace(prompt, **sequences)
-
-
-def _put(prompt: Tokens, number: int, name: str, **more: Any) -> Tokens:
-    """A held token in front."""
-    return replace(
-        prompt,
-        ids=(number, *prompt.ids),
-        tokens=(name, *prompt.tokens),
-        offsets=((0, 0), *prompt.offsets),
-        segments=(-1, *prompt.segments),
-        **more,
-    )
+    return replace(prompt, **sequences)

@@ -123,20 +123,12 @@ def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None) -> T
     """
     prompt = given.prompt(tokenizer) if isinstance(given, Chat) else given
     tokens = tokenise(tokenizer, prompt.text, None, limit=limit, truncation=False, special=False)
-    meta = {**tokens.meta, "template": given.template, "spans": prompt.spans}
+    tokens = replace(tokens, meta={**tokens.meta, "template": given.template, "spans": prompt.spans})
     if given.template == "shown":
-        return replace(tokens, meta=meta)
-    in_a_turn = [
-        segment >= 0 and any(start < high and low < end for low, high in prompt.turns.values())
-        for segment, (start, end) in zip(tokens.segments, tokens.offsets, strict=True)
-    ]
-    return replace(
-        tokens,
-        meta=meta,
-        segments=tuple(0 if inside else -1 for inside in in_a_turn),
-        offsets=tuple(span if inside else (0, 0) for span, inside in zip(tokens.offsets, in_a_turn, strict=True)),
-        notes=(*tokens.notes, "the chat template's own tokens are held"),
-    )
+        return tokens
+    turns = prompt.turns.values()
+    outside = [not any(start < high and low < end for low, high in turns) for start, end in tokens.offsets]
+    return tokens.holding(outside).noted("the chat template's own tokens are held")
 
 
 def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:

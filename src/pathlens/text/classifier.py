@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -80,7 +80,7 @@ class Classifier(LanguageModel):
         if not self.decoder or read_at == len(tokens) - 1:
             return tokens
         note = f"the model reads its answer at token {read_at}: what follows is its padding token"
-        return replace(tokens, notes=(*tokens.notes, note), meta={**tokens.meta, "read_at": read_at})
+        return tokens.noted(note, read_at=read_at)
 
     def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
         if output.ndim != 2:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from pathlens.checks import option, whole_number
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, ModelOptions, Request
-from pathlens.text.language import SCORES, LanguageModel, OwnFunction, Target, function_name, plain_number
+from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name, plain_number
 from pathlens.text.outputs import Asked, Kept, Output, ReadNext, ReadOutputs, as_one_text, output_of_ids, output_of_text
 from pathlens.text.tokens import Tokens
 
@@ -197,8 +197,6 @@ class Generator(LanguageModel):
             )
 
     def _score(self, request: Request, *, single: bool) -> str:
-        if request.score is not None and request.score not in SCORES:
-            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         return request.score or (self.default_score if single else DEFAULT_SCORE)
 
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:

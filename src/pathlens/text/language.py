@@ -24,7 +24,6 @@ from pathlens.text.network import Network, check_weights
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
-SCORES = ("logit", "logprob", "prob")
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -37,7 +36,7 @@ class Target:
     value: Any = None
     outputs: tuple[str, ...] = ()
     again: int | str | tuple[Any, ...] | None = None  # the target to ask for, to have this one
-    score: str = ""  # "logit", "logprob" or "prob", where it is one of these
+    score: str = ""  # where it is one of SCORES
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,7 @@ class LanguageModel(TextModel):
         return self.network.quiet()
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
-        context = {name: value.to(points.device) for name, value in collate(cases, points.shape[1]).items()}
-        return self.output(self.network.run(points, self.inputs(context), layer), cases)
+        return self.output(self.network.run(points, self.inputs(collate(cases, points)), layer), cases)
 
     def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
         """What the network takes besides its states, from the cases' context (B, S, …)."""
@@ -153,7 +151,10 @@ class LanguageModel(TextModel):
         if request.block is not None:
             return block_case(self.network, draft, self.inputs(context), request)
         output = self._output_of(draft)
-        target = self._target(tokens, output, request)
+        if callable(request.target):
+            target = self.function_target(tokens, request.target)
+        else:
+            target = self.target(tokens, output, request)
         score = Score(self, layer, target.read)
         whole = request.vector or callable(request.target)
         length = len(tokens) if self.token_axis and whole else None
@@ -198,13 +199,6 @@ class LanguageModel(TextModel):
                 "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
             )
         raise NumberError("the model's output for this text is NaN or infinite although its weights are finite")
-
-    def _target(self, tokens: Tokens, output: Any, request: Request) -> Target:
-        if request.score is not None and request.score not in SCORES:
-            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
-        if callable(request.target):
-            return self.function_target(tokens, request.target)
-        return self.target(tokens, output, request)
 
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
         """A caller's function of the output as the target."""
@@ -264,7 +258,7 @@ def with_drift(case: Case) -> Case:
     drift = float(change.float().norm())
     name = str(end.dtype).removeprefix("torch.")
     note = f"the model runs in {name}: rounding its input by one unit moves the output by {drift:.2g}"
-    return replace(case, notes=(*case.notes, note), meta={**case.meta, "drift": drift})
+    return case.noted(note, drift=drift)
 
 
 def form(logits: Float[Tensor, "B C"], index: Int[Tensor, "B"], score: str) -> Float[Tensor, "B"]:

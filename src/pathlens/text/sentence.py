@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.checks import option
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
-from pathlens.text.adapter import Case, ModelOptions, Request, Scores, Wrapped
+from pathlens.text.adapter import Case, ModelOptions, Request, Scores, Wrapped, within
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.tokens import Tokens
 from pathlens.types import SIMILARITIES
@@ -48,11 +48,7 @@ class ReadSimilarity:
 class EncoderOptions(ModelOptions):
     """Of a model that compares two texts by their vectors."""
 
-    similarity: str = option("cosine", "How two texts are compared.", choices=SIMILARITIES, checked=False)
-
-    def __post_init__(self) -> None:
-        if self.similarity not in SIMILARITIES:
-            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+    similarity: str = option("cosine", "How two texts are compared.", choices=SIMILARITIES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +87,7 @@ class SentenceEncoder(LanguageModel):
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B k"]:
         states: Tensor = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
-        lengths = torch.tensor([len(case) for case in cases], device=states.device)
-        mask = torch.arange(states.shape[1], device=states.device)[None] < lengths[:, None]
-        return self.head(states, mask, cases)
+        return self.head(states, within(cases, states), cases)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         """The second text is not part of the input: it only fixes what is compared with."""
@@ -201,17 +195,13 @@ class SentenceTransformerEncoder(SentenceEncoder):
             return super().tokenise(text, None, request)
         whole = super().tokenise(prompt + text, None, request)
         cut = len(prompt)
-        segments = tuple(-1 if end <= cut else s for s, (_, end) in zip(whole.segments, whole.offsets, strict=True))
-        if all(segment < 0 for segment in segments):
+        held = whole.holding([end <= cut for _, end in whole.offsets])
+        if 0 not in held.segments:
             raise InputError(f"nothing to explain in {text!r}: it has no tokens besides the prompt's")
-        return replace(
-            whole,
-            segments=segments,
-            offsets=tuple((max(0, start - cut), max(0, end - cut)) for start, end in whole.offsets),
-            texts=(text,),
-            notes=(*whole.notes, f"the prompt {prompt!r} is part of the input and held"),
-            meta={**whole.meta, "prompt": prompt, "prompt_length": segments.index(0)},
-        )
+        offsets = tuple((max(0, start - cut), max(0, end - cut)) for start, end in held.offsets)
+        note = f"the prompt {prompt!r} is part of the input and held"
+        held = held.noted(note, prompt=prompt, prompt_length=held.segments.index(0))
+        return replace(held, offsets=offsets, texts=(text,))
 
 
 def similarity_of(request: Request) -> str:

@@ -130,8 +130,7 @@ def smoothed(case: Case, beta: float) -> Case:
             f"ReLU was replaced by softplus (β = {beta:g}) for the explanation only: the output moved from "
             f"{float(plain[1]):.6g} to {float(moved[1]):.6g}, at the baseline from {float(plain[0]):.6g} to {float(moved[0]):.6g}"
         )
-    meta = {**case.meta, "softplus": report}
-    return replace(case, score=score, pack=(case.pack, score), notes=(*case.notes, note), meta=meta)
+    return replace(case.noted(note, softplus=report), score=score, pack=(case.pack, score))
 
 
 class _Watch(TorchDispatchMode):
@@ -192,8 +191,7 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
         "which rounds ReLU for the explanation only; other kinked functions must be replaced in the model"
     )
     warnings.warn(note, CurvatureWarning, stacklevel=stacklevel)
-    listed = {operation: list(modules) for operation, modules in kinked.items()}
-    return replace(case, notes=(*case.notes, note), meta={**case.meta, "kinks": listed})
+    return case.noted(note, kinks={operation: list(modules) for operation, modules in kinked.items()})
 
 
 def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:

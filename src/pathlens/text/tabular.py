@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pathlens.checks import option
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, Scores, TextModel, index_of
-from pathlens.text.language import SCORES, OwnFunction, form, plain_number
+from pathlens.text.language import OwnFunction, form, plain_number
 from pathlens.text.network import check_weights, evaluation_mode
 from pathlens.types import Ends
 
@@ -79,8 +79,6 @@ class Tabular(TextModel):
         end = x.reshape(-1, 1)
         start, name = self._baseline(request.baseline, x)
         output = self._output_of(x)
-        if request.score is not None and request.score not in SCORES:
-            raise InputError(f"score must be one of {', '.join(SCORES)}, got {request.score!r}")
         if not torch.isfinite(output).all():
             check_weights(self.module)
             raise NumberError("the module's output for this row is NaN or infinite although its weights are finite")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +80,16 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def noted(self, note: str, **meta: Any) -> Self:
+        """The same with a note for people, and what it says for programs."""
+        return replace(self, notes=(*self.notes, note), meta={**self.meta, **meta})
+
+    def holding(self, held: Sequence[bool]) -> Self:
+        """The same with these tokens held along every path, as special ones are."""
+        segments = tuple(-1 if hold else segment for hold, segment in zip(held, self.segments, strict=True))
+        offsets = tuple((0, 0) if hold else span for hold, span in zip(held, self.offsets, strict=True))
+        return replace(self, segments=segments, offsets=offsets)
 
 
 def tokenise(

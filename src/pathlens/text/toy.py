@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.text.adapter import Case, Chosen, Request, TextModel
+from pathlens.text.adapter import Case, Chosen, Request, TextModel, within
 from pathlens.types import Ends
 
 
@@ -35,8 +35,7 @@ class ToyScore:
     def __call__(
         self, points: Float[Tensor, "B S d"], cases: Sequence[Case]
     ) -> Float[Tensor, "B"] | Float[Tensor, "B 1 3"]:
-        present = torch.stack([_pad(torch.ones(len(case)), points.shape[1]) for case in cases]).to(points)
-        points = points * present[..., None]
+        points = points * within(cases, points)[..., None].to(points)
         linear = (points @ self.model.a.to(points)).sum(-1)
         reach = self.model.coupling(points.shape[1]).to(points)
         quadratic = 0.5 * torch.einsum("bid,ij,de,bje->b", points, reach, self.model.m.to(points), points)
@@ -123,7 +122,3 @@ class ToyModel(TextModel):
         matrix = torch.einsum("id,idje,je->ij", delta, self.hessian(len(end)), delta) / 4
         rest = self.ig(start, end) - matrix.sum(1) + matrix.diagonal()
         return matrix - torch.diag(matrix.diagonal()) + torch.diag(rest)
-
-
-def _pad(row: Tensor, length: int) -> Tensor:
-    return torch.nn.functional.pad(row, (0, length - len(row)))
