@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pathlens.engine.assemble_phrases import idg, phrase_nodes, values
+from pathlens.engine.phrases import idg, phrase_nodes, values
 from pathlens.units.trees import read_tree, tree_groups
 
 
@@ -134,8 +134,7 @@ def test_phrases_of_a_sentence_from_one_run():
     groups = tree_groups(tree, offsets, [True, *[False] * 5, True])
     scores = np.array([0, 0.1, 0.3, 0.0, -2.0, -1.0, 0])
     result = idg(groups.members, scores, np.array([0, 1.0, 1, 1, 1, 1, 0]))
-    nodes = [(node.span, node.label, node.children) for node in groups.nodes]
-    phrases = phrase_nodes(tree.text, nodes, groups.group, result)
+    phrases = phrase_nodes(tree.text, groups, result)
     assert phrases[0].text == "The film is not bad" and phrases[0].value == pytest.approx(1)
     adjective = next(phrase for phrase in phrases if phrase.text == "not bad")
     assert adjective.label == "ADJP" and adjective.signed == pytest.approx(-3 / np.sqrt(2))

@@ -8,16 +8,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.engine.options import Compared
+from pathlens.engine.phrases import idg, phrase_nodes
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, pair_of
-from pathlens.explanation.record import Continuation, Explanation, PairExplanation, Result, VectorExplanation
+from pathlens.explanation.record import (
+    SINGLE,
+    Continuation,
+    Explanation,
+    Interactions,
+    PairExplanation,
+    PhraseTree,
+    Result,
+    VectorExplanation,
+)
+from pathlens.units.trees import tree_groups
+
+FLAT = "nothing moves the output: every directional integral is 0, and v(whole text) = 1 by definition only"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,22 +40,6 @@ class Order:
     prepared: Prepared
     tolerance: float
     meta: Mapping[str, Any]
-
-
-def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
-    """The result of one text; one solution per baseline, or per side of a pair."""
-    from pathlens.engine.assemble_interactions import interactions
-    from pathlens.engine.assemble_phrases import phrases
-
-    makers: dict[str, Callable[[Order, Sequence[Solution]], Result]] = {
-        "tokens": tokens,
-        "vectors": vectors,
-        "pair": pair,
-        "interactions": interactions,
-        "phrases": phrases,
-        "continuation": continuation,
-    }
-    return makers[order.prepared.entry.assemble](order, solutions)
 
 
 def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:
@@ -72,25 +69,35 @@ def _facts(solution: Solution, tolerance: float) -> dict[str, Any]:
 def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
     """What the result says of itself; `chosen` in values that ask for the same again (`pl.zoom` does)."""
     case = solutions[0].case
-    chosen = {"target": case.chosen.target, "score": case.chosen.score or None, "baselines": _baselines(solutions)}
+    baselines = [each.case.chosen.baseline for each in solutions]  # of every baseline or side, by name or text
+    chosen = {
+        "target": case.chosen.target,
+        "score": case.chosen.score or None,
+        "baselines": None if None in baselines else baselines,
+    }
     notes = list(dict.fromkeys(note for each in solutions for note in each.case.notes))
-    baseline = case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines"
-    history = [list(row) for row in solutions[0].integral.history]
     return {
         **order.meta,
         **case.meta,
         "chosen": {**order.meta["chosen"], **{name: value for name, value in chosen.items() if value is not None}},
         "texts": list(case.texts),
-        "baseline": baseline,
+        "baseline": case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines",
         "notes": notes,
-        "history": history,
+        "history": [list(row) for row in solutions[0].integral.history],
     }
 
 
-def _baselines(solutions: Sequence[Solution]) -> list[Any] | None:
-    """One for every baseline or side, by name or text; None where one of them has neither."""
-    chosen = [each.case.chosen.baseline for each in solutions]
-    return None if None in chosen else chosen
+def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
+    """The fields that all results over the units of one text begin with."""
+    case, units = solutions[0].case, solutions[0].units
+    return {
+        "method": order.prepared.method.name,
+        "target": case.target_name,
+        "meta": meta_of(order, solutions),
+        "tokens": units.names,
+        "offsets": units.offsets,
+        "special": units.special,
+    }
 
 
 def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:
@@ -102,17 +109,11 @@ def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:
 def _tokens_of(order: Order, solution: Solution) -> Explanation:
     value = solution.spread()
     scores = value.sum(-1) if solution.by_coordinate else value
-    units = solution.units
     return Explanation(
-        method=order.prepared.method.name,
-        target=solution.case.target_name,
+        **_shared(order, [solution]),
+        segments=solution.units.segments,
         certificate=certificate(solution, order.tolerance, scores),
-        meta=meta_of(order, [solution]),
-        tokens=units.names,
-        offsets=units.offsets,
         scores=scores.numpy(),
-        special=units.special,
-        segments=units.segments,
         coordinates=value.numpy() if solution.by_coordinate else None,
         path=solution.path,
     )
@@ -123,10 +124,9 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     scores = np.stack([result.scores for result in results])
     certs = [result.certificate for result in results]
     mean = scores.mean(0)
-    f_input, f_baseline = certs[0].f_input, float(np.mean([c.f_baseline for c in certs]))
     joined = Certificate.judge(
-        f_input=f_input,
-        f_baseline=f_baseline,
+        f_input=certs[0].f_input,
+        f_baseline=float(np.mean([c.f_baseline for c in certs])),
         total=float(mean.sum()),
         gap=None if certs[0].kind == "total" else max(c.gap for c in certs),
         tolerance=certs[0].tolerance,
@@ -139,7 +139,7 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     first = results[0]
     meta = meta_of(order, solutions)
     if first.path is not None:
-        meta["notes"] = [*meta["notes"], "each baseline has a path of its own; none of them is kept in the mean"]
+        meta["notes"].append("each baseline has a path of its own; none of them is kept in the mean")
     coordinates = [each.coordinates for each in results if each.coordinates is not None]
     return replace(
         first,
@@ -157,17 +157,12 @@ def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:
     (solution,) = solutions
     value = solution.spread()
     return VectorExplanation(
-        method=order.prepared.method.name,
-        target=solution.case.target_name,
+        **_shared(order, solutions),
+        segments=solution.units.segments,
         certificate=certificate(solution, order.tolerance, value),
-        meta=meta_of(order, solutions),
-        tokens=solution.units.names,
-        offsets=solution.units.offsets,
         vectors=value.transpose(0, 1).numpy(),
         outputs=solution.case.outputs,
         sources=solution.case.sources,
-        special=solution.units.special,
-        segments=solution.units.segments,
         f_input=solution.f_end.numpy(),
         f_baseline=solution.f_start.numpy(),
         path=solution.path,
@@ -218,20 +213,14 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
     )
     limit = len(columns) * solution.bound  # settled when every column is: then the total is within this
     total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit, columns)
-    units = solution.units
     return Continuation(
-        method=order.prepared.method.name,
-        target=solution.case.target_name,
+        **_shared(order, solutions),
+        segments=solution.units.segments,
         certificate=total,
-        meta=meta_of(order, solutions),
-        tokens=units.names,
-        offsets=units.offsets,
         outputs=solution.case.outputs,
         output_offsets=solution.case.target.offsets,
         matrix=matrix.numpy(),
         certificates=columns,
-        special=units.special,
-        segments=units.segments,
         path=solution.path,
     )
 
@@ -245,10 +234,9 @@ def _column(
     limit: float,
     parts: Sequence[Certificate] = (),
 ) -> Certificate:
-    f_input, f_baseline = (float(end) for end in ends)
     return Certificate.judge(
-        f_input=f_input,
-        f_baseline=f_baseline,
+        f_input=float(ends[0]),
+        f_baseline=float(ends[1]),
         total=float(scores.sum()),
         gap=None if solution.gaps is None else 0.0,  # SIG's full reading: no total to compare with
         bound=limit,
@@ -256,3 +244,115 @@ def _column(
         parts=parts,
         **_facts(solution, order.tolerance),
     )
+
+
+def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
+    """One matrix; several solutions are several baselines (expected Hessians).
+
+    Each baseline is the same for both integrals, so the rows of the mean are expected gradients.
+    """
+    rows, units = order.prepared.rows, solutions[0].units
+    matrices = np.stack([_matrix(solution, rows) for solution in solutions])
+    matrix = matrices.mean(0)
+    scores = torch.stack([each.placed(each.integral.extra.get("ig", each.integral.value)) for each in solutions])
+    shared = _shared(order, solutions)
+    if rows is None:
+        shared["meta"]["asymmetry"] = float(np.abs(matrix - matrix.T).max(initial=0.0))
+    else:
+        shown = ", ".join(repr(units.names[row]) for row in rows[:8]) + (" …" if len(rows) > 8 else "")
+        shared["meta"]["rows"] = list(rows)
+        shared["meta"]["notes"].append(
+            f"only the interactions of {shown} were asked for; the others are not a number (NaN)"
+        )
+    return Interactions(
+        **shared,
+        segments=units.segments,
+        certificate=_of_rows(order, solutions, matrix, scores.mean(0).numpy()),
+        matrix=matrix,
+        scores=scores.mean(0).numpy(),
+        standard_error=matrices.std(0, ddof=1) / np.sqrt(len(solutions)) if len(solutions) > 1 else None,
+    )
+
+
+def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> Float[np.ndarray, "U U"]:
+    """Rows not asked for hold their mirrored entries, NaN elsewhere."""
+    count, moving = len(solution.units), solution.moving.cpu().numpy()
+    full = np.zeros((count, count))
+    full[np.ix_(_integrated(solution, rows), moving)] = solution.integral.value.numpy()
+    if rows is not None and len(moving):
+        asked, other = np.array(rows), np.setdiff1d(np.arange(count), rows)
+        full[np.ix_(other, other)] = np.nan
+        full[np.ix_(other, asked)] = full[np.ix_(asked, other)].T
+    return full
+
+
+def _integrated(solution: Solution, rows: tuple[int, ...] | None) -> Int[np.ndarray, "R"]:
+    """Units whose rows were integrated: those asked for that move at all, in the order of the integral's rows."""
+    moving = solution.moving.cpu().numpy()
+    return moving if rows is None else moving[np.isin(moving, rows)]
+
+
+def _of_rows(
+    order: Order, solutions: Sequence[Solution], matrix: Float[np.ndarray, "U U"], scores: Float[np.ndarray, "U"]
+) -> Certificate:
+    """Total: ΣΓ against F(x) − F(b). Rows: each row's sum against IG. A restricted result has only the rows."""
+    rows = order.prepared.rows
+    taken = np.arange(len(matrix)) if rows is None else np.array(rows, dtype=int)
+    gaps = np.abs(matrix[taken].sum(1) - scores[taken])
+    errors = np.zeros((len(solutions), len(matrix)))
+    for of_solution, solution in zip(errors, solutions, strict=True):
+        of_solution[_integrated(solution, rows)] = solution.integral.error.numpy()
+    return Certificate.judge(
+        f_input=float(solutions[0].f_end),
+        f_baseline=float(np.mean([float(solution.f_start) for solution in solutions])),
+        total=float(matrix[taken].sum()),
+        gap=None if rows is None else float(gaps.max(initial=0.0)),
+        tolerance=order.tolerance,
+        nodes=sum(solution.integral.nodes for solution in solutions),
+        passes=sum(solution.passes for solution in solutions),
+        errors=errors.mean(0),
+        kind="total" if rows is None else "per token",
+        rows=gaps,
+    )
+
+
+def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
+    """Tokens, words, constituents and the whole share the value; with `coordinates=True` single coordinates too.
+
+    Special tokens are in no group, so what they carry (at a layer above the embeddings) is in no phrase.
+    """
+    (solution,) = solutions
+    case, tree, by_coordinate = solution.case, order.prepared.tree, solution.by_coordinate
+    assert tree is not None
+    groups = tree_groups(tree, case.offsets, case.special)
+    delta = torch.where(case.ends.held[:, None], 0.0, case.ends.delta.double()).cpu().numpy()
+    square = np.square(delta).sum(axis=1)
+    value = solution.spread()
+    scores = value.sum(-1) if by_coordinate else value
+    plain = idg(groups.members, scores.numpy(), square)
+    shown = idg(groups.members, scores.numpy(), square, value.numpy(), delta) if by_coordinate else plain
+    shared = _shared(order, solutions)
+    if shown.flat:
+        shared["meta"]["notes"].append(FLAT)
+    elif by_coordinate:
+        share = 100 * (1 - float(shown.dividend.sum()))
+        shared["meta"]["notes"].append(f"{SINGLE}, as in the paper, and take {share:.1f} % of the value")
+    return PhraseTree(
+        **shared,
+        certificate=certificate(solution, order.tolerance, scores),
+        nodes=phrase_nodes(tree.text, groups, shown),
+        scores=scores.numpy(),
+        tree=tree.source,
+        family="phrases and coordinates" if by_coordinate else "phrases",
+        plain=phrase_nodes(tree.text, groups, plain) if by_coordinate else (),
+    )
+
+
+MAKERS: Mapping[str, Callable[[Order, Sequence[Solution]], Result]] = {
+    each.__name__: each for each in (tokens, vectors, pair, interactions, phrases, continuation)
+}
+
+
+def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
+    """The result of one text; one solution per baseline, or per side of a pair."""
+    return MAKERS[order.prepared.entry.assemble](order, solutions)

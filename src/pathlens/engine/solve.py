@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,10 @@ class Solution:
     f_start: Float[Tensor, "*out"]  # a number, or (T, 1) for a list of T numbers, or (out, k) for vectors
     f_end: Float[Tensor, "*out"]
     integral: Integral
-    moving: Int[Tensor, "rows"]  # the units (by coordinate: the tokens) that the integral's rows belong to
+    moving: Int[Tensor, "rows"]  # the units that the integral's rows belong to; by coordinate these are all tokens'
     bound: float
     gap: float
-    by_coordinate: bool = False  # rows are (S, d, …): tokens with their coordinates, not units
+    by_coordinate: bool  # rows are (S, d, …): tokens with their coordinates, not units
     gaps: Float[Tensor, "U"] | None = None  # where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
     passes: int = 0
@@ -67,18 +68,17 @@ class Solution:
         value, members = self.integral.value, torch.as_tensor(self.units.members, dtype=torch.float64)
         if self.by_coordinate:
             return value if len(members) == members.shape[1] else torch.tensordot(members, value, dims=1)
-        return self._placed(value)
+        return self.placed(value)
 
     def estimates(self) -> Float[Tensor, "U *T"]:
         """Error estimate of every unit, of every number of a list; by coordinate, those of a unit's tokens are added."""
         error = self.integral.error
-        return (
-            torch.as_tensor(self.units.members, dtype=error.dtype) @ error
-            if self.by_coordinate
-            else self._placed(error)
-        )
+        if self.by_coordinate:
+            return torch.as_tensor(self.units.members, dtype=error.dtype) @ error
+        return self.placed(error)
 
-    def _placed(self, rows: Tensor) -> Tensor:
+    def placed(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
+        """The rows of the moving units among all; zeros where nothing moved."""
         full = torch.zeros((len(self.units), *rows.shape[1:]), dtype=torch.float64)
         full[self.moving.cpu()] = rows
         return full
@@ -172,7 +172,8 @@ class _Text:
         return gap[:, 0].abs() if self.several else gap.norm()
 
     def solution(self, integral: Integral, moving: Tensor, bound: float, gap: float, **more: Any) -> Solution:
-        return Solution(self.case, self.units, self.f_start, self.f_end, integral, moving, bound, gap, **more)
+        ends = self.f_start, self.f_end
+        return Solution(self.case, self.units, *ends, integral, moving, bound, gap, self.by_coordinate, **more)
 
 
 def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
@@ -191,33 +192,35 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     words = text.method.through_words
     if words is not None:
         _check_words(words, text)
-    if len(moving) == 0:
+    if len(moving) == 0:  # a text equal to its baseline: nothing moved, nothing changed
         path = text.entry.path(text.method, case.ends, text.members).detail if words else None
-        return _nothing(text, path)
+        tokens = case.ends.end.shape if text.by_coordinate else (0,)
+        value = torch.zeros((*tokens, *f_end.shape), dtype=torch.float64)
+        nothing = Integral(value, torch.zeros_like(size(value, text.several)), 0)
+        return text.solution(nothing, moving, text.bound(), float(text.change.norm()), path=path)
     route = text.entry.path(text.method, case.ends, text.members)
     if not route.complete:
         return (yield from _per_unit(text, route, moving))
     limit = text.bound() if limit is None else limit
-    goal = Goal(limit, text.missing, accuracy.max_nodes)
+    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several)
+    rows = moving
     if by_secants:
         if shares is None:
             shares = yield from once(route, text.entry.integrand(text.method))
-        return _exact(text, shares, moving, goal)
-    if text.entry.rule == "log":
+        # nothing was approximated but by rounding, which the gap shows
+        integral = Integral(shares, covering(torch.zeros_like(size(shares, text.several)), goal.gap(shares)), 0)
+    elif text.entry.rule == "log":
         asked = moving_rows(prepared.rows, moving)
         integral = yield from interactions(route, goal, asked, accuracy.n_steps, kinked="kinks" in case.meta)
-        return text.solution(integral, moving, limit, float(integral.extra["gap"]), path=route.detail)
-    integral, rows_of, by_coordinate = yield from _choose(text, route, moving, goal)
-    gap = largest(goal.gap(integral.value))
-    return text.solution(integral, rows_of, limit, gap, by_coordinate=by_coordinate, path=route.detail)
-
-
-def _exact(text: _Text, shares: Tensor, moving: Tensor, goal: Goal) -> Solution:
-    """Secants: nothing was approximated but by rounding, which the gap shows."""
-    gap = goal.gap(shares)
-    integral = Integral(shares, covering(torch.zeros_like(size(shares)), gap), 0)
-    rows = torch.arange(len(text.case)) if text.by_coordinate else moving
-    return text.solution(integral, rows, goal.bound, largest(gap), by_coordinate=text.by_coordinate)
+    elif text.rule == "split":
+        integral, rows = (yield from _split(text, goal)), torch.arange(len(units))
+    elif text.entry.telescopes and not text.by_coordinate:
+        integral, rows = (yield from differences(route, len(units), each=text.several)), torch.arange(len(units))
+    else:
+        large = text.change.numel() * (len(case) if text.by_coordinate else len(moving)) > LARGE
+        integral = yield from _integrate(text, route, text.entry.integrand(text.method), accuracy.n_steps, goal, large)
+    gap = largest(integral.extra["gap"] if "gap" in integral.extra else goal.gap(integral.value))
+    return text.solution(integral, rows, limit, gap, path=route.detail)
 
 
 def _check_words(path: str, text: _Text) -> None:
@@ -234,33 +237,20 @@ def _check_words(path: str, text: _Text) -> None:
         )
 
 
-def _choose(
-    text: _Text, route: Route, moving: Tensor, goal: Goal
-) -> Generator[Ask, Tensor, tuple[Integral, Tensor, bool]]:
-    """The driver for the rule asked for; its integral, which units or tokens its rows are, and if by coordinate."""
-    count, every = len(text.units), torch.arange(len(text.units))
-    if text.rule == "split":
-        if text.by_coordinate:
-            raise InputError(
-                "rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'"
-            )
-        make = lambda cells: staircase(text.case.ends, text.members, cells)  # noqa: E731
-        return (yield from splitting(make, count, goal, cells=text.accuracy.n_steps)), every, False
-    if text.entry.telescopes and not text.by_coordinate:
-        return (yield from differences(route, count)), every, False
-    integrand = text.entry.integrand(text.method)
-    rows = torch.arange(len(text.case)) if text.by_coordinate else moving
-    large = text.change.numel() * len(rows) > LARGE
-    integral = yield from _integrate(route, integrand, text.rule, text.accuracy.n_steps, goal, large=large)
-    return integral, rows, text.by_coordinate
+def _split(text: _Text, goal: Goal) -> Drive:
+    if text.by_coordinate:
+        raise InputError("rule='split' moves whole units, so it has no score for single coordinates; use rule='gauss'")
+    make = partial(staircase, text.case.ends, text.members)
+    return (yield from splitting(make, len(text.units), goal, cells=text.accuracy.n_steps))
 
 
 def _integrate(
-    route: Route, integrand: Integrand, name: str, n_steps: int | None, goal: Goal, *, large: bool = False
+    text: _Text, route: Route, integrand: Integrand, n_steps: int | None, goal: Goal, large: bool = False
 ) -> Drive:
+    """By the rule asked for, with so many nodes or as many as it takes."""
+    name = text.rule
     if n_steps is not None:
-        rule = "gauss" if name == "adaptive" else name
-        return (yield from fixed(route, integrand, goal, name=rule, n=n_steps))
+        return (yield from fixed(route, integrand, goal, name="gauss" if name == "adaptive" else name, n=n_steps))
     if name == "adaptive":
         if large:  # the nested family keeps many sums of the size of the result; doubling keeps two
             return (yield from doubling(route, integrand, goal, name="gauss"))
@@ -273,7 +263,7 @@ def _integrate(
 def _per_unit(text: _Text, route: Route, moving: Tensor) -> Driver:
     """SIG's full reading: every unit has its own line and its own sum, F(x) − F(x̄^U)."""
     count, limit = len(text.units), text.bound()
-    exact = yield from differences(route, count)
+    exact = yield from differences(route, count, each=text.several)
     if not text.by_coordinate:
         return text.solution(exact, torch.arange(count), limit, 0.0, gaps=torch.zeros(count))
     belongs = text.members[moving].double().cpu()
@@ -284,19 +274,7 @@ def _per_unit(text: _Text, route: Route, moving: Tensor) -> Driver:
 
     legs, n_steps = len(route.legs), text.accuracy.n_steps
     goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * legs)
-    integral = yield from _integrate(route, Coordinates(), text.rule, n_steps and n_steps * legs, goal)
+    integral = yield from _integrate(text, route, Coordinates(), n_steps and n_steps * legs, goal)
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = gaps(integral.value)
-    tokens = torch.arange(len(text.case))
-    return text.solution(integral, tokens, limit, float(every.max()), by_coordinate=True, gaps=every)
-
-
-def _nothing(text: _Text, path: Any) -> Solution:
-    """A text equal to its baseline: nothing moved, nothing changed."""
-    by_coordinate = text.by_coordinate
-    shape = text.case.ends.end.shape if by_coordinate else (len(text.units),)
-    value = torch.zeros((*shape, *text.f_end.shape), dtype=torch.float64)
-    integral = Integral(value, torch.zeros_like(size(value)), 0)
-    gap = float(text.change.norm())
-    rows = torch.arange(len(value))
-    return text.solution(integral, rows, text.bound(), gap, by_coordinate=by_coordinate, path=path)
+    return text.solution(integral, moving, limit, float(every.max()), gaps=every)

@@ -22,12 +22,8 @@ from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
 LEVELS = len(nested.COUNTS)  # 1, 3, 7, 15, 31, 63 nodes; past that an interval is halved
-CELLS = (
-    0.0,
-    0.2,
-    0.4,
-    1.0,
-)  # a single leg begins as three: near the baseline outputs change most (benchmarks/rules.py)
+# a single leg begins as three: near the baseline outputs change most (benchmarks/rules.py)
+CELLS = (0.0, 0.2, 0.4, 1.0)
 CELL_START = 2  # 7 nodes on each
 HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
@@ -47,6 +43,7 @@ class Interval:
     whole_error: float | None = None  # of the interval this one is a half of
     change: Tensor | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Float[Tensor, "levels U ..."] | None = None
+    each: bool = False  # values are lists of numbers, each judged on its own
 
     def at(self, level: int) -> Float[Tensor, "U ..."]:
         assert self.sums is not None, "an interval has a value once its nodes are evaluated"
@@ -59,7 +56,7 @@ class Interval:
     def step(self, level: int) -> Float[Tensor, "U ..."]:
         """|I_level − I_below| of each unit."""
         below = self.at(level - 1) if level > 0 else torch.zeros_like(self.at(0))
-        return size(self.at(level) - below)
+        return size(self.at(level) - below, self.each)
 
     @property
     def rate(self) -> float:
@@ -90,13 +87,10 @@ class Interval:
         if self.change is None:
             return error
         summed = self.value.sum(0)
-        missing = summed.reshape(self.change.shape) - self.change if summed.shape == self.change.shape else None
-        if missing is None:
+        if summed.shape != self.change.shape:  # by coordinate, or by pair of units: the change is of their sum
             return error
-        return covering(error, missing.flatten().abs() if error.ndim == 2 else missing.norm())
-
-    def new_nodes(self, first: int) -> int:
-        return sum(len(nested.new_nodes(level)) for level in range(first, self.level + 1))
+        missing = summed - self.change
+        return covering(error, missing[:, 0].abs() if self.each else missing.norm())
 
 
 @cache
@@ -130,7 +124,7 @@ class Weight:
 
 def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     """Refine until the gap and every unit's estimate are under the bound, or the ceiling is reached."""
-    return (yield from refined(route, integrand, goal, first_intervals(route)))[0]
+    return (yield from refined(route, integrand, goal, first_intervals(route, each=goal.each)))[0]
 
 
 def refined(
@@ -159,16 +153,15 @@ def refined(
     return Integral(value, covering(error, gap), spent, tuple(history)), intervals
 
 
-def first_intervals(route: Route) -> list[Interval]:
+def first_intervals(route: Route, *, each: bool = False) -> list[Interval]:
     """A single leg as three cells; otherwise one interval per leg that moves, long ones with more nodes."""
     legs = len(route.legs)
     if legs == 1:
-        return [Interval(0, low, high, CELL_START) for low, high in pairwise(CELLS)]
+        return [Interval(0, low, high, CELL_START, each=each) for low, high in pairwise(CELLS)]
     share = route.length.numpy() * legs
     starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, CELL_START)
-    return [Interval(leg, 0.0, 1.0, int(starts[leg])) for leg in range(legs) if share[leg] > 0] or [
-        Interval(0, 0.0, 1.0, 1)
-    ]
+    moving = np.flatnonzero(share > 0).tolist()
+    return [Interval(leg, 0.0, 1.0, int(starts[leg]), each=each) for leg in moving or [0]]
 
 
 def _evaluate(
@@ -227,7 +220,7 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
             cost = 2 * nested.COUNTS[HALF_START]
             if cost <= left:
                 for low, high in ((interval.low, middle), (middle, interval.high)):
-                    half = Interval(interval.leg, low, high, HALF_START, worst)
+                    half = Interval(interval.leg, low, high, HALF_START, worst, each=interval.each)
                     keep.append(half)
                     work.append((half, 0))
                 left -= cost

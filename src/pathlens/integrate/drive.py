@@ -40,6 +40,7 @@ class Goal:
     gap: Callable[[Tensor], Tensor]  # value (U, …) -> how far it is from what it should sum to: () or (T,)
     ceiling: int = 512
     judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: estimate  # -> error, where more is known
+    each: bool = False  # values are lists of numbers (U, T, 1), each judged on its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +54,15 @@ class Integral:
     extra: dict[str, Tensor] = field(default_factory=dict)
 
 
-def size(value: Float[Tensor, "U ..."]) -> Float[Tensor, "U ..."]:
+def size(value: Float[Tensor, "U ..."], each: bool = False) -> Float[Tensor, "U ..."]:
     """|value| of each unit: the absolute number, or the length of its vector.
 
     By coordinate (S, d), a token's score is the sum of its row, which can be off by more than the row's length.
-    A list of T numbers (U, T, 1), the output tokens of a continuation, is judged number by number.
+    `each`: of a list of T numbers (U, T, 1), the output tokens of a continuation, that of every number (U, T).
     """
-    if value.ndim == 1:
-        return value.abs()
-    if value.ndim == 3 and value.shape[2] == 1 and value.shape[1] > 1:
+    if each:
         return value[..., 0].abs()
-    length = value.flatten(1).norm(dim=1)
+    length = value.flatten(1).norm(dim=1) if value.ndim > 1 else value.abs()
     return torch.maximum(length, value.sum(1).abs()) if value.ndim == 2 else length
 
 
@@ -93,9 +92,8 @@ def _coarser(nodes: Nodes, weight: Float[np.ndarray, "n"], name: str) -> Float[n
 def place(route: Route, nodes: list[Nodes], *extra: list[Float[np.ndarray, "_"]]) -> Points:
     """One rule per leg → points on the whole route; each leg's weights as they are (a leg's step is its own)."""
     leg = np.repeat(np.arange(len(nodes)), [len(n) for n in nodes])
-    rows = [np.concatenate([n.weight for n in nodes])]
-    rows += [np.concatenate(each) for each in extra]
-    return Points(route, leg, np.concatenate([n.t for n in nodes]), np.stack(rows))
+    rows = np.stack([np.concatenate(each) for each in ([n.weight for n in nodes], *extra)])
+    return Points(route, leg, np.concatenate([n.t for n in nodes]), rows)
 
 
 def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, per_leg: bool = False) -> Drive:
@@ -111,7 +109,7 @@ def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, 
     points = place(route, nodes, rough, rougher)
     sums = yield Ask(points, integrand)
     gap = goal.gap(sums[0])
-    last, before = size(sums[0] - sums[1]), size(sums[1] - sums[2])
+    last, before = size(sums[0] - sums[1], goal.each), size(sums[1] - sums[2], goal.each)
     rate = (last / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
     known = all(weight.any() for weight in rougher)  # with too few nodes there is no rate to speak of
     error = covering(last * rate if known else last, gap)
@@ -128,7 +126,7 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first
         (value,) = yield Ask(place(route, [rule(name)(int(count)) for count in counts]), integrand)
         spent += int(counts.sum())
         gap = goal.gap(value)
-        error = covering(size(value if before is None else value - before), gap)
+        error = covering(size(value if before is None else value - before, goal.each), gap)
         history.append((int(counts.sum()), largest(gap), largest(error)))
         if max(largest(gap), largest(error)) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
             return Integral(value, error, spent, tuple(history))
@@ -141,10 +139,10 @@ def once(route: Route, integrand: Integrand) -> Generator[Ask, Tensor, Tensor]:
     return sums[0]
 
 
-def differences(route: Route, units: int) -> Drive:
+def differences(route: Route, units: int, *, each: bool = False) -> Drive:
     """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error."""
     value = yield from _shares(route, units)
-    return Integral(value, torch.zeros_like(size(value)), route.corners)
+    return Integral(value, torch.zeros_like(size(value, each)), route.corners)
 
 
 def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
@@ -154,15 +152,13 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
     """
     m, spent, before, history = max(1, (cells or 2) // 2), 0, None, []
     while True:
-        route = make(m)
-        value = yield from _shares(route, units)
+        value = yield from _shares(make(m), units)
         spent += m
         gap = goal.gap(value)
-        error = size(value if before is None else value - before)
+        error = size(value if before is None else value - before, goal.each)
         history.append((spent, largest(gap), largest(error)))
         small = before is not None and max(largest(error), largest(gap)) <= goal.bound
-        finished = m == cells if cells is not None else small or spent + 2 * m > goal.ceiling
-        if finished:
+        if m == cells if cells is not None else small or spent + 2 * m > goal.ceiling:
             return Integral(value, error, spent if cells is None else cells, tuple(history))
         m, before = (cells if cells is not None else 2 * m), value
 

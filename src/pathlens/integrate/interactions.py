@@ -8,7 +8,7 @@ no node with them, and the matrix is usually taken a single time.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ SAFETY = 2.0  # how much worse single entries may be off than row sums, whose er
 def interactions(
     route: Route, goal: Goal, rows: tuple[int, ...] | None, n: int | None = None, *, kinked: bool = False
 ) -> Drive:
-    """Γ (R, U) of the rows wanted (None: all), `extra`: "ig" (U,), "ig_error" (U,), and "gaps" (R,) of the rows.
+    """Γ (R, U) of the rows wanted (None: all), `extra`: "ig" (U,), and the "gap" of the total (or of the worst row).
 
     `n` fixes the number of nodes, of one Gauss rule for the weight −ln u on the whole line. Without it nodes are
     placed by halving and nested rules, as IG's are. For a `kinked` model (ReLU) whose row sums cannot be brought to
@@ -56,10 +56,7 @@ def interactions(
         matrix = yield from _fixed(route, goal, rows, wanted, n)
     else:
         matrix = yield from _placed(route, goal, rows, wanted, ig.value, kinked=kinked)
-    gaps = (matrix.value.sum(1) - wanted).abs()
-    gap = _gap(goal, rows, matrix.value, wanted)
-    extra = {"ig": ig.value, "ig_error": ig.error, "gaps": gaps, "gap": gap}
-    return Integral(matrix.value, matrix.error, matrix.nodes, matrix.history, extra)
+    return replace(matrix, extra={"ig": ig.value, "gap": _gap(goal, rows, matrix.value, wanted)})
 
 
 def _gap(

@@ -2,61 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Shaped
 
-from pathlens.engine.assemble import Order, certificate, meta_of
-from pathlens.engine.solve import Solution
-from pathlens.explanation.record import SINGLE, Phrase, PhraseTree
-from pathlens.types import Span
-from pathlens.units.trees import tree_groups
-
-FLAT = "nothing moves the output: every directional integral is 0, and v(whole text) = 1 by definition only"
-
-
-def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
-    """Tokens, words, constituents and the whole share the value; with `coordinates=True` single coordinates too.
-
-    Special tokens are in no group, so what they carry (at a layer above the embeddings) is in no phrase.
-    """
-    (solution,) = solutions
-    case, tree = solution.case, order.prepared.tree
-    assert tree is not None
-    groups = tree_groups(tree, case.offsets, case.special)
-    delta = torch.where(case.ends.held[:, None], 0.0, case.ends.delta.double()).cpu().numpy()
-    square = np.square(delta).sum(axis=1)
-    value = solution.spread()
-    by_coordinate = solution.by_coordinate
-    scores = value.sum(-1) if by_coordinate else value
-    nodes = [(node.span, node.label, node.children) for node in groups.nodes]
-    plain = idg(groups.members, scores.numpy(), square)
-    shown = plain
-    if by_coordinate:
-        shown = idg(groups.members, scores.numpy(), square, value.numpy(), delta)
-    meta = meta_of(order, solutions)
-    if shown.flat:
-        meta["notes"] = [*meta["notes"], FLAT]
-    elif by_coordinate:
-        share = 100 * (1 - float(shown.dividend.sum()))
-        meta["notes"] = [*meta["notes"], f"{SINGLE}, as in the paper, and take {share:.1f} % of the value"]
-    return PhraseTree(
-        method=order.prepared.method.name,
-        target=case.target_name,
-        certificate=certificate(solution, order.tolerance, scores),
-        meta=meta,
-        nodes=phrase_nodes(tree.text, nodes, groups.group, shown),
-        tokens=solution.units.names,
-        offsets=solution.units.offsets,
-        scores=scores.numpy(),
-        special=solution.units.special,
-        tree=tree.source,
-        family="phrases and coordinates" if by_coordinate else "phrases",
-        plain=phrase_nodes(tree.text, nodes, groups.group, plain) if by_coordinate else (),
-    )
+from pathlens.explanation.record import Phrase
+from pathlens.units.trees import Groups
 
 
 class Dividends(NamedTuple):
@@ -122,16 +74,14 @@ def _coordinates(
     return np.asarray(each.sum(axis=1) * counted)
 
 
-def phrase_nodes(
-    text: str, nodes: Sequence[tuple[Span, str, tuple[int, ...]]], group: Sequence[int], dividends: Dividends
-) -> tuple[Phrase, ...]:
-    """The nodes of a `PhraseTree` from (characters, label, children) and the group each node stands for.
+def phrase_nodes(text: str, groups: Groups, dividends: Dividends) -> tuple[Phrase, ...]:
+    """The nodes of a `PhraseTree`.
 
     Leaves are words: a word's tokens are in the family, and in its value, but are not drawn below it.
     """
     phrases = []
-    for (span, label, children), k in zip(nodes, group, strict=True):
-        value, dividend = float(dividends.value[k]), float(dividends.dividend[k])
-        signed, shown = float(dividends.signed[k]), text[span[0] : span[1]].strip()
-        phrases.append(Phrase(span, shown, value, dividend, signed, tuple(children), label))
+    for node, k in zip(groups.nodes, groups.group, strict=True):
+        value, dividend, signed = (float(each[k]) for each in (dividends.value, dividends.dividend, dividends.signed))
+        shown = text[node.span[0] : node.span[1]].strip()
+        phrases.append(Phrase(node.span, shown, value, dividend, signed, node.children, node.label))
     return tuple(phrases)
