@@ -11,12 +11,16 @@ from typing import Any
 from pathlens.errors import StoreError
 
 
-def write_json(path: str | Path, value: Any) -> Path:
+def write_text(path: str | Path, text: str) -> Path:
     try:
-        Path(path).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     return Path(path)
+
+
+def write_json(path: str | Path, value: Any) -> Path:
+    return write_text(path, json.dumps(value, ensure_ascii=False))
 
 
 def write_whole(path: Path, data: bytes) -> None:

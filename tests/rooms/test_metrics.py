@@ -13,7 +13,7 @@ from experiments.faithfulness_tables import baseline_sensitivity
 from pathlens.errors import InputError
 from pathlens.metrics import extras
 from pathlens.metrics.contenders import Contender, contenders, leave_one_out, score_texts
-from pathlens.metrics.deletion import PROTOCOLS, SHARES, Question, Variant, curves, ordered, outputs, places, repacked
+from pathlens.metrics.deletion import PROTOCOLS, SHARES, Question, curves, ordered, outputs, places, repacked
 from pathlens.metrics.evaluate import completeness, evaluate, judge
 from pathlens.metrics.statistics import estimate, spearman
 from pathlens.text.adapter import Request
@@ -57,11 +57,7 @@ def test_deletion_metrics_are_their_formulas(name, protocol):
 
 def test_packing_changes_nothing():
     _, _, texts = scored("bert")
-    plan = [
-        Question(t.likelihood, Variant(tuple(i for i in range(len(t.case)) if i % step)))
-        for t in texts
-        for step in (2, 3)
-    ]
+    plan = [Question(t.likelihood, tuple(i for i in range(len(t.case)) if i % step)) for t in texts for step in (2, 3)]
     together = outputs(plan)
     assert np.allclose(together, [outputs([question])[0] for question in plan], atol=2e-6)
     assert np.allclose(together, outputs(plan, tokens=1), atol=2e-6)
@@ -73,8 +69,8 @@ def test_equal_questions_are_asked_once():
     case, asked = texts[0].likelihood, []
     original = case.score
     case = replace(case, score=lambda points, cases: asked.append(len(points)) or original(points, cases))
-    same = [Question(case, Variant((0, 2, 3))) for _ in range(5)]
-    values = outputs([*same, Question(case, Variant((0, 1, 3)))])
+    same = [Question(case, (0, 2, 3)) for _ in range(5)]
+    values = outputs([*same, Question(case, (0, 1, 3))])
     assert sum(asked) == 2 and len(set(values[:5])) == 1 and values[5] != values[0]
 
 
@@ -88,7 +84,7 @@ def test_deleting_is_repacking_and_not_masking():
         left = tuple(i for i in range(len(case)) if i != gone)
         shorter = repacked(case, left)
         assert shorter.tokens == written.tokens
-        value = outputs([Question(case, Variant(left)), Question(written, Variant(tuple(range(len(written)))))])
+        value = outputs([Question(case, left), Question(written, tuple(range(len(written))))])
     assert np.isclose(value[0], value[1], atol=1e-6)
 
 
@@ -160,7 +156,7 @@ def test_infidelity_is_its_formula_and_zero_for_perfect_scores():
     _, _, texts = scored("bert", methods=("ig", "sig"))
     module, tokenizer = models.classifier("bert")
     cases, row = [t.case for t in texts], texts[0].references["pad"]
-    plain, scaled = extras.infidelity(cases, row, "pad", [t.table for t in texts], seed=3)
+    plain, scaled = extras.infidelity(cases, row, [t.table for t in texts], seed=3)
     for n, text in enumerate(models.TEXTS):
         reader = twin.Reader(module, tokenizer, text)
         sets = extras.subsets(cases[n], 3, n)
@@ -168,7 +164,7 @@ def test_infidelity_is_its_formula_and_zero_for_perfect_scores():
             wanted = twin.infidelity(reader, texts[n].table[w], sets, tokenizer.pad_token_id)
             assert np.isclose(plain[w, n], wanted, rtol=1e-3, atol=1e-7)
     assert ((scaled >= -1e-9) & (scaled <= 1 + 1e-9)).all()
-    doubled, same = extras.infidelity(cases, row, "pad", [2 * t.table for t in texts], seed=3)
+    doubled, same = extras.infidelity(cases, row, [2 * t.table for t in texts], seed=3)
     assert np.allclose(same, scaled, atol=1e-6) and not np.allclose(doubled, plain)
 
 
@@ -328,7 +324,7 @@ def test_an_answers_ends_are_never_deleted():
         repacked(case, [i for i in range(len(case)) if i != start])
     gone = {i for i in range(len(case)) if not case.special[i] and i not in (start, end)}
     gone = set(sorted(gone)[:3])
-    found = outputs([Question(case, Variant(tuple(i for i in range(len(case)) if i not in gone)))])[0]
+    found = outputs([Question(case, tuple(i for i in range(len(case)) if i not in gone))])[0]
     reader = tokenizer(question, passage)
     left = [i for i in range(len(case)) if i not in gone]
     with torch.no_grad():

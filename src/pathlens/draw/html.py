@@ -16,8 +16,8 @@ from typing import Any
 from pathlens.draw import page_of, palette
 from pathlens.draw.element import Markup, color_rules, element, join
 from pathlens.draw.markup import article
-from pathlens.errors import StoreError
 from pathlens.explanation.embed import data_element
+from pathlens.files import write_text
 
 STYLES = ("page.css", "blocks.css", "continuation.css", "path.css", "report.css")
 SCRIPTS = ("page.js", "continuation.js", "path.js", "report.js")
@@ -43,10 +43,7 @@ def page(thing: Any, path: str | Path | None = None, *, unit: str | None = None)
     note = ["too large to travel inside the page; save() keeps the numbers"] if lost else []
     text = document(made.title, [article(made, *note)], data_element(data) if data is not None else "")
     if path is not None:
-        try:
-            Path(path).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        write_text(path, text)
     return text
 
 

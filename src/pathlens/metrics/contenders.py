@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation
-from pathlens.metrics.deletion import Question, Variant, outputs, places
+from pathlens.metrics.deletion import Question, outputs, places
 from pathlens.text.adapter import Case, Request, TextModel
 
 KINDS = ("sequence classification", "question answering", "token classification")
@@ -118,6 +118,10 @@ def score_texts(
     cases: dict[int, tuple[Case, Case]] = {}
     failures: dict[int, Exception] = {}
     columns: list[dict[int, Scores]] = []
+    controls: dict[str, Callable[[Sequence[int]], list[Scores]]] = {
+        RANDOM: lambda some: [random_scores(cases[n][0], seed, n) for n in some],
+        LEAVE_ONE_OUT: lambda some: leave_one_out([cases[n][0] for n in some]),
+    }
     with model.quiet():
         for n, pair in enumerate(pairs):
             try:
@@ -129,7 +133,7 @@ def score_texts(
         for contender in rows:
             numbers = [n for n in cases if n not in failures]
             if contender.control:
-                results = _controls(contender, {n: cases[n][0] for n in numbers}, seed, tick)
+                results = list(_in_turn(controls[contender.method], numbers, tick))
             else:
                 results = explained(contender, model, [pairs[n] for n in numbers], choices, tick)
             failures |= {n: e for n, e in zip(numbers, results, strict=True) if isinstance(e, Exception)}
@@ -148,38 +152,24 @@ def explained(
     contender: Contender, model: TextModel, pairs: Sequence[Pair], choices: Mapping[str, Any], tick: Tick | None = None
 ) -> list[Scores | Exception]:
     """A method's scores of every text; what cannot be explained is its error. `tick` hears of every text done."""
-    explainer = contender.explainer(model, choices)
     scores: list[Scores | Exception] = []
-    for start in range(0, len(pairs), TOGETHER):
-        for result in explainer.run(pairs[start : start + TOGETHER]):
-            scores.append(result if isinstance(result, Exception) else _scores_of(result, contender))
+    for result in _in_turn(contender.explainer(model, choices).run, pairs, tick):
+        if isinstance(result, Explanation):
+            sums = None if contender.method == GRADIENT else result.certificate  # one node at the text claims no sum
+            scores.append(Scores(np.asarray(result.scores, dtype=float), sums))
+        else:
+            error = isinstance(result, Exception)
+            scores.append(result if error else InputError(f"{result.method} gives no score per token here"))
+    return scores
+
+
+def _in_turn(solve: Callable[[Sequence[Any]], Sequence[Any]], texts: Sequence[Any], tick: Tick | None) -> Iterator[Any]:
+    """What `solve` makes of the texts, a few at a time."""
+    for start in range(0, len(texts), TOGETHER):
+        for result in solve(texts[start : start + TOGETHER]):
+            yield result
             if tick is not None:
                 tick(result)
-    return scores
-
-
-def _scores_of(result: Any, contender: Contender) -> Scores | Exception:
-    if not isinstance(result, Explanation):
-        return InputError(f"{result.method} gives no score per token here")
-    sums = None if contender.method == GRADIENT else result.certificate  # one node at the text claims no sum
-    return Scores(np.asarray(result.scores, dtype=float), sums)
-
-
-def _controls(
-    contender: Contender, cases: Mapping[int, Case], seed: int, tick: Tick | None
-) -> list[Scores | Exception]:
-    numbers = list(cases)
-    scores: list[Scores | Exception] = []
-    for start in range(0, len(numbers), TOGETHER):
-        some = numbers[start : start + TOGETHER]
-        if contender.method == RANDOM:
-            scores += [random_scores(cases[n], seed, n) for n in some]
-        else:
-            scores += leave_one_out([cases[n] for n in some])
-        if tick is not None:
-            for n in some:
-                tick(n)
-    return scores
 
 
 def random_scores(case: Case, seed: int, number: int) -> Scores:
@@ -194,8 +184,8 @@ def leave_one_out(cases: Sequence[Case]) -> list[Scores]:
     questions = []
     for case in cases:
         every = tuple(range(len(case)))
-        questions.append(Question(case, Variant(every)))
-        questions += [Question(case, Variant(every[:i] + every[i + 1 :])) for i in deletable(case)]
+        questions.append(Question(case, every))
+        questions += [Question(case, every[:i] + every[i + 1 :]) for i in deletable(case)]
     values = iter(outputs(questions))
     scores = []
     for case in cases:

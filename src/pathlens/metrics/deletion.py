@@ -99,85 +99,67 @@ def curves(
 
     A case's score is the log-probability of its class; references: name → embedding row (d,).
     """
-    plans = [_Plan.of(case, references, lists, shares, protocol) for case, lists in zip(cases, scores, strict=True)]
-    log_p = outputs([question for plan in plans for question in plan.questions])
-    parts = np.split(log_p, np.cumsum([len(plan.questions) for plan in plans])[:-1]) if plans else []
-    return [plan.read(part) for plan, part in zip(plans, parts, strict=True)]
+    plans = [_questions(case, references, lists, shares, protocol) for case, lists in zip(cases, scores, strict=True)]
+    log_p = iter(outputs([question for _, questions in plans for question in questions]))
+    return [_read(k, np.array([next(log_p) for _ in questions]), tuple(references)) for k, questions in plans]
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """One text's questions, in a fixed order: itself, then per list and share deleted, kept, replaced."""
-
-    questions: list[Question]
-    k: np.ndarray
-    lists: int
-    references: tuple[str, ...]
-
-    @staticmethod
-    def of(
-        case: Case, references: Mapping[str, Tensor], scores: np.ndarray, shares: Sequence[float], protocol: Protocol
-    ) -> _Plan:
-        every = tuple(range(len(case)))
-        able = protocol.candidates(case.special, places(case))
-        k = np.array([protocol.count(share, len(able)) for share in shares])
-        questions = [Question(case, Variant(every))]
-        for one in scores:
-            order = ordered(one, able).tolist()
-            for count in k:
-                top, rest = frozenset(order[:count]), frozenset(order[count:])
-                for gone in (top, rest if count else frozenset()):  # no k, no edit: the change is 0
-                    questions.append(_without(case, gone, references))
-                questions += [Question(case, Variant(every, top, name), row) for name, row in references.items()]
-        return _Plan(questions, k, len(scores), tuple(references))
-
-    def read(self, log_p: np.ndarray) -> Curves:
-        whole, table = log_p[0], log_p[1:].reshape(self.lists, len(self.k), 2 + len(self.references))
-        p = np.exp(whole)
-        return Curves(
-            k=self.k,
-            log_odds={name: table[..., 2 + i] - whole for i, name in enumerate(self.references)},
-            comprehensiveness=p - np.exp(table[..., 0]),
-            sufficiency=p - np.exp(table[..., 1]),
-        )
+def _questions(
+    case: Case, references: Mapping[str, Tensor], scores: np.ndarray, shares: Sequence[float], protocol: Protocol
+) -> tuple[np.ndarray, list[Question]]:
+    """k of every share, and one text's questions: itself, then per list and share deleted, kept, replaced."""
+    every = tuple(range(len(case)))
+    able = protocol.candidates(case.special, places(case))
+    k = np.array([protocol.count(share, len(able)) for share in shares])
+    questions = [Question(case, every)]
+    for one in scores:
+        order = ordered(one, able).tolist()
+        for count in k:
+            top, rest = frozenset(order[:count]), frozenset(order[count:])
+            for gone in (top, rest if count else frozenset()):  # no k, no edit: the change is 0
+                left = tuple(i for i in every if i not in gone)
+                # where nothing at all is left, one reference token stands in
+                stand_in = Question(case, (0,), frozenset((0,)), next(iter(references.values()), None))
+                questions.append(Question(case, left) if left else stand_in)
+            questions += [Question(case, every, top, row) for row in references.values()]
+    return k, questions
 
 
-def _without(case: Case, gone: frozenset[int], references: Mapping[str, Tensor]) -> Question:
-    """The text without these tokens; where nothing at all is left, one reference token stands in."""
-    left = tuple(i for i in range(len(case)) if i not in gone)
-    if left:
-        return Question(case, Variant(left))
-    name, row = next(iter(references.items()), ("", None))
-    return Question(case, Variant((0,), frozenset((0,)), name), row)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One text after an edit: which tokens are left, in order, and which of those hold the reference row."""
-
-    kept: tuple[int, ...]
-    replaced: frozenset[int] = frozenset()
-    reference: str = ""  # names the row that replaced tokens hold
+def _read(k: np.ndarray, log_p: np.ndarray, references: Sequence[str]) -> Curves:
+    """The answers to `_questions`, in their order."""
+    whole, table = log_p[0], log_p[1:].reshape(-1, len(k), 2 + len(references))
+    return Curves(
+        k=k,
+        log_odds={name: table[..., 2 + i] - whole for i, name in enumerate(references)},
+        comprehensiveness=np.exp(whole) - np.exp(table[..., 0]),
+        sufficiency=np.exp(whole) - np.exp(table[..., 1]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """An edited text whose output is wanted; `row` (d,) stands for the reference."""
+    """A text after an edit, whose output is wanted: the tokens that are left, and which of those hold another row."""
 
     case: Case
-    variant: Variant
-    row: Tensor | None = None
+    kept: tuple[int, ...]  # in order
+    replaced: frozenset[int] = frozenset()
+    row: Tensor | None = None  # (d,) of the reference
 
     def __len__(self) -> int:
-        return len(self.variant.kept)
+        return len(self.kept)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for questions that have the same answer."""
+        return id(self.case), self.kept, self.replaced, id(self.row)
 
     def edited(self) -> Case:
-        case, variant = self.case, self.variant
-        if variant.replaced and self.row is not None:
+        case = self.case
+        if self.replaced and self.row is not None:
             rows = case.ends.end.clone()
-            rows[sorted(variant.replaced)] = self.row
+            rows[sorted(self.replaced)] = self.row
             case = replace(case, ends=replace(case.ends, end=rows, ids=None))
-        return case if len(variant.kept) == len(case) else repacked(case, variant.kept)
+        return case if len(self.kept) == len(case) else repacked(case, self.kept)
 
 
 def outputs(questions: Sequence[Question], *, tokens: int = BUSY_TOKENS) -> np.ndarray:
@@ -185,35 +167,25 @@ def outputs(questions: Sequence[Question], *, tokens: int = BUSY_TOKENS) -> np.n
 
     Equal questions about the same text are asked once.
     """
-    numbers: dict[tuple[int, Variant], int] = {}
-    distinct: list[Question] = []
-    place = np.empty(len(questions), dtype=int)
-    for i, question in enumerate(questions):
-        key = (id(question.case), question.variant)
-        if key not in numbers:
-            numbers[key] = len(distinct)
-            distinct.append(question)
-        place[i] = numbers[key]
-    packs: dict[Any, int] = {}
-    group = [packs.setdefault(question.case.pack, len(packs)) for question in distinct]
-    values = np.empty(len(distinct))
-    batch: list[int] = []
-    for index in sorted(range(len(distinct)), key=lambda i: (group[i], len(distinct[i]))):
-        if batch and not _fits(distinct, batch, index, tokens):
-            values[batch] = _scores([distinct[i] for i in batch])
-            batch = []
-        batch.append(index)
-    if batch:
-        values[batch] = _scores([distinct[i] for i in batch])
-    return values[place]
+    distinct = {question.key: question for question in questions}
+    packs = {question.case.pack: number for number, question in enumerate(questions)}
+    batches: list[list[Question]] = []
+    for question in sorted(distinct.values(), key=lambda each: (packs[each.case.pack], len(each))):
+        if batches and _fits(batches[-1], question, tokens):
+            batches[-1].append(question)
+        else:
+            batches.append([question])
+    values: dict[tuple[Any, ...], float] = {}
+    for batch in batches:
+        values.update(zip((question.key for question in batch), _scores(batch), strict=True))
+    return np.array([values[question.key] for question in questions])
 
 
-def _fits(questions: Sequence[Question], batch: list[int], index: int, tokens: int) -> bool:
-    shortest, longest = len(questions[batch[0]]), len(questions[index])
+def _fits(batch: Sequence[Question], question: Question, tokens: int) -> bool:
     return (
-        questions[batch[0]].case.pack == questions[index].case.pack
-        and (len(batch) + 1) * longest <= tokens
-        and longest <= WASTE * shortest + 1
+        batch[0].case.pack == question.case.pack
+        and (len(batch) + 1) * len(question) <= tokens
+        and len(question) <= WASTE * len(batch[0]) + 1
     )
 
 

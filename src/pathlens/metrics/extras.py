@@ -34,7 +34,7 @@ from pathlens.metrics.contenders import (
     deletable,
     explained,
 )
-from pathlens.metrics.deletion import Question, Variant, outputs, repacked
+from pathlens.metrics.deletion import Question, outputs, repacked
 from pathlens.metrics.record import HIGHER, LOWER, Column, Evaluation, Randomised
 from pathlens.metrics.statistics import spearman
 from pathlens.path.words.route import word_approximation_error as of_route
@@ -66,7 +66,7 @@ def add_extras(
         if "infidelity" in extra:
             name = evaluation.references[0]
             row = texts[0].references[name]
-            plain, scaled = infidelity([text.case for text in texts], row, name, tables, seed)
+            plain, scaled = infidelity([text.case for text in texts], row, tables, seed)
             columns += [Column(f"infidelity ({name})", LOWER, plain), Column("infidelity, scaled", LOWER, scaled)]
         if "wae" in extra:
             columns.append(Column("WAE", LOWER, _word_errors(model, rows, texts, choices)))
@@ -92,7 +92,7 @@ def subsets(case: Case, seed: int, number: int, count: int = SUBSETS) -> list[tu
 
 
 def infidelity(
-    cases: Sequence[Case], row: Tensor, reference: str, scores: Sequence[np.ndarray], seed: int = 0
+    cases: Sequence[Case], row: Tensor, scores: Sequence[np.ndarray], seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """(lists, texts) twice: E[(Σ_{i∈A} score_i − (F(x) − F(x, A at the reference)))²] over random sets A, plain and
     scaled: with the best factor before the scores, over E[(F(x) − F(…))²], so that 0 is perfect and 1 says nothing.
@@ -101,8 +101,8 @@ def infidelity(
     questions = []
     for case, sets in zip(cases, drawn, strict=True):
         every = tuple(range(len(case)))
-        questions.append(Question(case, Variant(every)))
-        questions += [Question(case, Variant(every, frozenset(chosen), reference), row) for chosen in sets]
+        questions.append(Question(case, every))
+        questions += [Question(case, every, frozenset(chosen), row) for chosen in sets]
     values = outputs(questions).reshape(len(cases), SUBSETS + 1)
     plain, scaled = (np.full((len(scores[0]), len(cases)), np.nan) for _ in range(2))
     for n, (sets, lists) in enumerate(zip(drawn, scores, strict=True)):

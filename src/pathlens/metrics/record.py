@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
+from pathlens.files import write_text
 from pathlens.metrics.statistics import DRAWS, Estimate, estimate
 
 SIG_NOTE = (
@@ -108,26 +109,26 @@ class Evaluation(Viewable):
                     "low": cell.low, "high": cell.high, "n": cell.n, "protocol": self.protocol,
                 }  # fmt: skip
 
+    def _known_rows(self, otherwise: Any) -> list[dict[str, Any]]:
+        return [{k: otherwise if v != v else v for k, v in row.items()} for row in self.rows()]  # NaN is not itself
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table, one line per cell; also written to `path`."""
-        stream = io.StringIO()
-        writer = csv.DictWriter(
-            stream, ["way", "metric", "better", "value", "low", "high", "n", "protocol"], lineterminator="\n"
-        )
+        stream, rows = io.StringIO(), self._known_rows("")
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        for row in self.rows():
-            writer.writerow({k: "" if _unknown(v) else v for k, v in row.items()})
+        writer.writerows(rows)
         if path is not None:
-            try:
-                Path(path).write_text(stream.getvalue(), encoding="utf-8")
-            except OSError as error:
-                raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+            write_text(path, stream.getvalue())
         return stream.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the table, the curves, and every text's own numbers; NaN is nothing in JSON."""
-        table = [{k: None if _unknown(v) else v for k, v in row.items()} for row in self.rows()]
-        return {"type": "Evaluation", **{f.name: plain(getattr(self, f.name)) for f in fields(self)}, "table": table}
+        return {
+            "type": "Evaluation",
+            **{f.name: plain(getattr(self, f.name)) for f in fields(self)},
+            "table": self._known_rows(None),
+        }
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Evaluation:
@@ -147,7 +148,3 @@ class Evaluation(Viewable):
 
 def _array(values: Any) -> np.ndarray:
     return np.array(values, dtype=float)
-
-
-def _unknown(value: Any) -> bool:
-    return isinstance(value, float) and np.isnan(value)
