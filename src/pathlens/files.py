@@ -6,9 +6,17 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from pathlens.errors import StoreError
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -25,7 +33,7 @@ def write_json(path: str | Path, value: Any) -> Path:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Either the old file or the new one is there, never half of one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")  # several may write the same file
     try:
         with beside.open("wb") as stream:
             stream.write(data)

@@ -56,7 +56,7 @@ def test_paths_come_back_from_disk(tmp_path):
     again = udig(ends, steps=4, neighbours=5, cache=later)
     assert later.search(vocabulary).asked == 0
     assert again.detail == first.detail and torch.equal(corners_of(again), corners_of(first))
-    assert not list(tmp_path.rglob("*.part"))
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_a_damaged_cache_file_is_ignored_and_written_anew(tmp_path):

@@ -92,18 +92,13 @@ def staircase(ends: Ends, units: Bool[Tensor, "U S"], cells: int) -> Route:
         level = (half + moved.to(start.dtype)) / halves
         return torch.lerp(start, ends.end, level[:, None])
 
-    place = _places(count, halves)
+    # which unit (by place) moves on each leg: 0 1 … U−1 | U−2 … 0 | 1 … U−1 | …
+    there = torch.arange(count - 1)
+    place = torch.cat([torch.cat([there, there.flip(0) + 1]).repeat(cells), torch.tensor([0])])
     weight = torch.full((corners - 1,), 1.0, dtype=torch.float64)
     weight[count - 1 :: count - 1] = 2.0  # two steps of the same unit in one leg ...
     weight[[0, -1]] = 1.0  # ... but for the last leg, which ends the line (and the first, which begins it)
     return _chain(corners, corner, order[place], unit_lengths(ends, units)[order[place]].cpu() * weight)
-
-
-def _places(count: int, halves: int) -> Int[Tensor, "L"]:
-    """Which unit (by place) moves on each leg: 0 1 … U−1 | U−2 … 0 | 1 … U−1 | …"""
-    there = torch.arange(count - 1)
-    swing = torch.cat([there, there.flip(0) + 1])
-    return torch.cat([swing.repeat(halves // 2), torch.tensor([0])])
 
 
 def _chain(corners: int, corner: Callable[[int], Tensor], owner: Int[Tensor, "L"], length: Float[Tensor, "L"]) -> Route:

@@ -20,7 +20,7 @@ import numpy as np
 from pathlens.checks import whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.explanation.pair import Side
-from pathlens.files import write_whole
+from pathlens.files import make_folder, write_whole
 from pathlens.text.load import load
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, measure_of
@@ -71,10 +71,7 @@ def build(
     folder = Path(where)
     header = encoder.header(encoder.embed([pieces[0].text], labels[:1])[1])
     header |= {"storage": storage, "keep": keep if storage == "strongest" else None}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
+    make_folder(folder)
     table = EmbeddingTable(store or str(folder / "table"))
     table.connect()  # can a table be written there? Asked before the work
     files: list[dict[str, Any]] = []

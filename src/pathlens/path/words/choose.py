@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int, Shaped
+from jaxtyping import Bool, Float, Float64, Int
 
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import Settings
@@ -35,7 +35,7 @@ class Journeys:
     def __len__(self) -> int:
         return len(self.end)
 
-    def some(self, chosen: list[int]) -> Journeys:
+    def some(self, chosen: list[int] | Int[np.ndarray, "some"]) -> Journeys:
         keys = tuple(self.keys[k] for k in chosen)
         return Journeys(self.end[chosen], self.start[chosen], self.end_ids[chosen], self.start_ids[chosen], keys)
 
@@ -67,7 +67,7 @@ def choose(
         keys = [(name, baseline) for name, (_, baseline) in zip(names, journeys.keys, strict=True)]
         new = _first_of_each(keys, known) if shared else np.arange(count)
         near = candidates(step, ids[new], before[new])
-        cost = _costs(near, before[new], journeys.start[new], journeys.end[new], settings, search, step)
+        cost = _costs(near, before[new], journeys.some(new), settings, search, step)
         if shared:
             known.update({keys[k]: pair for k, *pair in zip(new, near, cost, strict=True)})
             near, cost = (np.stack(part) for part in zip(*(known[key] for key in keys), strict=True))
@@ -112,46 +112,33 @@ def anchor_rows(journeys: Journeys, ids: Int[np.ndarray, "n"], search: Neighbour
 def _costs(
     near: Int[np.ndarray, "n K"],
     before: Float[np.ndarray, "n d"],
-    start: Float[np.ndarray, "n d"],
-    end: Float[np.ndarray, "n d"],
+    journeys: Journeys,
     settings: Settings,
     search: NeighbourSearch,
     step: int,
 ) -> Float[np.ndarray, "n K"]:
-    """What each candidate loses, a few journeys at a time so that their rows stay in the cache."""
+    """What each candidate loses, a few journeys at a time so that their rows stay in the cache; the lowest is chosen.
+
+    greedy: ‖a − mono(a; w′, a^{t−1})‖². maxcount: coordinates not kept. grid: coordinates outside their cell.
+    """
     at_once = max(1, NUMBERS_IN_CACHE // (near.shape[1] * before.shape[1]))
     costs = np.empty(near.shape)
     for low in range(0, len(near), at_once):
         some = slice(low, low + at_once)
-        ends = start[some, None], end[some, None]
-        costs[some] = _cost(search.rows(near[some]), before[some, None], *ends, settings, step)
+        rows = search.rows(near[some])  # (n, K, d)
+        upper, start, end = (each[some, None] for each in (before, journeys.start, journeys.end))
+        if settings.strategy == "grid":
+            kept = in_cell(rows, start, end, settings.steps - step, settings.steps)
+        else:
+            kept = between(rows, start, upper)
+        if settings.strategy == "greedy":
+            rows -= upper - (upper - start) / settings.steps
+            rows *= ~kept  # a kept coordinate loses nothing; a product is far quicker here than a masked write
+            rows *= rows
+            costs[some] = rows.sum(axis=2)
+        else:
+            costs[some] = rows.shape[2] - np.count_nonzero(kept, axis=2)
     return costs
-
-
-def _cost(
-    rows: Float[np.ndarray, "n K d"],
-    before: Float[np.ndarray, "n 1 d"],
-    start: Float[np.ndarray, "n 1 d"],
-    end: Float[np.ndarray, "n 1 d"],
-    settings: Settings,
-    step: int,
-) -> Shaped[np.ndarray, "n K"]:
-    """What candidates lose; the lowest is chosen.
-
-    greedy: ‖a − mono(a; w′, a^{t−1})‖². maxcount: coordinates not kept. grid: coordinates outside their cell.
-    """
-    if settings.strategy == "grid":
-        kept = in_cell(rows, start, end, settings.steps - step, settings.steps)
-    else:
-        kept = between(rows, start, before)
-    if settings.strategy != "greedy":
-        lost: np.ndarray = rows.shape[2] - np.count_nonzero(kept, axis=2)
-        return lost
-    rows -= before - (before - start) / settings.steps
-    rows *= ~kept  # a kept coordinate loses nothing; a product is far quicker here than a masked write
-    rows *= rows
-    square: np.ndarray = rows.sum(axis=2)
-    return square
 
 
 def between(row: Rows, start: Rows, upper: Rows) -> Bool[np.ndarray, "..."]:

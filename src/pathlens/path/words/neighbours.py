@@ -9,21 +9,19 @@ DIG asks for the neighbours of words again and again: its graph is made on deman
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pathlens.errors import StoreError
+from pathlens.files import make_folder, write_whole
 
 POINTS_AT_ONCE = 512  # queries that share one pass over the table
 CELLS_AT_ONCE = 2**21  # distances (points × rows) held at once, so that no S·m·V array ever is
@@ -145,16 +143,21 @@ class NeighbourGraph:
 
     def rows(self, ids: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n K"]:
         """Neighbours of each id; those not met before share one search."""
-        wanted = [int(i) for i in ids]
-        known = {i: row for i in dict.fromkeys(wanted) if (row := self._recall(i)) is not None}
+        wanted = list(dict.fromkeys(int(i) for i in ids))
+        with self._lock:
+            known = {i: self._rows[i] for i in wanted if i in self._rows}
         known |= self._from_disk([i for i in wanted if i not in known])
-        missing = [i for i in dict.fromkeys(wanted) if i not in known]
+        missing = [i for i in wanted if i not in known]
         if missing:
             near, _ = self.search.nearest(self.search.rows(np.array(missing)), self.neighbours)
             known.update(zip(missing, near.astype(np.int32), strict=True))
-        for i in dict.fromkeys(wanted):
-            self._remember(i, known[i])
-        return np.stack([known[i] for i in wanted]).astype(np.int64)
+        with self._lock:
+            for i in wanted:
+                self._rows[i] = known[i]
+                self._rows.move_to_end(i)
+            while len(self._rows) > self.capacity:
+                self._rows.popitem(last=False)
+        return np.stack([known[int(i)] for i in ids]).astype(np.int64)
 
     def build(self, progress: Progress | None = None) -> int:
         """Search every row and write it to the folder; returns how many rows were searched now."""
@@ -170,19 +173,6 @@ class NeighbourGraph:
             if progress is not None:
                 progress(high, total)
         return searched
-
-    def _recall(self, i: int) -> np.ndarray | None:
-        with self._lock:
-            if i in self._rows:
-                self._rows.move_to_end(i)
-            return self._rows.get(i)
-
-    def _remember(self, i: int, row: np.ndarray) -> None:
-        with self._lock:
-            self._rows[i] = row
-            self._rows.move_to_end(i)
-            while len(self._rows) > self.capacity:
-                self._rows.popitem(last=False)
 
     def _from_disk(self, ids: list[int]) -> dict[int, np.ndarray]:
         if self.folder is None:
@@ -200,7 +190,7 @@ class NeighbourGraph:
         return self.folder / f"neighbours-{self.neighbours}-{self.block}" / f"block-{number:06d}.npz"
 
     def _read(self, number: int) -> np.ndarray | None:
-        near = (read_arrays(self._path(number)) or {}).get("near")
+        near = read_arrays(self._path(number)).get("near")
         rows = min(self.block, len(self.search) - number * self.block)
         whole = near is not None and near.shape == (rows, self.neighbours) and near.dtype == np.int32
         return near if whole else None
@@ -222,7 +212,9 @@ class _Shortlist:
 
     def add(self, low: np.ndarray, first: int) -> None:
         """Take in the floors (points, R) of rows `first` to `first + R`."""
-        passing = np.flatnonzero(low <= _rounded_up(self.bound, low.dtype)[:, None])
+        # the bound in the products' dtype, never below itself
+        bound = np.nextafter(self.bound.astype(low.dtype), np.array(np.inf, dtype=low.dtype))
+        passing = np.flatnonzero(low <= bound[:, None])
         point, row = np.divmod(passing, low.shape[1])
         new = np.bincount(point, minlength=len(low))
         slot = np.arange(len(point)) - np.repeat(np.cumsum(new) - new, new)
@@ -271,12 +263,6 @@ def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows[np.unique(which, return_index=True)[1]], which
 
 
-def _rounded_up(bound: Float[np.ndarray, "n"], dtype: np.dtype[Any]) -> Float[np.ndarray, "n"]:
-    """The bound in the products' dtype, never below itself."""
-    above: np.ndarray = np.nextafter(bound.astype(dtype), np.array(np.inf, dtype=dtype))
-    return above
-
-
 def _blocks(rows: int, points: int, count: int) -> Iterator[tuple[int, int]]:
     """Blocks of rows, small first: the first gives a bound, so later and larger ones let few rows pass."""
     largest = max(4 * count, CELLS_AT_ONCE // points, 256)
@@ -288,27 +274,17 @@ def _blocks(rows: int, points: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
-    """Write beside the place, then rename: a reader meets the old file or the new one, never a half."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    except OSError as error:
-        raise StoreError(
-            f"the cache folder {str(path.parent)!r} cannot be written: {error.strerror or error}"
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy types what follows as its own switch
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """One file for all of them; a reader meets the old file or the new one, never a half."""
+    body = BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # numpy types what follows as its own switch
+    make_folder(path.parent)
+    write_whole(path, body.getvalue())
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file, or None where it is absent or damaged (a cache is then made anew)."""
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file; none where it is absent or damaged (a cache is then made anew)."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile):
-        return None  # NotImplementedError, of a damaged header, is a RuntimeError
+        return {}  # NotImplementedError, of a damaged header, is a RuntimeError

@@ -38,12 +38,11 @@ class Settings:
             raise InputError(f"{self.method} has no strategy {self.strategy!r}; use one of {known}")
         for name, least, most in (("steps", 1, 10_000), ("neighbours", 1, None), ("factor", 0, MOST_FACTOR)):
             value = getattr(self, name)
-            if hasattr(value, "__index__") and not isinstance(value, bool):
-                object.__setattr__(self, name, value := operator.index(value))
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not hasattr(value, "__index__") or isinstance(value, bool) or value < least:
                 raise InputError(f"{self.method} needs {name} ≥ {least}, a whole number; got {value!r}")
             if most is not None and value > most:
                 raise InputError(f"{self.method} needs {name} ≤ {most}; got {value!r}")
+            object.__setattr__(self, name, operator.index(value))
 
     @property
     def key(self) -> str:

@@ -25,7 +25,7 @@ from pathlens.types import Ends, Route, Vocabulary
 
 NUMBERS_AT_ONCE = 2**22  # numbers of candidate rows scored at once
 
-Finder = Callable[[Journeys], np.ndarray]  # -> anchor ids (n, m), from the text's side
+Finder = Callable[[Journeys, Vocabulary, PathCache], np.ndarray]  # -> anchor ids (n, m), from the text's side
 
 
 def word_route(method: str, ends: Ends, options: WordOptions) -> Route:
@@ -48,10 +48,8 @@ def dig(ends: Ends, settings: Settings, cache: PathCache | None = None) -> Route
     Limits: progress along the path is uneven, so the paper's left rule (2^f nodes per leg) misses
     completeness; a rule of higher order on each leg does not.
     """
-    vocabulary = checked_vocabulary(ends, settings)
-    cache = PathCache() if cache is None else cache
 
-    def find(journeys: Journeys) -> np.ndarray:
+    def find(journeys: Journeys, vocabulary: Vocabulary, cache: PathCache) -> np.ndarray:
         search, graph = cache.search(vocabulary), cache.graph(vocabulary, settings.neighbours)
 
         def candidates(step: int, ids: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -65,7 +63,7 @@ def dig(ends: Ends, settings: Settings, cache: PathCache | None = None) -> Route
 
         return choose(journeys, settings, search, candidates, shared=True)
 
-    return _route(ends, vocabulary, settings, cache, find)
+    return _route(ends, settings, cache, find)
 
 
 def udig(ends: Ends, settings: Settings, cache: PathCache | None = None) -> Route:
@@ -80,16 +78,14 @@ def udig(ends: Ends, settings: Settings, cache: PathCache | None = None) -> Rout
     Limits: after `mono` progress is not uniform (one leg may carry a third of the length): the paper's left
     rule then misses completeness by 12 to 25 %; a rule of higher order on each leg closes it.
     """
-    vocabulary = checked_vocabulary(ends, settings)
-    cache = PathCache() if cache is None else cache
     shares = np.arange(settings.steps, 0, -1) / (settings.steps + 1)
 
-    def find(journeys: Journeys) -> np.ndarray:
+    def find(journeys: Journeys, vocabulary: Vocabulary, cache: PathCache) -> np.ndarray:
         search = cache.search(vocabulary)
         near, _ = search.nearest_on_lines(journeys.start, journeys.end, shares, settings.neighbours)
         return choose(journeys, settings, search, lambda step, ids, rows: near[:, step])
 
-    return _route(ends, vocabulary, settings, cache, find)
+    return _route(ends, settings, cache, find)
 
 
 def nodes_per_leg(route: Route) -> int | None:
@@ -108,8 +104,6 @@ def word_approximation_error(
     Limits: two paths compare only with as many points; the ends, words themselves, pull the mean down.
     """
     cache = PathCache() if cache is None else cache
-    if factor is None:
-        factor = route.detail.settings.factor if isinstance(route.detail, WordPath) else 0
     moving = moving_tokens(ends).nonzero().flatten().tolist()
     errors = np.full(len(ends.end), np.nan)
     if not moving:
@@ -120,7 +114,7 @@ def word_approximation_error(
         )
     search = cache.search(ends.vocabulary)
     corners = torch.stack([route.corner(i)[moving] for i in range(route.corners)])
-    parts = 2**factor
+    parts = nodes_per_leg(route) or 1 if factor is None else 2**factor
     shares = np.arange(parts) / parts
     for t, column in zip(moving, corners.detach().cpu().double().unbind(1), strict=True):
         points = column.numpy()
@@ -162,38 +156,30 @@ def checked_vocabulary(ends: Ends, settings: Settings) -> Vocabulary:
     return ends.vocabulary
 
 
-def _route(ends: Ends, vocabulary: Vocabulary, settings: Settings, cache: PathCache, find: Finder) -> Route:
+def _route(ends: Ends, settings: Settings, cache: PathCache | None, find: Finder) -> Route:
     """The route through the anchors' monotone points: corners `(m + 2, S, d)` from the baseline to the text.
 
     Tokens that are held, or equal to their baseline, never move.
     """
+    vocabulary = checked_vocabulary(ends, settings)
+    cache = PathCache() if cache is None else cache
     tokens = moving_tokens(ends).nonzero().flatten().tolist()
     corners = torch.stack([ends.start, *[ends.end] * (settings.steps + 1)])
     corners[0, ends.held] = ends.end[ends.held]
     if not tokens:
-        return Route.through(corners, _describe(ends, settings, {}, {}))
+        return Route.through(corners, _describe(ends, settings, {}))
     journeys, which = _journeys(ends, vocabulary, tokens)
-    anchors = _anchors(journeys, vocabulary.fingerprint, settings, cache, find)
+    anchors = _anchors(journeys, vocabulary, settings, cache, find)
     points = walk(journeys, anchors, settings, cache.search(vocabulary))
     inner = torch.from_numpy(points[which]).to(corners)  # (moving, m, d), from the text's side
     corners[1:-1, tokens] = inner.flip(1).transpose(0, 1)
-    along = _progress(journeys, points)
-    token_anchors = {t: anchors[k] for t, k in zip(tokens, which, strict=True)}
-    token_shares = {t: along[k] for t, k in zip(tokens, which, strict=True)}
-    return Route.through(corners, _describe(ends, settings, token_anchors, token_shares))
+    delta = journeys.end - journeys.start  # how far along the straight line each point is: (c − w′)·(w − w′)/‖w − w′‖²
+    along = np.einsum("nmd,nd->nm", points - journeys.start[:, None], delta) / np.square(delta).sum(axis=1)[:, None]
+    ways = {t: (anchors[k], along[k]) for t, k in zip(tokens, which, strict=True)}
+    return Route.through(corners, _describe(ends, settings, ways))
 
 
-def _progress(journeys: Journeys, points: Float[np.ndarray, "n m d"]) -> Float[np.ndarray, "n m"]:
-    """How far along the straight line each point is: `(c − w′)·(w − w′)/‖w − w′‖²`."""
-    delta = journeys.end - journeys.start
-    along = np.einsum("nmd,nd->nm", points - journeys.start[:, None], delta)
-    share: np.ndarray = along / np.square(delta).sum(axis=1)[:, None]
-    return share
-
-
-def _describe(
-    ends: Ends, settings: Settings, anchors: Mapping[int, np.ndarray], positions: Mapping[int, np.ndarray]
-) -> WordPath:
+def _describe(ends: Ends, settings: Settings, ways: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> WordPath:
     """The record of a route, from anchor ids and positions (m,) per moving token, text's side first."""
 
     def word(ids: tuple[int, ...] | None, token: int, otherwise: str) -> str:
@@ -202,12 +188,9 @@ def _describe(
     tokens = []
     for t in range(len(ends.end)):
         both = word(ends.ids, t, "(row)"), word(ends.start_ids, t, "(baseline)")
-        if t not in anchors:
-            tokens.append(TokenPath(*both))
-            continue
-        ids = tuple(int(i) for i in anchors[t][::-1])
+        ids, positions = (tuple(each[::-1].tolist()) for each in ways.get(t, (np.empty(0), np.empty(0))))
         words = tuple("(baseline)" if i == NO_WORD else word((i,), 0, "") for i in ids)
-        tokens.append(TokenPath(*both, ids, words, tuple(float(p) for p in positions[t][::-1])))
+        tokens.append(TokenPath(*both, ids, words, positions))
     return WordPath(settings, tuple(tokens))
 
 
@@ -236,10 +219,10 @@ def _side(
 
 
 def _anchors(
-    journeys: Journeys, fingerprint: str, settings: Settings, cache: PathCache, find: Finder
+    journeys: Journeys, vocabulary: Vocabulary, settings: Settings, cache: PathCache, find: Finder
 ) -> Int[np.ndarray, "n m"]:
     """Anchor ids: those the cache knows, and the others, found together and remembered."""
-    groups = {baseline: (fingerprint, settings.key, baseline) for _, baseline in journeys.keys}
+    groups = {baseline: (vocabulary.fingerprint, settings.key, baseline) for _, baseline in journeys.keys}
     known: dict[tuple[str, str], np.ndarray] = {}
     for baseline, group in groups.items():
         tokens = [token for token, other in journeys.keys if other == baseline]
@@ -251,7 +234,7 @@ def _anchors(
     new = {}
     for low in range(0, len(missing), at_once):
         some = missing[low : low + at_once]
-        paths = find(journeys.some(some))
+        paths = find(journeys.some(some), vocabulary, cache)
         new.update({journeys.keys[k]: path for k, path in zip(some, paths, strict=True)})
     for baseline, group in groups.items():
         cache.put(group, {token: path for (token, other), path in new.items() if other == baseline})

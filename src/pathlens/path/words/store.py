@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -43,11 +44,9 @@ class PathCache:
             if self.folder is not None and group not in self._read:
                 self._keep(group, self._stored(group, steps))
                 self._read.add(group)
-            known = {token: self._paths.get((group, token)) for token in tokens}
-            for token, path in known.items():
-                if path is not None:
-                    self._paths.move_to_end((group, token))
-            return {token: path for token, path in known.items() if path is not None}
+            known = {token: self._paths[group, token] for token in tokens if (group, token) in self._paths}
+            self._keep(group, known)  # as the latest
+            return known
 
     def put(self, group: Group, paths: dict[str, np.ndarray]) -> None:
         """Remember new paths; on disk they join those another process may have written meanwhile."""
@@ -89,7 +88,7 @@ class PathCache:
         return self.folder / _name(fingerprint) / f"paths-{_name(settings)}-{_name(baseline)}.npz"
 
     def _stored(self, group: Group, steps: int) -> dict[str, np.ndarray]:
-        arrays = read_arrays(self._file(group)) or {}
+        arrays = read_arrays(self._file(group))
         tokens, anchors = arrays.get("tokens"), arrays.get("anchors")
         if tokens is None or anchors is None or anchors.shape != (len(tokens), steps):
             return {}
@@ -102,12 +101,10 @@ def path_cache(cache: Any) -> PathCache:
     """A cache as it is; a folder gives one on disk; None one in memory."""
     if isinstance(cache, PathCache):
         return cache
-    if isinstance(cache, str) and (not cache or Path(cache).is_file()):
+    folder = cache is None or (isinstance(cache, str | PathLike) and cache != "" and not Path(cache).is_file())
+    if not folder:
         raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}")
-    try:
-        return PathCache(cache)
-    except TypeError:
-        raise InputError(f"cache must be a folder (paths are kept there from run to run), got {cache!r}") from None
+    return PathCache(cache)
 
 
 def row_key(row: np.ndarray) -> str:
