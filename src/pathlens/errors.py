@@ -46,6 +46,11 @@ class StoreError(PathlensError, OSError):
     """A file cannot be read or written."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, short enough to stand inside ours; its kind where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+
+
 class ConvergenceWarning(UserWarning):
     """The tolerance was not met; the message says what to do."""
 

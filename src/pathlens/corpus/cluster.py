@@ -22,9 +22,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pathlens.corpus.execute import Engine, from_bytes, to_bytes
+from pathlens.corpus.execute import Engine
 from pathlens.corpus.job import Prepared, Recipe
-from pathlens.corpus.reading import RowBatch, batches, groups, rows
+from pathlens.corpus.reading import RowBatch, groups, rows
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
@@ -167,7 +167,7 @@ class Explain:
 
     def __call__(self, item: Any) -> Any:
         part = self.recipe.explain(self.explainer, pickle.loads(item["rows"][0]))
-        return {"shard": item["shard"], "part": [to_bytes(part)]}
+        return {"shard": item["shard"], "part": [pickle.dumps(part)]}
 
 
 def _datasource(ray: Any, job: Prepared, todo: frozenset[int]) -> Any:
@@ -183,8 +183,8 @@ def _datasource(ray: Any, job: Prepared, todo: frozenset[int]) -> Any:
     def read() -> Iterator[pa.Table]:
         for shard, group in enumerate(groups(rows(source, kept, total), per_shard)):
             if shard in todo:
-                for batch in batches(shard, group, size):
-                    yield pa.table({"shard": [shard], "rows": [pickle.dumps(batch.rows)]})
+                for some in groups(group, size):
+                    yield pa.table({"shard": [shard], "rows": [pickle.dumps(some)]})
 
     class Batches(Datasource):
         supports_distributed_reads = False  # read on this machine, where the files are
@@ -218,7 +218,7 @@ def _stream(
             max_task_retries=RETRIES,
         )
         for item in done.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
-            yield RowBatch(item["shard"][0].as_py(), ()), from_bytes(item["part"][0].as_py())
+            yield RowBatch(item["shard"][0].as_py(), ()), pickle.loads(item["part"][0].as_py())
     except PathlensError:
         raise
     except ray.exceptions.RayError as error:

@@ -27,7 +27,7 @@ from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
-from pathlens.corpus.reading import RowBatch, batches, digest, groups, same_digest
+from pathlens.corpus.reading import RowBatch, digest, groups, same_digest
 from pathlens.corpus.schema import Tally, table, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
@@ -116,13 +116,10 @@ def _engine(job: Prepared, name: str, workers: int, address: str | None, gpus: f
 
         with on_ray(job, workers, address, gpus) as engine:
             yield engine
+    elif workers == 1:
+        yield lambda batches: ((batch, job.recipe.explain(job.explainer, batch.rows)) for batch in batches)
     else:
-        yield _in_this_process(job) if workers == 1 else _in_processes(job.recipe, workers)
-
-
-def _in_this_process(job: Prepared) -> Engine:
-    """One batch after another, here."""
-    return lambda batches: ((batch, job.recipe.explain(job.explainer, batch.rows)) for batch in batches)
+        yield _in_processes(job.recipe, workers)
 
 
 def _in_processes(recipe: Recipe, count: int) -> Engine:
@@ -139,7 +136,7 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
         suspects: deque[Suspect] = deque()
         deaths, answered = 0, False
         while True:
-            at_work: dict[Future[bytes], Suspect] = {}
+            at_work: dict[Future[pa.Table], Suspect] = {}
             try:
                 with _pool(count) as pool:
                     while True:
@@ -153,7 +150,7 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
                         if not at_work:
                             return
                         for done in wait(at_work, return_when=FIRST_COMPLETED).done:
-                            part, answered = from_bytes(done.result()), True
+                            part, answered = done.result(), True
                             yield at_work.pop(done)[0], part
             except BrokenProcessPool:
                 deaths += 1
@@ -164,7 +161,9 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
                     ) from None
             again, given_up = _suspects(list(at_work.values()))
             suspects.extendleft(reversed(again))
-            yield from ((batch, _lost(batch, recipe)) for batch in given_up)
+            for batch in given_up:
+                error = ModelError(f"its worker process died {TRIES} times; out of memory, or a crash in the model")
+                yield batch, table(batch.rows, [error] * len(batch.rows), recipe.kept)
 
     return engine
 
@@ -178,11 +177,6 @@ def _suspects(at_work: list[Suspect]) -> tuple[list[Suspect], list[RowBatch]]:
         return [], [batch]
     half = len(batch.rows) // 2
     return [(RowBatch(batch.shard, some), deaths) for some in (batch.rows[:half], batch.rows[half:])], []
-
-
-def _lost(batch: RowBatch, recipe: Recipe) -> pa.Table:
-    error = ModelError(f"its worker process died {TRIES} times; out of memory, or a crash in the model")
-    return table(batch.rows, [error] * len(batch.rows), recipe.kept)
 
 
 @contextmanager
@@ -224,21 +218,9 @@ def _explainer(packed: bytes) -> tuple[Recipe, Explainer]:
     return recipe, recipe.explainer()
 
 
-def _explain(packed: bytes, rows: tuple[Row, ...]) -> bytes:
+def _explain(packed: bytes, rows: tuple[Row, ...]) -> pa.Table:
     recipe, explainer = _explainer(packed)
-    return to_bytes(recipe.explain(explainer, rows))
-
-
-def to_bytes(part: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, part.schema) as stream:
-        stream.write_table(part)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
-
-
-def from_bytes(packed: bytes) -> pa.Table:
-    return pa.ipc.open_stream(packed).read_all()
+    return recipe.explain(explainer, rows)
 
 
 def _refuse_breakage(job: Prepared, part: pa.Table) -> None:
@@ -281,7 +263,7 @@ class _Writer:
         for shard, group in enumerate(groups(self.job.rows(), self.job.rows_per_shard)):
             if self.job.mine(shard) and not self._kept(shard, group):
                 self.open[shard] = (len(group), digest(group), [])
-                yield from batches(shard, group, self.job.batch_size)
+                yield from (RowBatch(shard, some) for some in groups(group, self.job.batch_size))
 
     def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""

@@ -18,13 +18,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from pathlens.errors import InputError, MissingError
+from pathlens.errors import InputError, MissingError, first_line
 from pathlens.text.hub import cache_alone_without_hub
 
 Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
 LOOKED_AT = 50  # records of a JSON lines file that are looked at to learn its columns
-PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,6 @@ def open_file(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> O
     if kind is None:
         raise InputError(f"cannot tell how to read {path.name!r}; data files end in {', '.join(KINDS)}")
     try:
-        if path.stat().st_size == 0:
-            raise InputError(f"{str(path)!r} is empty: there is nothing to explain")
         return kind(path, source, stack, wanted)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
@@ -88,8 +85,7 @@ def suffix(path: Path) -> str:
 
 def _lines(path: Path, source: Source, stack: ExitStack, newline: str) -> Iterator[str]:
     """Lines; bytes that are no text become lone surrogates, so that only their own row suffers."""
-    packed = path.name.endswith(".gz")
-    opener: Any = gzip.open if packed else open
+    opener: Any = gzip.open if path.name.endswith(".gz") else open
     raw = stack.enter_context(opener(path, "rb"))
     encoding = "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline=newline)
@@ -213,14 +209,14 @@ def _parquet(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Op
         plain = tuple(field.name for field in schema if not pa.types.is_nested(field.type))
         chosen = wanted(tuple(schema.names), plain)
     except pa.ArrowException as error:
-        raise InputError(f"{str(path)!r} is not a whole Parquet file ({_line(error)})") from error
+        raise InputError(f"{str(path)!r} is not a whole Parquet file ({first_line(error)})") from error
 
     def records() -> Iterator[Record]:
         try:
             for batch in file.iter_batches(1024, columns=list(chosen)):
                 yield from batch.to_pylist()
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{str(path)!r} is damaged ({_line(error)})") from error
+            raise InputError(f"{str(path)!r} is damaged ({first_line(error)})") from error
 
     return Opened(plain, records())
 
@@ -240,7 +236,7 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
         raise
     except Exception as error:  # whatever a hub, a network or a script of the data set raises
         raise InputError(
-            f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({_line(error)})"
+            f"{source.data!r} is no file or folder here, and as a data set it could not be loaded ({first_line(error)})"
         ) from error
     columns = tuple(table.column_names)
     plain = tuple(n for n in columns if getattr(table.features[n], "dtype", "") not in ("list", "dict", ""))
@@ -262,10 +258,6 @@ def _load_hub(datasets: Any, source: Source) -> Any:
 
 def is_saved(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
-
-
-def _line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
 
 
 KINDS: dict[str, Callable[[Path, Source, ExitStack, Wanted], Opened]] = {

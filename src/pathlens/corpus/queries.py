@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pathlens.errors import MissingError, StoreError
+from pathlens.errors import MissingError, StoreError, first_line
 
 # Student's quantile: exact for 2, 3 and 4 texts, from 5 on by Cornish and Fisher's expansion around the normal one
 # (0.3 % too small at 5 texts, less with more)
@@ -121,7 +121,7 @@ class Questions:
             self.connection.execute(f"create view run as select * from read_parquet([{listed}])")
             self.kind = self.first("select any_value(kind) from run where kind is not null")
         except duckdb.Error as error:
-            line = next(iter(str(error).splitlines()), "")
+            line = first_line(error)
             raise StoreError(f"a shard cannot be read ({line}); the same `pathlens run` writes it again") from error
         self.has_scores = bool(self.first("select count(*) from run where scores is not null"))
         if self.has_scores:

@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from pathlens.checks import whole_number
 from pathlens.corpus import formats
 from pathlens.corpus.folder import is_run
 from pathlens.corpus.formats import KINDS, Opened, Record, Row, Source, damaged
@@ -62,36 +64,17 @@ def files(source: Source) -> list[Path] | None:
 
 def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = None) -> Iterator[Row]:
     """Rows in order, read as they are asked for. `kept`: the columns to carry along, as the census chose them."""
-    yield from islice(_rows(source, kept), limit)
+    records = ((record, opened.plain) for opened in _opened(source) for record in opened.records)
+    for number, (record, plain) in enumerate(islice(records, limit)):
+        yield _row(number, record, source, kept_columns(source, plain) if kept is None else tuple(kept))
 
 
-def _rows(source: Source, kept: Sequence[str] | None) -> Iterator[Row]:
-    number = 0
-    for opened, stack in _opened(source):
-        with stack:
-            carried = kept_columns(source, opened.plain) if kept is None else tuple(kept)
-            for record in opened.records:
-                yield _row(number, record, source, carried)
-                number += 1
-
-
-def _opened(source: Source) -> Iterator[tuple[Opened, ExitStack]]:
-    paths: Sequence[Path | None] = files(source) or [None]
-    for path in paths:
-        stack = ExitStack()
-        name = source.data if path is None else str(path)
-
-        def wanted(columns: tuple[str, ...], plain: tuple[str, ...], name: str = name) -> tuple[str, ...]:
-            return _columns(source, name, columns, plain)
-
-        try:
-            opened = (
-                formats.open_hub(source, wanted) if path is None else formats.open_file(path, source, stack, wanted)
-            )
-        except BaseException:
-            stack.close()
-            raise
-        yield opened, stack
+def _opened(source: Source) -> Iterator[Opened]:
+    """One file after another, each closed when the next is asked for."""
+    for path in files(source) or [None]:
+        wanted = partial(_columns, source, source.data if path is None else str(path))
+        with ExitStack() as stack:
+            yield formats.open_hub(source, wanted) if path is None else formats.open_file(path, source, stack, wanted)
 
 
 def _columns(source: Source, name: str, columns: tuple[str, ...], plain: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +85,7 @@ def _columns(source: Source, name: str, columns: tuple[str, ...], plain: tuple[s
             raise InputError(
                 f"{name!r} has no column {column!r} (--{option}); its columns: {', '.join(columns) or 'none'}"
             )
-    first = [column for column in (source.text, source.text_b, source.id) if column is not None]
+    first = [column for _, column in asked if column is not None]
     return tuple(dict.fromkeys([*first, *kept_columns(source, plain)]))
 
 
@@ -140,9 +123,7 @@ def _text(value: Any, column: str) -> tuple[str | None, str | None]:
 
 
 def _plain(value: Any) -> str | None:
-    if value is None or not isinstance(value, formats.PLAIN):
-        return None if value is None else str(value)
-    return _shown(value) if isinstance(value, str) else str(value)
+    return None if value is None else _shown(str(value))
 
 
 def _shown(text: str) -> str:
@@ -155,11 +136,7 @@ def census(source: Source, limit: int | None = None) -> Census:
     """One reading of everything: how many rows, how long, and whether it can be read to its end at all."""
     count = bad = characters = longest = size = 0
     reason = ""
-    kept: tuple[str, ...] = ()
-    for opened, stack in _opened(source):
-        with stack:
-            kept = kept_columns(source, opened.plain)
-        break
+    kept = kept_columns(source, next(_opened(source)).plain)
     for row in rows(source, kept, limit):
         length = len(row.text or "") + len(row.text_b or "")
         count, characters, bad = count + 1, characters + length, bad + (row.error is not None)
@@ -178,11 +155,6 @@ def groups(some: Iterable[Row], size: int) -> Iterator[tuple[Row, ...]]:
     each = iter(some)
     while group := tuple(islice(each, size)):
         yield group
-
-
-def batches(shard: int, group: Sequence[Row], size: int) -> Iterator[RowBatch]:
-    for some in groups(group, size):
-        yield RowBatch(shard, some)
 
 
 def digest(group: Iterable[Row]) -> str:
@@ -209,8 +181,8 @@ def read_sample(
 
     limit: a seeded sample. reading: encoding, separator, quoting, header, split, config, as in `Source`.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1, got {limit}")
+    if limit is not None:
+        whole_number("limit", limit)
     source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
     try:
         everything = list(rows(source))

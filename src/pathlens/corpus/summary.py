@@ -113,14 +113,14 @@ def summarise(
     by_word = (choices.get("method"), asked["context"], asked["unit"]) != ("sig", "full", "token")
     with Questions(files, by_word=by_word) as ask:
         counts = ask.overview()
-        tables = [_overview(counts, about), *_errors(ask, counts), *_gaps(ask, counts)]
+        tables = [_overview(counts), *_failures_and_gaps(ask, counts), *_strongest(ask, most, least)]
         notes = _notes(counts, about, ask, by_word)
-        tables += _words(ask, most, least) + _pairs(ask, most, least)
         tables += _slices(ask, by, about, most, least)
         if speech and ask.has_scores and asked["unit"] != "sentence":
             tables += _speech(ask, tagger(pipeline), least, notes)
     title = f"{Path(folder).name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
-    return Summary(title, {table.name: table for table in tables}, tuple(notes), choices.get("tolerance", 1e-3))
+    answered = {table.name: table for table in tables if table.rows}
+    return Summary(title, answered, tuple(notes), choices.get("tolerance", 1e-3))
 
 
 def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, by_word: bool) -> list[str]:
@@ -134,21 +134,21 @@ def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, 
     return notes
 
 
-def _overview(counts: Mapping[str, Any], about: Mapping[str, Any]) -> SummaryTable:
+def _overview(counts: Mapping[str, Any]) -> SummaryTable:
     low, high = wilson(counts["converged"], counts["explained"])
     share = counts["converged"] / counts["explained"] if counts["explained"] else math.nan
-    rows = (
-        ("rows", float(counts["rows"])),
-        ("explained", float(counts["explained"])),
-        ("failed", float(counts["failed"])),
-        ("settled within the tolerance", float(counts["converged"])),
-        ("share settled", share),
-        ("  95 % interval, from", low),
-        ("  to", high),
-        ("tokens", float(counts["tokens"])),
-        ("model passes", float(counts["passes"])),
-    )
-    kept = tuple((what, value) for what, value in rows if math.isfinite(value))  # no share of nothing
+    rows = {
+        "rows": counts["rows"],
+        "explained": counts["explained"],
+        "failed": counts["failed"],
+        "settled within the tolerance": counts["converged"],
+        "share settled": share,
+        "  95 % interval, from": low,
+        "  to": high,
+        "tokens": counts["tokens"],
+        "model passes": counts["passes"],
+    }
+    kept = tuple((what, float(value)) for what, value in rows.items() if math.isfinite(value))  # no share of nothing
     return SummaryTable("overview", "the run", ("what", "count"), kept)
 
 
@@ -163,46 +163,28 @@ def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, floa
     return max((middle - reach) / scale, 0.0), min((middle + reach) / scale, 1.0)
 
 
-def _errors(ask: Questions, counts: Mapping[str, Any]) -> list[SummaryTable]:
-    if not counts["failed"]:
-        return []
-    return [SummaryTable("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20)))]
-
-
-def _gaps(ask: Questions, counts: Mapping[str, Any]) -> list[SummaryTable]:
-    if not counts["explained"]:
-        return []
+def _failures_and_gaps(ask: Questions, counts: Mapping[str, Any]) -> list[SummaryTable]:
     columns = ("quantile", "gap", "relative_gap", "nodes", "passes")
-    spread = tuple((f"{100 * q:g} %", *map(_number, rest)) for q, *rest in ask.gaps())
-    bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", int(n)) for k, n in ask.gap_histogram())
+    gaps = ask.gaps() if counts["explained"] else ()
+    spread = tuple((f"{100 * q:g} %", *map(_finite, rest)) for q, *rest in gaps)
+    bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", n) for k, n in ask.gap_histogram())
     return [
+        SummaryTable("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20))),
         SummaryTable("gaps", "how far sums are off, and what it took", columns, spread),
         SummaryTable("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
     ]
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else _finite(float(value))
-
-
-def _words(ask: Questions, most: int, least: int) -> list[SummaryTable]:
-    strongest = ask.words(most, least)
-    if not strongest:
-        return []
-    columns = ("class", "word", *MEASURED)
-    note = (f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen",)
+def _strongest(ask: Questions, most: int, least: int) -> list[SummaryTable]:
+    columns, pair_columns = (("class", what, *MEASURED) for what in ("word", "pair"))
+    chosen = f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen"
+    alike = f"pairs of words in at least {least} texts; a pair counts alike in both orders"
+    pairs = tuple(ask.pairs(most, least))
     return [
-        SummaryTable("words", "strongest words by class", columns, tuple(strongest), note),
+        SummaryTable("words", "strongest words by class", columns, tuple(ask.words(most, least)), (chosen,)),
         SummaryTable("all_words", "every word by class", columns, tuple(ask.every_word(least))),
+        SummaryTable("pairs", "strongest pairs of words", pair_columns, pairs, (alike,)),
     ]
-
-
-def _pairs(ask: Questions, most: int, least: int) -> list[SummaryTable]:
-    strongest = ask.pairs(most, least)
-    if not strongest:
-        return []
-    note = (f"pairs of words in at least {least} texts; a pair counts alike in both orders",)
-    return [SummaryTable("pairs", "strongest pairs of words", ("class", "pair", *MEASURED), tuple(strongest), note)]
 
 
 def _slices(
@@ -219,13 +201,9 @@ def _slices(
     for name in chosen:
         columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
         tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
-        words = ask.words_by_slice(name, min(most, 5), least)
-        if words:
-            tables.append(
-                SummaryTable(
-                    f"words_by_{name}", f"strongest words by {name}", _beside(name, "word", *MEASURED), tuple(words)
-                )
-            )
+        words = tuple(ask.words_by_slice(name, min(most, 5), least))
+        columns = _beside(name, "word", *MEASURED)
+        tables.append(SummaryTable(f"words_by_{name}", f"strongest words by {name}", columns, words))
     return tables
 
 
@@ -244,7 +222,7 @@ def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list
     measured = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
     note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
     columns = ("class", "part_of_speech", *MEASURED)
-    return [SummaryTable("speech", "by part of speech", columns, tuple(measured), note)] if measured else []
+    return [SummaryTable("speech", "by part of speech", columns, tuple(measured), note)]
 
 
 def tagger(name: str | None = None) -> Any | None:
