@@ -1,6 +1,7 @@
 """The web application: the page, the API, who may talk to it, and how it is started."""
 
 import hmac
+import queue
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -9,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve.models import Models
-from pathlens.serve.responses import FORMATS, reply, script, style
-from pathlens.serve.tasks import OVER, Full, ServerLimits, TaskQueue
+from pathlens.serve.responses import FORMATS, reply
+from pathlens.serve.tasks import OVER, ServerLimits, Task, TaskQueue
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 POLICY = (
@@ -22,7 +23,7 @@ HEADERS = {
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
 NEEDED = 'the server needs packages: pip install "pathlens[serve]"'
-FILES = {"page.css": "text/css", "page.js": "text/javascript", "form.js": "text/javascript"}
+FILES = ("page.css", "views.css", "page.js", "form.js", "views.js")
 
 
 def make_app(
@@ -104,24 +105,27 @@ def _errors(app: Any) -> None:
 def _page(app: Any) -> None:
     from fastapi.responses import HTMLResponse, Response
 
-    def read(name: str) -> str:
-        return resources.files("pathlens.serve").joinpath("static").joinpath(name).read_text(encoding="utf-8")
-
-    made = {"views.css": ("text/css", style), "views.js": ("text/javascript", script)}
-
     @app.get("/", include_in_schema=False)
     async def home() -> Any:
-        return HTMLResponse(read("index.html"))
+        return HTMLResponse(_file("index.html"))
 
     @app.get("/static/{name}", include_in_schema=False)
     async def static(name: str) -> Any:
-        if name in made:
-            kind, text = made[name][0], made[name][1]()
-        elif name in FILES:
-            kind, text = FILES[name], read(name)
-        else:
+        if name not in FILES:
             return Response(status_code=404)
-        return Response(text, media_type=f"{kind}; charset=utf-8")
+        kind = "css" if name.endswith(".css") else "javascript"
+        return Response(_file(name), media_type=f"text/{kind}; charset=utf-8")
+
+
+def _file(name: str) -> str:
+    """A file of the page; style and script of all views together come from the drawing room."""
+    from pathlens.draw import html
+
+    if name == "views.css":
+        return html.style()
+    if name == "views.js":  # one function that wires whatever has just been put on the page
+        return f"window.pathlensWire = () => {{\n{html.script()}\n}};\n"
+    return resources.files("pathlens.serve").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
@@ -167,7 +171,7 @@ def _answers(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
     """POST routes that start work: by default they wait for it, with ?wait=false they answer at once."""
-    from fastapi import Query
+    from fastapi import HTTPException, Query
     from fastapi.responses import JSONResponse
     from starlette.concurrency import run_in_threadpool
 
@@ -177,8 +181,8 @@ def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
         models.check(asked.model)
         try:
             task = jobs.put(kind, lambda meter: asked.answer(lambda name: models.take(name, meter)))
-        except Full:
-            return JSONResponse({"detail": "too many jobs are waiting; try again later"}, 429, {"Retry-After": "5"})
+        except queue.Full:
+            raise HTTPException(429, "too many jobs are waiting; try again later", {"Retry-After": "5"}) from None
         if not wait:
             return JSONResponse(task.to_dict(jobs.ahead(task)), 202)
         await run_in_threadpool(task.over.wait)
@@ -198,40 +202,37 @@ def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
 
 
 def _job_routes(app: Any, jobs: TaskQueue) -> None:
-    from fastapi import Query
-    from fastapi.responses import JSONResponse
+    from fastapi import HTTPException, Query
     from starlette.concurrency import run_in_threadpool
 
     described = _answers(401, 403, 404, 409, 422, 500)
 
-    def gone() -> Any:
-        return JSONResponse({"detail": "no such job (finished ones are kept for a while only)"}, 404)
+    def known(name: str) -> Task:
+        task = jobs.get(name)
+        if task is None:
+            raise HTTPException(404, "no such job (finished ones are kept for a while only)")
+        return task
 
     @app.get("/api/jobs/{name}", tags=["jobs"], responses=described)
     async def state(name: str) -> Any:
         """How far a job is: its state, the points evaluated so far, how many wait before it."""
-        task = jobs.get(name)
-        return gone() if task is None else task.to_dict(jobs.ahead(task))
+        task = known(name)
+        return task.to_dict(jobs.ahead(task))
 
     @app.delete("/api/jobs/{name}", tags=["jobs"], responses=described)
     async def cancel(name: str) -> Any:
         """Call a job off."""
-        task = jobs.get(name)
-        if task is None:
-            return gone()
+        task = known(name)
         jobs.cancel(task)
         return task.to_dict()
 
+    @app.get("/api/jobs/{name}/result", tags=["jobs"], responses=described)
     async def result(name: str, format: str = Query("json", pattern=f"^({'|'.join(FORMATS)})$")) -> Any:
         """What came of a finished job, as json, html (a page), png or fragment (a part of a page)."""
-        task = jobs.get(name)
-        if task is None:
-            return gone()
+        task = known(name)
         if task.state not in OVER:
-            return JSONResponse({"detail": f"the job is {task.state}"}, 409)
+            raise HTTPException(409, f"the job is {task.state}")
         return await run_in_threadpool(reply, task, format)
-
-    app.get("/api/jobs/{name}/result", tags=["jobs"], responses=described)(result)
 
 
 def serve(

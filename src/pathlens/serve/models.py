@@ -32,6 +32,10 @@ class ModelSlot:
     error: Exception | None = None
     there: threading.Event = field(default_factory=threading.Event, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.load is None:
+            self.there.set()
+
     @property
     def state(self) -> str:
         """loading, ready or failed."""
@@ -58,27 +62,18 @@ class ModelSlot:
 
     def to_dict(self) -> dict[str, Any]:
         """What a page needs to know to offer choices; little while the model is on its way."""
-        facts = {
+        model, kind = self.model, getattr(self.model, "kind", "")
+        config = getattr(getattr(model, "module", None), "config", None)
+        classes = kind in ("sequence classification", "token classification")
+        labels = (getattr(config, "id2label", None) if classes else None) or {}
+        return {
             "name": self.name,
             "state": self.state,
-            "kind": "",
-            "pair": False,
-            "labels": [],
-            "layers": 0,
-            "generator": False,
-        }
-        model = self.model
-        if model is None:
-            return facts
-        config = getattr(getattr(model, "module", None), "config", None)
-        classes = model.kind in ("sequence classification", "token classification")
-        labels = getattr(config, "id2label", None) if classes else None
-        return facts | {
-            "kind": model.kind,
-            "pair": model.two_texts_are_a_pair(),
-            "labels": [str(labels[k]) for k in sorted(labels)][:200] if labels else [],
+            "kind": kind,
+            "pair": model is not None and model.two_texts_are_a_pair(),
+            "labels": [str(labels[k]) for k in sorted(labels)][:200],
             "layers": getattr(getattr(model, "network", None), "depth", 0),
-            "generator": "generate" in option_names(model.options),
+            "generator": model is not None and "generate" in option_names(model.options),
         }
 
 
@@ -88,9 +83,6 @@ class Models:
     def __init__(self, models: Mapping[str, Any], limits: ServerLimits) -> None:
         self.limits = limits
         self.slots = {n: m if isinstance(m, ModelSlot) else ModelSlot(n, model=m) for n, m in models.items()}
-        for slot in self.slots.values():
-            if slot.load is None:
-                slot.there.set()
 
     @staticmethod
     def named(names: Sequence[str]) -> dict[str, ModelSlot]:

@@ -87,6 +87,11 @@ class _OfOneText(Choices):
     text: Text
     text_b: Text | None = None
 
+    def own(self) -> dict[str, Any]:
+        """What this kind of work alone has, where something was given."""
+        names = [name for name in type(self).model_fields if name not in _OfOneText.model_fields]
+        return {name: value for name in names if (value := getattr(self, name))}
+
 
 class ExplainRequest(_OfOneText):
     """POST /api/explain: `pl.explain(model, text, text_b, method=…)`."""
@@ -120,11 +125,11 @@ class CompareRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.compare import compare
 
-        several: dict[str, Any] = {"methods": self.methods or None, "baselines": self.baselines or None}
-        others, choices = [take(name) for name in self.models or ()], self.choices()
-        if others and choices["unit"] == "token":  # tokens of two models need not be the same
-            choices["unit"] = "word"
-        return compare(take(self.model), self.text, self.text_b, models=others or None, **several, **choices)
+        choices = {**self.choices(), **self.own()}
+        if self.models:
+            choices["models"] = [take(name) for name in self.models]
+            choices["unit"] = "word" if self.unit == "token" else self.unit  # tokens of two models need not be the same
+        return compare(take(self.model), self.text, self.text_b, **choices)
 
 
 class Edit(BaseModel):
@@ -147,8 +152,9 @@ class WhatIfRequest(_OfOneText):
         from pathlens.studies.whatif import whatif
 
         edits = None if self.edits is None else [(each.unit, each.kind, each.replacement) for each in self.edits]
-        chosen = {"text_b": self.text_b, "method": self.method or "ig", **self.choices()}
-        return whatif(take(self.model), self.text, edits, **chosen)
+        return whatif(
+            take(self.model), self.text, text_b=self.text_b, **{**self.choices(), **self.own(), "edits": edits}
+        )
 
 
 class PathRequest(_OfOneText):
@@ -161,8 +167,7 @@ class PathRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.pathview import pathview
 
-        seen: dict[str, Any] = {"methods": self.methods or None, "points": self.points, "words": self.words}
-        return pathview(take(self.model), self.text, self.text_b, **seen, **self.choices())
+        return pathview(take(self.model), self.text, self.text_b, **self.own(), **self.choices())
 
 
 class LayersRequest(_OfOneText):
@@ -174,8 +179,7 @@ class LayersRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.layers import layers
 
-        chosen = {"layers": self.layers, "method": self.method or "ig", **self.choices("layer")}
-        return layers(take(self.model), self.text, self.text_b, **chosen)
+        return layers(take(self.model), self.text, self.text_b, **self.own(), **self.choices("layer"))
 
 
 class NodesRequest(_OfOneText):
@@ -187,8 +191,7 @@ class NodesRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.nodes import nodes
 
-        chosen = {"counts": tuple(self.counts), "method": self.method or "ig", **self.choices()}
-        return nodes(take(self.model), self.text, self.text_b, **chosen)
+        return nodes(take(self.model), self.text, self.text_b, **self.own(), **self.choices())
 
 
 class RankRequest(Choices):

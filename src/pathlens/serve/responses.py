@@ -44,17 +44,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
     return [finite(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def style() -> str:
-    """Style of all views together."""
-    from pathlens.draw import html
-
-    return html.style()
-
-
-def script() -> str:
-    """One function that wires whatever has just been put on the page."""
-    from pathlens.draw import html
-
-    return f"window.pathlensWire = () => {{\n{html.script()}\n}};\n"

@@ -7,12 +7,11 @@ import secrets
 import threading
 import time
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pathlens.errors import PathlensError
+from pathlens.errors import PathlensError, first_line
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
@@ -34,10 +33,6 @@ class ServerLimits:
 
 class Cancelled(BaseException):
     """The user called the work off. Not an `Exception`: nothing on the way may swallow it."""
-
-
-class Full(Exception):
-    """Too many tasks are waiting."""
 
 
 class Meter:
@@ -101,8 +96,7 @@ class Task:
         except PathlensError as error:
             state, self.error = FAILED, str(error)
         except Exception as error:
-            line = (str(error).strip() or "no message").splitlines()[0][:300]
-            state, self.error, self.internal = FAILED, f"{type(error).__name__}: {line}", True
+            state, self.error, self.internal = FAILED, f"{type(error).__name__}: {first_line(error)}", True
         self.seconds = time.perf_counter() - self.started
         self.state = state
         self.over.set()
@@ -114,18 +108,15 @@ class TaskQueue:
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
         self._queue: queue.Queue[Task] = queue.Queue(limits.waiting)
-        self._known: OrderedDict[str, Task] = OrderedDict()
+        self._known: dict[str, Task] = {}
         self._lock = threading.Lock()
         for number in range(limits.workers):
             threading.Thread(target=self._work, name=f"pathlens-{number}", daemon=True).start()
 
     def put(self, kind: str, work: Callable[[Meter], Any]) -> Task:
-        """A new task at the end of the queue; `Full` when there is no room."""
+        """A new task at the end of the queue; `queue.Full` when there is no room."""
         task = Task(kind, work)
-        try:
-            self._queue.put_nowait(task)
-        except queue.Full as error:
-            raise Full from error
+        self._queue.put_nowait(task)
         with self._lock:
             self._known[task.id] = task
             over = [name for name, each in self._known.items() if each.state in OVER]
