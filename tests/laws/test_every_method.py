@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import pathlens as pl
+from pathlens.engine.methods import METHODS, route_of
+from pathlens.engine.options import build
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
 from tests.support import methods
 from tests.support.linear import LinearModel
 from tests.support.methods import EVERY
 from tests.support.models import TEXTS
+from tests.support.relatives import RELATIVES
 from tests.support.twins import TWINS
 from tests.support.twins import bound as _  # noqa: F401  binds every twin to its method
 
@@ -64,6 +70,31 @@ def test_a_linear_model_is_exact(method, settled):
     result = methods.explain(method, model, text, second, **options)
     close(methods.numbers(result), exact(result, model, text, second), 1e-9)
     assert result.certificate.converged or not settled
+
+
+# Law 2: the path
+
+
+@every_method
+def test_its_path_leads_from_the_baseline_to_the_text_and_held_tokens_stay(method):
+    entry, model = METHODS[method], load(methods.model_for(method))
+    case = model.case(TEXTS[0], request=Request(vector=entry.vector))
+    route = route_of(build(method, methods.needs(method)), case.ends)
+    first, last = route.corner(int(route.legs[0, 0])), route.corner(int(route.legs[-1, 1]))
+    assert torch.equal(last, case.ends.end)
+    if route.complete:
+        assert torch.equal(first, case.ends.start)
+    held = case.ends.held
+    assert held.any() and all(torch.equal(route.corner(i)[held], case.ends.end[held]) for i in range(route.corners))
+
+
+# Law 5: orders agree
+
+
+@every_method
+def test_it_agrees_with_its_relative(method):
+    assert method in RELATIVES, f"{method} has no relative: bind one in tests/support/relatives.py"
+    close(*RELATIVES[method](), 2e-4)
 
 
 # Law 6: packing changes nothing
