@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import pathlens as pl
-from pathlens.draw import canvas, plots
+from experiments import plots
+from pathlens.draw import canvas
 from pathlens.text.block import find_block, record_call
 from pathlens.text.load import load
 

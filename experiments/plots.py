@@ -1,4 +1,4 @@
-"""Plots that only experiments draw: bars with errors, every row of a table, a feature's score against its value."""
+"""Plots that only experiments draw: curves with bands, bars with errors, every row of a table, a feature's score against its value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathlens.draw import canvas, palette, plots
-from pathlens.draw.blocks import Bar, Panel, Swarm
+from pathlens.draw.blocks import Bar, Chart, Panel, Swarm
 from pathlens.draw.canvas import DIM, INK
 from pathlens.draw.words import visible
 from pathlens.errors import InputError
@@ -29,6 +29,27 @@ def bars(
         for name, value in named.items()
     )
     plots.panel_on(axes, Panel(title, every, xlabel))
+    return figure
+
+
+def curve(
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+) -> Figure:
+    """One line per series over a common x (faithfulness curves, scores over layers), with optional bands."""
+    figure, axes = _axes()
+    points = {name: list(zip(x, values, strict=True)) for name, values in series.items()}
+    plots.chart_on(axes, Chart(points, xlabel, ylabel, title))
+    for k, name in enumerate(series):
+        if bands and name in bands:
+            low, high = bands[name]
+            axes.fill_between(x, low, high, color=plots.COLORS[k % 8], alpha=0.15, lw=0)
+    plots.key(axes)
     return figure
 
 

@@ -103,7 +103,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Sorted |Δ%|, one line per setting and rule, on a logarithmic axis."""
-    from pathlens.draw import canvas, plots
+    from experiments import plots
+    from pathlens.draw import canvas
 
     series = {
         f"{setting}, {rule}": np.sort([max(row["delta_percent"], 1e-6) for row in own]).tolist()

@@ -37,7 +37,8 @@ class Folder:
         self, name: str, x: Sequence[float], series: Mapping[str, Sequence[float]], *, log: str = "", **words: str
     ) -> None:
         """One line per series; `log` names the logarithmic axes ("x", "y", "xy")."""
-        from pathlens.draw import canvas, plots
+        from experiments import plots
+        from pathlens.draw import canvas
 
         drawn = plots.curve(x, series, **words)
         drawn.axes[0].set(**{f"{axis}scale": "log" for axis in log})

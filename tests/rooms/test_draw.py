@@ -18,21 +18,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pathlens.draw import (
-    blocks,
-    canvas,
-    element,
-    figure,
-    grid,
-    html,
-    markup,
-    page_of,
-    palette,
-    plots,
-    svg,
-    terminal,
-    words,
-)
+from experiments.plots import curve
+from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of, palette, plots, svg, terminal, words
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation import embed
@@ -79,8 +66,9 @@ def test_every_medium_has_a_function_for_every_kind_of_block(kind):
 
 def test_a_block_may_be_for_some_media_alone():
     bars = blocks.Bars((("a", 1.0),), 1.0)
-    page = blocks.Page("x", blocks=(blocks.Only(("page",), bars), blocks.Abreast((bars, bars)),
-                                    blocks.Live("pathview", {}, (blocks.Only(("figure",), bars),))))  # fmt: skip
+    some, drawn = replace(bars, where=("page",)), replace(bars, where=("figure",))
+    live = blocks.Live("pathview", {}, inside=(drawn,))
+    page = blocks.Page("x", blocks=(some, blocks.Abreast(inside=(bars, bars)), live))
     assert [len(page.on(medium)) for medium in ("terminal", "page", "figure")] == [2, 3, 3]
 
 
@@ -157,7 +145,7 @@ def test_sig_is_never_said_to_sum():
     sig = replace(samples.small(), method="sig", certificate=samples.certificate(1.32, kind="per token"))
     assert "no common sum" in legend(sig) and "they sum" not in legend(sig)
     assert "\nsum" not in shown(sig) and " sum " not in shown(sig)
-    assert ">sum<" not in html.page(sig)
+    assert ">sum<" not in markup.document(sig)
 
 
 # ---------------------------------------------------------------- text and tables
@@ -211,7 +199,7 @@ def test_special_tokens_with_a_score_are_shown_outside():
     scored = replace(result, scores=np.concatenate([[0.7], result.scores[1:]]))
     assert block_of(result, blocks.Running).outside == ()
     assert block_of(scored, blocks.Running).outside == (("[CLS]", 0.7),)
-    assert "outside the text" in html.page(scored) and "[CLS] +0.70" in html.page(scored)
+    assert "outside the text" in markup.document(scored) and "[CLS] +0.70" in markup.document(scored)
     assert "[CLS]" in shown(scored) and "[CLS]" not in shown(result)
 
 
@@ -360,7 +348,7 @@ def test_rows_that_were_not_asked_for_are_dots(tmp_path):
     text = shown(partly)
     assert "·" in text and "nan" not in text and "everything to" not in text
     assert all(np.isfinite(value) for *_, value in block_of(partly, blocks.Links).links)
-    assert "nan" not in Reader(html.page(partly)).visible
+    assert "nan" not in Reader(markup.document(partly)).visible
     block_of(partly, grid.Grid).fold(4, 4)
     pytest.importorskip("matplotlib")
     figure.save(partly, tmp_path / "a.png")
@@ -444,7 +432,7 @@ TAGS = re.compile(
 @each
 def test_page_is_safe_complete_and_offline(name):
     result = EVERY[name]
-    page = html.page(result)
+    page = markup.document(result)
     read = Reader(page)
     assert all(TAGS.fullmatch(tag) for tag, _ in read.found)
     assert (name == "nasty") <= (samples.NASTY in read.visible)
@@ -462,17 +450,19 @@ def test_page_is_safe_complete_and_offline(name):
 def test_running_text_is_the_text(name):
     result = EVERY[name]
     expected = [words.printable(text) for text in result.meta["texts"]]
-    assert Reader(html.page(result)).texts == expected
-    assert Reader(html.fragment(result)).texts == expected
+    assert Reader(markup.document(result)).texts == expected
+    assert Reader(markup.fragment(result)).texts == expected
 
 
 def test_pair_page_keeps_both_texts():
     result = samples.small_pair()
-    assert Reader(html.page(result)).texts == list(result.meta["texts"])
+    assert Reader(markup.document(result)).texts == list(result.meta["texts"])
 
 
 def test_values_are_on_the_tokens_and_reachable_by_keyboard():
-    units = [given for tag, given in Reader(html.page(samples.small())).found if tag == "span" and "title" in given]
+    units = [
+        given for tag, given in Reader(markup.document(samples.small())).found if tag == "span" and "title" in given
+    ]
     assert [given["title"] for given in units][:2] == ["Not -1.420", "really +0.110"]
     assert all(given["tabindex"] == "0" for given in units)
     assert units[5]["class"] == "unit p24"  # moving: full colour
@@ -482,7 +472,7 @@ def test_values_are_on_the_tokens_and_reachable_by_keyboard():
 def test_the_result_travels_inside_its_page(name, tmp_path):
     result = EVERY[name]
     path = tmp_path / "page.html"
-    page = html.page(result, path)
+    page = markup.document(result, path)
     assert path.read_text(encoding="utf-8") == page
     data = embed.extract(page)
     assert data == result.to_dict()
@@ -503,13 +493,13 @@ def test_a_page_without_a_result_says_so():
     with pytest.raises(StoreError, match="holds no result"):
         embed.extract("<html></html>")
     big = replace(samples.block(), vectors=np.zeros((7, 7, 20_000)))
-    page = html.page(big)
+    page = markup.document(big)
     assert 'id="pathlens"' not in page and "too large to travel" in page and len(page) < 200_000
 
 
 def test_500_by_500_stays_light():
     result = samples.long_pair(500)
-    page = html.page(result)
+    page = markup.document(result)
     assert len(page.encode()) < 3_000_000
     read = Reader(page)
     paths = [given for tag, given in read.found if tag == "path" and "arc" in given["class"]]
@@ -531,7 +521,7 @@ def test_arcs_are_the_strongest_pairs():
 
 
 def test_only_our_script_may_run():
-    page = html.page(samples.small())
+    page = markup.document(samples.small())
     digest = base64.b64encode(hashlib.sha256(Reader(page).scripts[-1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in page and "default-src 'none'" in page
 
@@ -549,7 +539,7 @@ def test_matrix_has_reference_and_sums():
 
 
 def test_fragment_stands_alone():
-    text = html.fragment(samples.small_pair())
+    text = markup.fragment(samples.small_pair())
     assert text.startswith("<style>") and "application/json" not in text and "<html" not in text
 
 
@@ -605,7 +595,7 @@ def test_dollars_and_backslashes_are_not_mathematics(matplotlib, tmp_path):
     drawn = figure.draw(result).findobj(Text)  # also in the hands of someone who saves it without us
     assert all(not text.get_parse_math() for text in drawn if "$" in text.get_text())
     figure.save(result, tmp_path / "a.png")  # mathtext would raise on these
-    made = plots.curve([1, 2], {"$\\bad{$": [1, 2]}, title="$\\bad{$", xlabel="$\\bad{$")
+    made = curve([1, 2], {"$\\bad{$": [1, 2]}, title="$\\bad{$", xlabel="$\\bad{$")
     canvas.save(made, tmp_path / "b.png")
     assert "$\\bad{$" in [text.get_text() for text in made.findobj(Text)]
     assert all(not text.get_parse_math() for text in made.findobj(Text) if "$" in text.get_text())
@@ -662,7 +652,7 @@ def test_pictures_need_matplotlib_and_say_so(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(MissingError, match=r'pip install "pathlens\[plot\]"'):
-        plots.curve([1], {"a": [1.0]})
+        curve([1], {"a": [1.0]})
     with pytest.raises(MissingError, match=r'pip install "pathlens\[plot\]"'):
         figure.save(samples.small(), tmp_path / "a.png")
 
@@ -682,7 +672,7 @@ def test_only_canvas_touches_matplotlib():
 
 
 def test_plots(matplotlib, tmp_path):
-    made = plots.curve([0, 1, 2], {"ig": [1, 0.5, 0.2], "udig": [1, 0.4, 0.1]}, bands={"ig": ([0] * 3, [1] * 3)})
+    made = curve([0, 1, 2], {"ig": [1, 0.5, 0.2], "udig": [1, 0.4, 0.1]}, bands={"ig": ([0] * 3, [1] * 3)})
     assert [line.get_label() for line in made.axes[0].get_lines()] == ["ig", "udig"]
     assert len(made.axes[0].collections) == 1
     axes = canvas.blank(4, 3).add_subplot()
@@ -713,7 +703,7 @@ def test_layers(matplotlib):
     moving = next(points for name, points in curves.charts[0].series.items() if "moving" in name)
     assert np.allclose([y for _, y in moving], [2.31, 4.62, 6.93])
     assert [each.name for each in page.proof.sums] == names
-    assert "layer 2" in shown(page) and html.page(page).count('class="bars"') == 3
+    assert "layer 2" in shown(page) and markup.document(page).count('class="bars"') == 3
     drawn = figure.draw(page)
     panels = [axes for axes in drawn.findobj(type(drawn.axes[0])) if axes.get_title("left") in names]
     assert len(panels) == 3 and len({axes.get_xlim() for axes in panels}) == 1
@@ -727,8 +717,8 @@ def test_page_in_a_browser(tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser not tested")
     if chromium is None:
         pytest.skip("no chromium on this machine: the page was not tried in a browser")
-    html.page(samples.nasty(), tmp_path / "nasty.html")
-    html.page(samples.small_pair(), tmp_path / "pair.html")
+    markup.document(samples.nasty(), tmp_path / "nasty.html")
+    markup.document(samples.small_pair(), tmp_path / "pair.html")
     with playwright.sync_playwright() as play:
         flags = ["--no-sandbox", "--disable-background-networking"]
         browser = play.chromium.launch(executable_path=chromium, args=flags)

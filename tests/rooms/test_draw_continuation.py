@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import pathlens as pl
-from pathlens.draw import html, page_of, terminal
+from pathlens.draw import markup, page_of, terminal
 from pathlens.draw.words import certificate_line
 from tests.support import draw_samples as samples
 
@@ -55,7 +55,7 @@ def shown(result, width=110) -> str:
 @each
 def test_the_page_carries_the_matrix_and_every_certificate(name):
     result = SAMPLES[name]()
-    box = Tags(html.page(result)).having("said")[0]
+    box = Tags(markup.document(result)).having("said")[0]
     raw = base64.b64decode(box["data-matrix"])
     matrix = np.frombuffer(raw, "<f4").reshape(result.matrix.shape)
     assert np.allclose(matrix, result.matrix, rtol=1e-6, atol=1e-12)
@@ -68,7 +68,7 @@ def test_the_page_carries_the_matrix_and_every_certificate(name):
 @each
 def test_every_output_token_can_be_chosen_and_every_source_of_the_prompt_is_in_its_text(name):
     result = SAMPLES[name]()
-    tags = Tags(html.page(result))
+    tags = Tags(markup.document(result))
     outputs = [int(t) for attrs in tags.having("out") for t in attrs["data-outputs"].split()]
     assert sorted(outputs) == list(range(len(result.outputs)))
     units = [int(u) for attrs in tags.having("unit") for u in (attrs.get("data-units") or "").split()]
@@ -89,7 +89,7 @@ def test_an_output_token_is_its_own_source_only_where_the_result_says_so():
 
 def test_the_running_prompt_is_the_prompt():
     result = samples.passages()
-    page = html.page(result)
+    page = markup.document(result)
     text = re.search(r'<p class="text prompt"[^>]*>(.*?)</p>', page, re.DOTALL).group(1)
     assert unescape(re.sub("<[^>]*>", "", text)) == result.meta["texts"][0]
     outputs = re.search(r'<p class="outputs"[^>]*>(.*?)</p>', page, re.DOTALL).group(1)
@@ -99,7 +99,7 @@ def test_the_running_prompt_is_the_prompt():
 def test_hostile_tokens_stay_text_everywhere():
     result = samples.continuation(f"what {NASTY} is", f"{NASTY} ]]> </script>")
     result = replace(result, tokens=(NASTY, *result.tokens[1:]), outputs=(NASTY, *result.outputs[1:]))
-    page = html.page(result)
+    page = markup.document(result)
     assert "<img" not in page and not [tag for tag, _ in Tags(page).found if tag == "img"]
     assert NASTY in shown(result, 200)
 
@@ -111,13 +111,13 @@ def test_output_tokens_that_share_a_character_and_those_without_any():
         matrix=np.ones((2, 4)), tokens=("<s>", "say"), offsets=((0, 0), (0, 3)), special=(True, False),
         segments=(-1, 0), certificates=(samples.certificate(2.0),) * 4,
     )  # fmt: skip
-    chosen = [attrs["data-outputs"] for attrs in Tags(html.page(result)).having("out")]
+    chosen = [attrs["data-outputs"] for attrs in Tags(markup.document(result)).having("out")]
     assert chosen == ["0 1 2", "3"]
 
 
 def test_five_hundred_by_a_hundred_is_a_light_page_and_a_short_print():
     result = samples.long_continuation()
-    page = html.page(result)
+    page = markup.document(result)
     assert len(Tags(page).found) < 1500 and len(page) < 2_000_000
     printed = shown(result)
     assert printed.count("\n") < 140

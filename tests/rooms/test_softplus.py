@@ -233,7 +233,8 @@ def test_curve_falls_in_output_change_and_grows_in_nodes(tmp_path):
 
 def test_logarithmic_axes_are_labelled_in_numbers():
     """Text is drawn as it is, so the labels of a logarithmic axis must not be mathematics ($10^{1}$)."""
-    from pathlens.draw import canvas, plots
+    from experiments import plots
+    from pathlens.draw import canvas
 
     drawn = plots.curve([1, 10, 50], {"a": [0.2, 0.7, 4.0]})
     drawn.axes[0].set(xscale="log", yscale="log")

@@ -1,12 +1,11 @@
 """Room 11: a result or a study → a page of blocks → terminal, page, picture.
 
-`page_of` finds the function that makes the page by the thing's type; the four below draw it (`Viewable` calls them).
+`page_of` finds the function that makes the page by the thing's type; `Viewable` calls the modules that draw it.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,23 +49,3 @@ def page_of(thing: Any, unit: str | None = None) -> Page:
     module, function = name.split(".")
     make = getattr(import_module(f"pathlens.draw.{module}"), function)
     return make(thing.words() if unit == "word" else thing)
-
-
-def show(thing: Any, **options: Any) -> None:
-    """Draw in the terminal."""
-    import_module("pathlens.draw.terminal").show(thing, **options)
-
-
-def to_html(thing: Any, path: str | Path | None = None, **options: Any) -> str:
-    """A self-contained page, also written to `path`."""
-    return import_module("pathlens.draw.html").page(thing, path, **options)
-
-
-def to_png(thing: Any, path: str | Path, **options: Any) -> Path:
-    """A picture; the suffix chooses PNG, SVG or PDF."""
-    return import_module("pathlens.draw.figure").save(thing, path, **options)
-
-
-def fragment(thing: Any) -> str:
-    """HTML for a notebook cell."""
-    return import_module("pathlens.draw.html").fragment(thing)

@@ -19,19 +19,24 @@ from pathlens.explanation.record import Phrase
 
 Cell = str | float | None
 Named = tuple[str, float]
+MEDIA = ("terminal", "page", "figure")
 Link = tuple[int, int, float]  # index above, index below (or in the same line), value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Block:
-    """One part of a page; each of its media has a function for the kind."""
+    """One part of a page; each of its `media` has a function for the kind, the others draw what is `inside`."""
 
-    media: ClassVar[tuple[str, ...]] = ("terminal", "page", "figure")
+    media: ClassVar[tuple[str, ...]] = MEDIA
     title: str = ""
+    where: tuple[str, ...] = MEDIA  # it is left out elsewhere
+    inside: tuple[Block, ...] = ()
 
     def on(self, medium: str) -> tuple[Block, ...]:
         """What a medium draws of it."""
-        return (self,) if medium in self.media else ()
+        if medium in self.where and medium in self.media:
+            return (self,)
+        return tuple(part for block in self.inside for part in block.on(medium)) if medium in self.where else ()
 
 
 @dataclass(frozen=True)
@@ -295,13 +300,9 @@ class Scatter(Block):
 
 @dataclass(frozen=True, eq=False)
 class Abreast(Block):
-    """Blocks side by side on a page; one below the other elsewhere."""
+    """The blocks inside, side by side on a page; one below the other elsewhere."""
 
     media = ("page",)
-    blocks: tuple[Block, ...]
-
-    def on(self, medium: str) -> tuple[Block, ...]:
-        return (self,) if medium == "page" else tuple(part for block in self.blocks for part in block.on(medium))
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,24 +343,8 @@ class Explorer(Block):
 
 @dataclass(frozen=True, eq=False)
 class Live(Block):
-    """A view made by a script from `data`; where no script runs, the blocks of `otherwise`."""
+    """A view made by a script from `data`; where no script runs, the blocks inside."""
 
     media = ("page",)
     kind: str
     data: Mapping[str, Any]
-    otherwise: tuple[Block, ...]
-
-    def on(self, medium: str) -> tuple[Block, ...]:
-        return (self,) if medium == "page" else tuple(part for block in self.otherwise for part in block.on(medium))
-
-
-@dataclass(frozen=True, eq=False)
-class Only(Block):
-    """A block that some media leave out though they could draw it."""
-
-    media = ()
-    where: tuple[str, ...]
-    block: Block
-
-    def on(self, medium: str) -> tuple[Block, ...]:
-        return self.block.on(medium) if medium in self.where else ()

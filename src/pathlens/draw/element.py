@@ -1,12 +1,18 @@
-"""Elements that escape what is put into them, the colour classes of the scale, tables of numbers as cells or pixels."""
+"""Elements that escape what is put into them, style and script, tables of numbers as cells or pixels.
+
+No network, no library: style and a few lines of script travel inside. Without the script everything is still
+there except the sliders.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from importlib import resources
 
 import numpy as np
 
@@ -17,6 +23,12 @@ from pathlens.draw.words import printable, visible
 LEVELS = 24  # steps of colour per sign; finer ones cannot be told apart
 STEPS = 100  # shades per sign of a picture; a PNG palette has room for 256
 SCROLL = {"class": "scroll", "tabindex": 0, "role": "region"}  # what may be wider than the page
+STYLES = ("page.css", "blocks.css", "continuation.css", "path.css", "report.css")
+SCRIPTS = ("page.js", "continuation.js", "path.js", "report.js")
+BODY = (
+    "body{margin:0;background:Canvas}@media (prefers-color-scheme:dark){body{background:" + palette.DARK + "}}"
+    ".pathlens{margin:0 auto}"
+)
 VOID = ("img", "input")  # elements that have no end tag
 
 
@@ -61,6 +73,35 @@ def color_rules() -> str:
                 rules.append(f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}")
         both.append("".join(rules))
     return f"{both[0]}@media (prefers-color-scheme:dark){{{both[1]}}}"
+
+
+def whole(title: str, body: Markup, data: str = "") -> str:
+    """A self-contained document around a body, with data that travels along."""
+    code = script()
+    # only our own script may run and nothing may be fetched, even if some text got past the escaping
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    rules = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark">{element("title", None, title)}'
+        f"<style>{style()}{BODY}</style></head><body>{body}{data}<script>{code}</script></body></html>\n"
+    )
+
+
+def style() -> str:
+    """The style of every view, without its element."""
+    return "".join(map(_read, STYLES)).replace("DARK", palette.DARK) + color_rules()
+
+
+def script() -> str:
+    """The script that wires tips, arrow keys, sliders and choices of articles it has not seen yet."""
+    return "".join(map(_read, SCRIPTS))
+
+
+def _read(name: str) -> str:
+    return resources.files("pathlens.draw").joinpath(name).read_text(encoding="utf-8")
 
 
 def heat_table(grid: Grid) -> Markup:

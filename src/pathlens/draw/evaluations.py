@@ -192,11 +192,10 @@ def _cut(text: str, long: int = LONG) -> str:
 def corpus(summary: Any) -> blocks.Page:
     """A corpus summed up: bars with intervals, then the tables they come from."""
     tables = [_table(table) for name, table in summary.tables.items() if name not in HIDDEN]
-    written = [blocks.Only(("terminal", "page"), table) for table in tables]
-    drawn = blocks.Only(("page", "figure"), blocks.Panels(tuple(_panels(summary))))
+    drawn = blocks.Panels(tuple(_panels(summary)), where=("page", "figure"))
     return blocks.Page(
         summary.title,
-        blocks=(*written[:1], drawn, *written[1:]),
+        blocks=(*tables[:1], drawn, *tables[1:]),
         notes=(*summary.notes, *(note for table in summary.tables.values() for note in table.notes)),
     )
 
@@ -208,7 +207,8 @@ def _table(table: Any) -> blocks.Listing:
     rows = tuple(tuple(cell if k in signed else _plain(cell) for k, cell in enumerate(row)) for row in table.rows)
     heads = tuple(name.replace("_", " ") for name in table.columns)
     title = "" if table.name == "overview" else table.title
-    return blocks.Listing(heads, rows, limit=palette.limit(sizes) if signed else None, title=title)
+    full = palette.limit(sizes) if signed else None
+    return blocks.Listing(heads, rows, limit=full, title=title, where=("terminal", "page"))
 
 
 def _plain(cell: Any) -> blocks.Cell:
@@ -278,5 +278,5 @@ def features(results: Sequence[Any]) -> blocks.Page | None:
         f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "
         "colour where the feature is larger among the rows; features are in the order of their mean |score|"
     )
-    both = (swarm, blocks.Only(("page",), blocks.Abreast(plots, title="score against value")))
+    both = (swarm, blocks.Abreast(inside=plots, title="score against value", where=("page",)))
     return blocks.Page(f"{len(rows)} rows, feature by feature", blocks=both, proof=blocks.Proof(legend, signed=False))

@@ -1,4 +1,4 @@
-"""Blocks as HTML. Parts escape themselves: whatever is not already `Markup` is text and stays text."""
+"""Pages as HTML: a fragment for notebooks, a self-contained page to send. Parts escape themselves: whatever is not already `Markup` is text and stays text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import base64
 import json
 from collections.abc import Sequence
 from functools import singledispatch
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathlens.draw import blocks, palette, svg
-from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels
+from pathlens.draw import blocks, page_of, palette, svg
+from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels, script, style, whole
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.words import Stretch, printable, visible
+from pathlens.explanation.embed import data_element
 from pathlens.explanation.record import Phrase
+from pathlens.files import write_text
 
 BARS = 30
 SIDE = 60  # a table of up to this many rows and columns is drawn whole
@@ -45,6 +48,26 @@ def article(page: blocks.Page, *extra: str) -> Markup:
         element("header", None, element("h1", None, page.title), subtitle),
         body, _foot(page, [*extra, *left_out, *page.notes]),
     )  # fmt: skip
+
+
+def fragment(thing: Any, *, unit: str | None = None) -> str:
+    """HTML for a notebook cell or another page: style, picture, legend, certificate, script."""
+    return f"<style>{style()}</style>{article(page_of(thing, unit))}<script>{script()}</script>"
+
+
+def document(thing: Any, path: str | Path | None = None, *, unit: str | None = None) -> str:
+    """A self-contained page, also written to `path` when given.
+
+    The numbers themselves travel along as JSON (`embed.extract` reads them back), unless they are too large.
+    """
+    page = page_of(thing, unit)
+    data = page.data() if page.data is not None else None
+    lost = page.data is not None and data is None
+    note = ["too large to travel inside the page; save() keeps the numbers"] if lost else []
+    text = whole(page.title, article(page, *note), data_element(data) if data is not None else "")
+    if path is not None:
+        write_text(path, text)
+    return text
 
 
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
@@ -259,7 +282,7 @@ def scatter(block: blocks.Scatter) -> Drawn:
 
 @draw.register
 def abreast(block: blocks.Abreast) -> Drawn:
-    inside, notes = sections(block.blocks)
+    inside, notes = sections(block.inside)
     return element("div", {"class": "abreast"}, inside), notes
 
 

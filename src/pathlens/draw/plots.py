@@ -5,7 +5,7 @@ Series differ in colour, marker and dash, so a grey print still tells them apart
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from pathlens.explanation.record import Phrase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours for categories, which colour-blind readers can tell apart
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
@@ -27,29 +26,6 @@ MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 FEATURES = 20
 NUMBERS, LABELS = 18, 60  # up to this many rows and columns the cells carry their numbers, their tokens
-
-
-def curve(
-    x: Sequence[float],
-    series: Mapping[str, Sequence[float]],
-    *,
-    title: str = "",
-    xlabel: str = "",
-    ylabel: str = "",
-    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
-) -> Figure:
-    """One line per series over a common x (faithfulness curves, scores over layers), with optional bands."""
-    figure = canvas.blank(7, 4)
-    figure.set_layout_engine("constrained")
-    axes = figure.add_subplot()
-    points = {name: list(zip(x, values, strict=True)) for name, values in series.items()}
-    chart_on(axes, blocks.Chart(points, xlabel, ylabel, title))
-    for k, name in enumerate(series):
-        if bands and name in bands:
-            low, high = bands[name]
-            axes.fill_between(x, low, high, color=COLORS[k % 8], alpha=0.15, lw=0)
-    key(axes)
-    return figure
 
 
 def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:

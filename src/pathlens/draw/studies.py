@@ -53,7 +53,7 @@ def comparison(study: Comparison) -> blocks.Page:
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
         blocks=(
-            *([blocks.Abreast(running)] if running else []),
+            *([blocks.Abreast(inside=running)] if running else []),
             blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
             _agreement(study),
         ),
@@ -132,7 +132,7 @@ def path_view(study: PathView) -> blocks.Page:
         f"baseline {visible(study.baseline)}" if study.baseline else "",
         (
             *([blocks.Texts((("", study.text),))] if study.text else []),
-            blocks.Live("pathview", study.to_dict(), (_curves(study), *steps)),
+            blocks.Live("pathview", study.to_dict(), inside=(_curves(study), *steps)),
         ),
         tuple(map(visible, study.notes)),
         blocks.Proof(legend),
@@ -192,7 +192,6 @@ def layers(study: Layers) -> blocks.Page:
         for layer, row in zip(study.names, scores, strict=True)
     )
     rows: tuple[tuple[blocks.Cell, ...], ...] = tuple((tokens[i], *scores[:, i].tolist()) for i in keep)
-    table = blocks.Listing(("", *(panel.title for panel in small)), rows, limit=limit)
     strongest = sorted(sorted(keep, key=lambda i: -np.abs(scores[:, i]).max())[:STRONGEST])
     series = {f"{i} {visible(tokens[i])}": list(enumerate(scores[:, i].tolist())) for i in strongest}
     curves = blocks.Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
@@ -205,8 +204,8 @@ def layers(study: Layers) -> blocks.Page:
     return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",
         blocks=(
-            blocks.Only(("terminal",), table),
-            blocks.Only(("page", "figure"), blocks.Panels(small, common=True)),
+            blocks.Listing(("", *(panel.title for panel in small)), rows, limit=limit, where=("terminal",)),
+            blocks.Panels(small, common=True, where=("page", "figure")),
             blocks.Charts((curves,), title="the strongest tokens from layer to layer"),
         ),
         proof=blocks.Proof(legend, sums=sums),
@@ -234,7 +233,7 @@ def nodes(study: NodeStudy) -> blocks.Page:
         f"error against nodes: {title_of(study.explanation)}",
         blocks=(
             blocks.Charts((chart,)),
-            blocks.Only(("terminal", "page"), blocks.Listing(("nodes", *map(str, study.counts)), rows, right=True)),
+            blocks.Listing(("nodes", *map(str, study.counts)), rows, right=True, where=("terminal", "page")),
         ),
         notes=(
             "the error is the largest |score - reference| over tokens; the reference is a Gauss rule with "
@@ -255,10 +254,7 @@ def softplus_curve(study: SoftplusCurve) -> blocks.Page:
     rows = tuple(
         (f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{'' if p.converged else ' ✗'}") for p in study
     )
-    listing = blocks.Listing(("β", "|f_β(x) − f(x)|", "nodes", "gap"), rows, right=True)
+    columns = ("β", "|f_β(x) − f(x)|", "nodes", "gap")
+    listing = blocks.Listing(columns, rows, right=True, where=("terminal", "page"))
     chart = blocks.Chart(series, "β", "", log=True, ticks=tuple((point.beta, f"{point.beta:g}") for point in study))
-    return blocks.Page(
-        "softplus for ReLU",
-        blocks=(blocks.Charts((chart,)), blocks.Only(("terminal", "page"), listing)),
-        data=study.to_dict,
-    )
+    return blocks.Page("softplus for ReLU", blocks=(blocks.Charts((chart,)), listing), data=study.to_dict)

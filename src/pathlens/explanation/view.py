@@ -23,23 +23,23 @@ class Viewable:
 
     def show(self, **options: Any) -> None:
         """Draw in the terminal."""
-        _drawing_room().show(self, **options)
+        _drawing("terminal").show(self, **options)
 
     def to_html(self, path: str | Path | None = None, **options: Any) -> str:
         """A self-contained page (also written to `path`, when given)."""
-        page: str = _drawing_room().to_html(self, path, **options)
+        page: str = _drawing("markup").document(self, path, **options)
         return page
 
     def to_png(self, path: str | Path, **options: Any) -> Path:
         """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
-        written: Path = _drawing_room().to_png(self, path, **options)
+        written: Path = _drawing("figure").save(self, path, **options)
         return written
 
     def _repr_html_(self) -> str:
-        fragment: str = _drawing_room().fragment(self)
+        fragment: str = _drawing("markup").fragment(self)
         return fragment
 
 
-def _drawing_room() -> Any:
+def _drawing(module: str) -> Any:
     """By name: the rooms know only those before them, and drawing comes after all that can be drawn."""
-    return import_module("pathlens.draw")
+    return import_module(f"pathlens.draw.{module}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import page_of
-from pathlens.draw.blocks import Bar, Block, Explorer, Listing, Only, Page, Panel, Panels, Proof
+from pathlens.draw.blocks import Bar, Block, Explorer, Listing, Page, Panel, Panels, Proof
 from pathlens.draw.evaluations import features
 from pathlens.draw.results import COLORS
 from pathlens.errors import InputError
@@ -99,11 +99,11 @@ class Report(Viewable):
         loose = sum(not result.certificate.converged for result in self.results)
         notes = (f"{loose} of {len(self)} have not settled within their tolerance",) if loose else ()
         table = features(self.results)
-        picture = table.blocks if table is not None else (Only(("figure",), self._strongest()),)
+        picture = table.blocks if table is not None else (self._strongest(),)
         legend = f"{COLORS}." if table is None else f"{table.proof.legend}. {COLORS}."
         return Page(
             f"{self.title}: {len(self)} explanations",
-            blocks=(*self.above, *picture, Only(("terminal",), self._listing(rows)), Only(("page",), list_of_all)),
+            blocks=(*self.above, *picture, self._listing(rows), list_of_all),
             notes=notes,
             proof=Proof(legend),
             data=self.to_dict,
@@ -117,7 +117,8 @@ class Report(Viewable):
             for row in rows
         )  # fmt: skip
         marks = tuple("✓" if row["converged"] else "✗" for row in rows)
-        return Listing(("", "method", "explains", "text", "change", "gap", "strongest"), cells, marks)
+        columns = ("", "method", "explains", "text", "change", "gap", "strongest")
+        return Listing(columns, cells, marks, where=("terminal",))
 
     def _strongest(self) -> Panels:
         """For everything that is explained, the units with the largest mean |score|."""
@@ -128,7 +129,7 @@ class Report(Viewable):
             strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))[: max(BARS // len(often), 1)]
             bars = tuple(Bar(f"{name} ×{count}" if count > 1 else name, mean) for name, (mean, count) in strongest)
             panels.append(Panel(asked, bars, "mean score"))
-        return Panels(tuple(panels), common=True)
+        return Panels(tuple(panels), common=True, where=("figure",))
 
 
 def _files(given: Iterable[Any]) -> Sequence[Any]:

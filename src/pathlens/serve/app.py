@@ -119,12 +119,12 @@ def _page(app: Any) -> None:
 
 def _file(name: str) -> str:
     """A file of the page; style and script of all views together come from the drawing room."""
-    from pathlens.draw import html
+    from pathlens.draw import element
 
     if name == "views.css":
-        return html.style()
+        return element.style()
     if name == "views.js":  # one function that wires whatever has just been put on the page
-        return f"window.pathlensWire = () => {{\n{html.script()}\n}};\n"
+        return f"window.pathlensWire = () => {{\n{element.script()}\n}};\n"
     return resources.files("pathlens.serve").joinpath("static", name).read_text(encoding="utf-8")
 
 
