@@ -55,7 +55,7 @@ def explain(
     prompt = read_prompt(text, chat, system, passage, template)
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given()
-    given |= {name: value for name, value in (("generate", generate), ("contrast", contrast)) if value is not None}
+    given |= {name: value for name, value in {"generate": generate, "contrast": contrast}.items() if value is not None}
     with o.warnings_in_a_line():
         result = verb(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
     output.give(result)
@@ -67,19 +67,19 @@ def read_prompt(
     """The text as it is, or a chat when anything of a chat was given."""
     from pathlens.text.chat import chat
 
-    if file is None and not system and not passages and template is None:
-        if text is None:
-            raise InputError("give a text, or --chat FILE.json with messages")
-        return o.read_text(text)
-    shown = template or "held"
-    if file is None:
-        if text is None:
-            raise InputError("--system and --passage go with a question: give it as the text")
-        return chat(user=o.read_text(text), system=system, passages=passages or None, template=shown)
-    if text is not None or system:
-        raise InputError("--chat holds the whole conversation; give either it or a text with --system and --passage")
-    body = {"template": shown, **_messages(file)}
-    return chat(**body | ({"passages": passages} if passages else {}) | ({"template": template} if template else {}))
+    of_chat = {"system": system, "passages": passages, "template": template}
+    given: dict[str, Any] = {name: value for name, value in of_chat.items() if value}
+    if file is not None:
+        if text is not None or system:
+            raise InputError(
+                "--chat holds the whole conversation; give either it or a text with --system and --passage"
+            )
+        return chat(**{**_messages(file), **given})
+    if text is None and not given:
+        raise InputError("give a text, or --chat FILE.json with messages")
+    if text is None:
+        raise InputError("--system and --passage go with a question: give it as the text")
+    return chat(user=o.read_text(text), **given) if given else o.read_text(text)
 
 
 def _messages(file: Path) -> dict[str, Any]:

@@ -12,13 +12,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from pathlens.checks import Option
+from pathlens.engine.options import options
 from pathlens.errors import InputError
 
 
@@ -110,8 +112,22 @@ class Output:
             result.show()
 
 
+def _of_methods(option: Option) -> tuple[str, Any, Any]:
+    """An option of methods as a field, from its record. None: not given, so the record's default holds."""
+    kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
+    kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
+    flag = f"--{option.name.replace('_', '-')}"
+    choices = f" {' | '.join(option.choices)}" if option.choices else ""
+    shown = f"{option.help} [{', '.join(option.methods)}]{choices}".replace("[", r"\[")
+    described = typer.Option(flag, help=shown, rich_help_panel="Options of methods")
+    return option.name, Annotated[kind | None, described], field(default=None)
+
+
+OfMethods: Any = make_dataclass("OfMethods", map(_of_methods, options()), frozen=True)
+
+
 @dataclass(frozen=True)
-class Choices:
+class Choices(OfMethods):
     """What may be chosen wherever a text is explained, with the options of all methods."""
 
     target: Annotated[
@@ -121,17 +137,14 @@ class Choices:
     n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None
     truncation: Annotated[bool, typer.Option("--truncation", help="Cut texts that are too long.")] = False
     option: Annotated[list[str] | None, typer.Option(help="Any other option, NAME=VALUE; repeatable.")] = None
-    of_methods: dict[str, Any] = field(default_factory=dict)
 
     def given(self) -> dict[str, Any]:
         """As `pl.explain` takes them; what was not given is left out."""
-        named = {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("option", "of_methods")
-        }
-        named = {name: value for name, value in named.items() if value is not None}
+        named = {name: value for name, value in vars(self).items() if value is not None and name != "option"}
+        named |= {each.name: _value(named[each.name]) for each in options() if each.type is Any and each.name in named}
         if self.target is not None and self.target.isascii() and self.target.removeprefix("-").isdigit():
             named["target"] = int(self.target)
-        return {**named, **self.of_methods, **parse_options(self.option)}
+        return named | parse_options(self.option)
 
 
 @dataclass(frozen=True)
@@ -153,59 +166,28 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, Any] = {name: kind for name, kind in types.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():
-        if each.name in records:
-            parameters += _parameters(records[each.name])
-        else:
-            parameters.append(each.replace(annotation=types[each.name], kind=inspect.Parameter.KEYWORD_ONLY))
+        described = {each.name: each.default}
+        if record := records.get(each.name):
+            types |= get_type_hints(record, include_extras=True)
+            described = {option.name: option.default for option in fields(record)}
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters += [inspect.Parameter(n, kind, default=d, annotation=types[n]) for n, d in described.items()]
 
     def command(**values: Any) -> None:
-        for name, record in records.items():
-            taken = {each: values.pop(each) for each in [p.name for p in _parameters(record)]}
-            if issubclass(record, Choices):
-                chosen = {option: taken.pop(option.name) for option in _method_options()}
-                given = {option: raw for option, raw in chosen.items() if raw is not None}
-                taken["of_methods"] = {o.name: _value(raw) if o.type is Any else raw for o, raw in given.items()}
-            values[name] = record(**taken)
-        function(**values)
+        made = {
+            n: record(**{each.name: values.pop(each.name) for each in fields(record)}) for n, record in records.items()
+        }
+        function(**values, **made)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     return command
 
 
-def _parameters(record: Any) -> list[inspect.Parameter]:
-    types = get_type_hints(record, include_extras=True)
-    made = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[each.name])
-        for each in fields(record)
-        if each.name != "of_methods"
-    ]
-    return made + [_parameter(each) for each in _method_options()] if issubclass(record, Choices) else made
-
-
-def _method_options() -> Any:
-    from pathlens.engine.options import options
-
-    return options()
-
-
-def _parameter(option: Any) -> inspect.Parameter:
-    """An option of methods, from its record. None: not given, so the record's default holds."""
-    kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
-    kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
-    flag = f"--{option.name.replace('_', '-')}"
-    shown = f"{option.help} [{', '.join(option.methods)}]" + (
-        f" {' | '.join(option.choices)}" if option.choices else ""
-    )
-    described = typer.Option(flag, help=shown.replace("[", r"\["), rich_help_panel="Options of methods")
-    annotation: Any = Annotated[kind | None, described]
-    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _value(raw: Any) -> Any:
+def _value(raw: str) -> Any:
     """JSON where it is JSON, else the text itself."""
     try:
-        return json.loads(raw) if isinstance(raw, str) else raw
+        return json.loads(raw)
     except ValueError:
         return raw
 

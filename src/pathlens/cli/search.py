@@ -44,19 +44,16 @@ def rank(
     from pathlens.vectors.rank import rank as verb
 
     check_why(why, one_sided)
-    lines = (line.strip() for line in o.read_text("-").split("\n")) if documents == "-" else ()
-    texts = [line for line in lines if line] if documents == "-" else read_documents(documents)[1]
+    if documents == "-":
+        texts = [line.strip() for line in o.read_text("-").split("\n") if line.strip()]
+    else:
+        texts = read_documents(documents)[1]
     places = parse_places(why, len(texts))
-    choices: dict[str, Any] = {
-        "one_sided": one_sided,
-        "chunk": chunk,
-        "layer": layer,
-        "unit": unit,
-        "similarity": similarity,
-    }
-    shown = max([top, *[place + 1 for place in places or ()]])
+    shown = max([top, *[place + 1 for place in places]])
+    choices: dict[str, Any] = {"one_sided": one_sided, "chunk": chunk, "layer": layer, "unit": unit}
+    choices |= {"similarity": similarity, "tolerance": tolerance}
     with o.warnings_in_a_line():
-        ranking = verb(model, query, texts, top=shown, tolerance=tolerance, show_progress=o.watched(), **choices)
+        ranking = verb(model, query, texts, top=shown, show_progress=o.watched(), **choices)
     output.give(ranking.with_reason(*places) if places else ranking)
 
 
@@ -65,15 +62,14 @@ def check_why(why: str | None, one_sided: bool) -> None:
         raise InputError("--why is the difference of two full explanations; leave --one-sided out")
 
 
-def parse_places(text: str | None, count: int) -> tuple[int, int] | None:
-    """What --why says: "1,2" → (0, 1)."""
+def parse_places(text: str | None, count: int) -> list[int]:
+    """What --why says: "1,2" → [0, 1]."""
     if text is None:
-        return None
+        return []
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(p.isascii() and p.isdigit() and 1 <= int(p) <= count for p in parts):
         raise InputError(f"--why takes two places between 1 and {count}, as in 1,2; got {text!r}")
-    first, second = (int(part) - 1 for part in parts)
-    return first, second
+    return [int(part) - 1 for part in parts]
 
 
 EXAMPLES = """Examples:

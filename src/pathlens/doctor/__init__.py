@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Law, Patient, Verdict
-from pathlens.errors import InputError, PathlensError
+from pathlens.errors import InputError, PathlensError, first_line
 from pathlens.explanation.view import Viewable
 
 __all__ = ["Check", "Diagnosis", "examine"]
@@ -54,10 +54,8 @@ class Diagnosis(Viewable):
         """The checks as a table."""
         from pathlens.draw.blocks import Listing, Page
 
-        rows = tuple(
-            (check.law, check.state, check.found + (f"\n→ {check.advice}" if check.advice else ""))
-            for check in self.checks
-        )
+        advice = [f"\n→ {check.advice}" if check.advice else "" for check in self.checks]
+        rows = tuple((c.law, c.state, c.found + more) for c, more in zip(self.checks, advice, strict=True))
         count = {state: sum(check.state == state for check in self.checks) for state in MARKS}
         marks = tuple(MARKS[check.state] for check in self.checks)
         return Page(
@@ -101,11 +99,12 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
             raise InputError(f"the text to examine with is empty ({given!r}); give one with words, or none")
     if not tolerance > 0:  # no law can be tried: that is the asker's mistake, not the model's
         raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
-    needs_two = model.two_texts_are_a_pair() or model.kind == "question answering"
-    if text is None and model.kind == "question answering":
-        text, text_b = "What was the film?", TEXT
-    text = TEXT if text is None else text
-    return Patient(model, text, SECOND if needs_two and text_b is None else text_b, tolerance)
+    questions = model.kind == "question answering"
+    if text is None:
+        text, text_b = ("What was the film?", TEXT) if questions else (TEXT, text_b)
+    if text_b is None and (questions or model.two_texts_are_a_pair()):
+        text_b = SECOND
+    return Patient(model, text, text_b, tolerance)
 
 
 def _verdict(law: Law, patient: Patient) -> Verdict:
@@ -115,6 +114,5 @@ def _verdict(law: Law, patient: Patient) -> Verdict:
     except PathlensError as error:
         return Verdict(FAILS, str(error))
     except Exception as error:  # whatever a model does
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
         advice = "this model does something unusual; see docs/extending.md"
-        return Verdict(FAILS, f"{type(error).__name__}: {line}", advice)
+        return Verdict(FAILS, f"{type(error).__name__}: {first_line(error)}", advice)

@@ -39,6 +39,11 @@ def furthest(*pairs: tuple[Any, Any]) -> float:
     return max(float(np.abs(np.asarray(one) - np.asarray(two)).max()) for one, two in pairs)
 
 
+def rounding(values: Any) -> float:
+    """How far numbers of this size may differ by rounding alone."""
+    return ROUNDING * max(1.0, float(np.abs(values).max()))
+
+
 def rules(patient: Patient) -> Verdict:
     """Weights sum to 1, and to the stated degree a polynomial is exact."""
     nodes, log = gauss(16), log_weight(16)
@@ -77,17 +82,14 @@ def completeness(patient: Patient) -> Verdict:
 
 def per_token(patient: Patient) -> Verdict:
     """SIG's score of a token is F(x) − F(x without it)."""
-    scores, case = patient.explain(method="sig").scores, patient.case()
-    with patient.model.quiet(), torch.no_grad():
-        whole = float(case.score(case.ends.end[None], [case])[0])
-        worst = 0.0
-        for i in range(min(len(case), 6)):
-            without = case.ends.end.clone()
-            without[i] = case.ends.start[i]
-            alone = whole - float(case.score(without[None], [case])[0])
-            worst = max(worst, abs(alone - float(scores[i])))
-    limit = ROUNDING * max(1.0, abs(whole))
-    return judged(worst, limit, "SIG equals leaving each token out", "is dropout or another random part on?")
+    scores, ends = patient.explain(method="sig").scores[:6], patient.case().ends
+    whole, alone = patient.value(ends.end), []
+    for i in range(len(scores)):
+        without = ends.end.clone()
+        without[i] = ends.start[i]
+        alone.append(whole - patient.value(without))
+    advice = "is dropout or another random part on?"
+    return judged(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
 
 
 class _Given(Wrapped):
@@ -140,8 +142,7 @@ def packing(patient: Patient) -> Verdict:
     usual = patient.explain(**EIGHT).scores
     turned = patient.explain([patient.text, OTHER, near], **EIGHT)[0].scores
     single = patient.explain(internal_batch_size=1, **EIGHT).scores
-    size = float(np.abs(alone).max())
-    limit = max(ROUNDING * max(1.0, size), patient.tolerance * size)
+    limit = max(rounding(alone), patient.tolerance * float(np.abs(alone).max()))
     advice = "the model mixes rows or looks at padding: explain with internal_batch_size=1"
     worst = furthest((alone, batch), (usual, turned), (usual, single))
     return judged(worst, limit, "alone, in a batch, in another order and row by row agree", advice)
@@ -151,13 +152,10 @@ def padding(patient: Patient) -> Verdict:
     """The output of a text does not change when it is padded for a batch."""
     if patient.language is None:
         return left_out("this kind of model is never padded")
-    case = patient.case()
-    with patient.model.quiet(), torch.no_grad():
-        alone = float(case.score(case.ends.end[None], [case])[0])
-        wide = torch.nn.functional.pad(case.ends.end, (0, 0, 0, 7))
-        padded = float(case.score(wide[None], [case])[0])
+    rows = patient.case().ends.end
+    alone, padded = patient.value(rows), patient.value(torch.nn.functional.pad(rows, (0, 0, 0, 7)))
     advice = "the model ignores its attention mask: explain one text at a time"
-    return judged(abs(alone - padded), ROUNDING * max(1.0, abs(alone)), "7 padded positions change nothing", advice)
+    return judged(abs(alone - padded), rounding(alone), "7 padded positions change nothing", advice)
 
 
 def entrance(patient: Patient) -> Verdict:
@@ -195,9 +193,8 @@ def twin(patient: Patient) -> Verdict:
             point = (case.ends.start + float(t) * case.ends.delta)[None].detach().requires_grad_()
             (slope,) = torch.autograd.grad(case.score(point, [case]).sum(), point)
             total += float(weight) * (slope[0] * case.ends.delta).sum(-1).double().cpu()
-    limit = ROUNDING * max(1.0, float(np.abs(fast).max()))
     advice = "the model keeps state between calls: load it again"
-    return judged(furthest((fast, total)), limit, "the engine equals a plain loop", advice)
+    return judged(furthest((fast, total)), rounding(fast), "the engine equals a plain loop", advice)
 
 
 def round_trip(patient: Patient) -> Verdict:
@@ -234,12 +231,12 @@ def kernels(patient: Patient) -> Verdict:
     if hasattr(module, "set_attn_implementation"):
         with _attention(module, "eager"):
             scores["eager"] = patient.explain(**EIGHT).scores
-    limit = 5 * ROUNDING * max(1.0, float(np.abs(usual).max()))
+    worst = furthest(*((usual, each) for each in scores.values()))
     words, advice = (
         f"{' and '.join(scores)} attention give the same scores",
         "load the model with attn_implementation='eager'",
     )
-    return judged(furthest(*((usual, each) for each in scores.values())), limit, words, advice)
+    return judged(worst, 5 * rounding(usual), words, advice)
 
 
 @contextmanager
@@ -298,10 +295,8 @@ def second(patient: Patient) -> Verdict:
     except PathlensError as error:
         return Verdict(FAILS, str(error), "methods of the first order (ig, sig, vaig, ij) are not touched by this")
     proof, rows = result.certificate, furthest((np.nansum(result.matrix, axis=1), result.scores))
-    measured = (
-        f"interactions of {len(result.tokens)} tokens, rows equal IG within {rows:.1e}, {proof.nodes} nodes "
-        f"(gap {proof.gap:.1e})"
-    )
+    words = f"interactions of {len(result.tokens)} tokens, rows equal IG within {rows:.1e}"
+    measured = f"{words}, {proof.nodes} nodes (gap {proof.gap:.1e})"
     if proof.converged:
         return Verdict(HOLDS, measured)
     return Verdict(FAILS, measured, "ReLU inside? use softplus=…, or raise n_steps")

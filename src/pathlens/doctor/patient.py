@@ -85,6 +85,12 @@ class Patient:
         with self.model.quiet():
             return self.subject.case(self.text, self.text_b, request=Request(**choices))
 
+    def value(self, rows: torch.Tensor) -> float:
+        """The model's output when the patient's text enters as these rows."""
+        case = self.case()
+        with self.model.quiet(), torch.no_grad():
+            return float(case.score(rows[None], [case])[0])
+
     def explain(self, text: Any = None, *, model: TextModel | None = None, **choices: Any) -> Any:
         """A result for the patient's text (or another); warnings are the laws' business, not the user's."""
         choices = {"method": "ig", "tolerance": self.tolerance, **choices}

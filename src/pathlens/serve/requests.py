@@ -101,18 +101,14 @@ class ExplainRequest(_OfOneText):
     passages: list[Text] | None = Field(None, max_length=64, description="Retrieved texts, put before the text.")
     template: Literal["held", "shown"] | None = Field(None, description="The chat template's own tokens; makes a chat.")
 
-    def prompt_or_chat(self) -> Any:
-        """The text, or a chat where anything of one was given."""
-        if not (self.system or self.passages or self.template):
-            return self.text
-        from pathlens.text.chat import chat
-
-        return chat(user=self.text, system=self.system, passages=self.passages, template=self.template or "held")
-
     def answer(self, take: Take) -> Any:
         from pathlens.engine.explainer import explain
+        from pathlens.text.chat import chat
 
-        return explain(take(self.model), self.prompt_or_chat(), self.text_b, method=self.method, **self.choices())
+        of_chat = self.own()
+        method = of_chat.pop("method", None)
+        prompt = chat(user=self.text, **of_chat) if of_chat else self.text
+        return explain(take(self.model), prompt, self.text_b, method=method, **self.choices())
 
 
 class CompareRequest(_OfOneText):
