@@ -29,8 +29,8 @@ HOMES = (Tensor, torch, functional, torch.special, torch.fft)
 
 def named(names: str, homes: Sequence[Any] = HOMES) -> list[Any]:
     """The functions of these names, wherever torch offers them."""
-    found = [getattr(home, name, None) for name in names.split() for home in homes]
-    return [each for each in found if callable(each)]
+    functions = [getattr(home, name, None) for name in names.split() for home in homes]
+    return [each for each in functions if callable(each)]
 
 
 def rule(names: str) -> Callable[[Rule], Rule]:
