@@ -36,6 +36,7 @@ ENTRIES = (
     Entry("vaig", "vectors:vaig"),
     Entry("next-token", "generators:next_token"),
     Entry("next-token-defaults", "generators:defaults"),
+    Entry("secants", "secants:secants"),
     Entry("limit", "limit:limit", "Close to the limit"),
     Entry("growth", "growth:growth", "Growth"),
     Entry("memory", "memory:memory", "Memory"),
