@@ -31,6 +31,7 @@ from pathlens.text.load import load
 from pathlens.vectors import store
 from pathlens.vectors.documents import Passage, as_list, passages, prompt_of
 
+TOGETHER = 64  # texts integrated in one go
 SURE = 0.5  # estimates are kept under tolerance · SURE · ‖e‖: pairs with a cosine of at least this settle
 Limit = Callable[[np.ndarray], float]  # e(text) → how long a vector's error may be
 MIXED = ("layer", "unit", "baseline")  # two texts' vectors may differ in these, and the pair then says so
@@ -207,13 +208,7 @@ class SideEncoder:
             return [embedding_of(case) for case in cases], cases[0].baseline
 
     def sides(
-        self,
-        texts: Sequence[Any],
-        limits: Sequence[Limit],
-        names: Sequence[str] = (),
-        *,
-        show_progress: bool = False,
-        batch_size: int = 64,
+        self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str] = (), *, show_progress: bool = False
     ) -> list[Side]:
         """Vectors of every text; equal texts are integrated once. A text that fails ends the call with its name."""
         keys = [text if isinstance(text, str) else id(text) for text in texts]
@@ -221,20 +216,23 @@ class SideEncoder:
         for number, key in enumerate(keys):
             first.setdefault(key, number)
         names = names or [f"text {number}" for number in range(len(texts))]
-        wanted, done = list(first.values()), {}
+        wanted, sides = list(first.values()), []
         with Progress(len(wanted), show_progress) as tick:
-            for start in range(0, len(wanted), batch_size):
-                some = wanted[start : start + batch_size]
-                batch = self._solve([texts[n] for n in some], [limits[n] for n in some], [names[n] for n in some], tick)
-                done.update({keys[n]: side for n, side in zip(some, batch, strict=True)})
+            for start in range(0, len(wanted), TOGETHER):
+                some = wanted[start : start + TOGETHER]
+                sides += self._solve(
+                    [texts[n] for n in some], [limits[n] for n in some], [names[n] for n in some], tick
+                )
+        done = dict(zip(first, sides, strict=True))
         return [done[key] for key in keys]
 
     def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Any) -> list[Side]:
         with self.explainer.at_work():
-            read = self._prepare(texts, names)
-            bounds = [limit(embedding_of(each.cases[0])) for each, limit in zip(read, limits, strict=True)]
-            limited = [replace(each, limits=(bound,)) for each, bound in zip(read, bounds, strict=True)]
-            solved = self.explainer.solve(limited, tick)
+            prepared = [
+                replace(each, limits=(limit(embedding_of(each.cases[0])),))
+                for each, limit in zip(self._prepare(texts, names), limits, strict=True)
+            ]
+            solved = self.explainer.solve(prepared, tick)
         sides = []
         for name, solutions in zip(names, solved, strict=True):
             if isinstance(solutions, PathlensError):

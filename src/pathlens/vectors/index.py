@@ -10,6 +10,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from numbers import Integral
 from pathlib import Path
@@ -19,7 +20,6 @@ import numpy as np
 
 from pathlens.checks import whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
-from pathlens.explanation.pair import Side
 from pathlens.files import make_folder, write_whole
 from pathlens.text.load import load
 from pathlens.vectors.documents import Passage, as_list, read_documents
@@ -78,12 +78,7 @@ def build(
     embeddings = []
     for number, start in enumerate(range(0, len(pieces), PER_FILE)):
         file, some = folder / f"vectors-{number:05d}.safetensors", pieces[start : start + PER_FILE]
-        vectors = _kept(file, header, some)
-        if vectors is None:
-            vectors = _encoded(encoder, header, some, [labels[piece.document] for piece in some], show_progress)
-            _check_lengths(vectors, [names[piece.document] for piece in some])
-            _begin(folder)
-            vectors.save(file)
+        vectors = _vectors(file, encoder, header, some, names, labels, show_progress)
         files.append(
             {"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": _file_sum(file)}
         )
@@ -105,26 +100,28 @@ def _read(documents: Any) -> tuple[list[str], list[str], list[Any]]:
     return names, names, texts
 
 
-def _kept(file: Path, header: Mapping[str, Any], pieces: Sequence[Passage]) -> Vectors | None:
-    """A vector file of an earlier run, when it is whole, of the same making, and of the same texts."""
-    try:
-        vectors = Vectors.load(file)
-    except StoreError:
-        return None
-    same = dict(vectors.header) == header and vectors.texts == tuple(piece.text for piece in pieces)
-    return vectors if same else None
-
-
-def _encoded(
+def _vectors(
+    file: Path,
     encoder: SideEncoder,
     header: Mapping[str, Any],
     pieces: Sequence[Passage],
+    names: Sequence[str],
     labels: Sequence[str],
     show_progress: bool,
 ) -> Vectors:
+    """Those of an earlier run, when the file is whole, of the same making, and of the same texts; or made and written."""
     texts = [piece.text for piece in pieces]
+    with suppress(StoreError):
+        vectors = Vectors.load(file)
+        if dict(vectors.header) == header and vectors.texts == tuple(texts):
+            return vectors
+    labels = [labels[piece.document] for piece in pieces]
     sides = encoder.sides(texts, [encoder.any_pair] * len(texts), labels, show_progress=show_progress)
-    return Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)
+    vectors = Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)
+    _check_lengths(vectors, [names[piece.document] for piece in pieces])
+    _begin(file.parent)
+    vectors.save(file)
+    return vectors
 
 
 def _check_lengths(vectors: Vectors, names: Sequence[str]) -> None:
@@ -159,7 +156,8 @@ def _remove_stale(folder: Path, current: set[str]) -> None:
 def _finish(
     folder: Path, header: Mapping[str, Any], files: list[Any], rows: list[Any], store: str | None
 ) -> dict[str, Any]:
-    size = sum(file["bytes"] for file in files) + _folder_size(Path(store or folder / "table"))
+    table = Path(store or folder / "table").rglob("*")  # nothing, where it is kept elsewhere
+    size = sum(file["bytes"] for file in files) + sum(file.stat().st_size for file in table if file.is_file())
     documents = len({row["document"] for row in rows})
     manifest = {
         "format": FORMAT,
@@ -250,9 +248,10 @@ class Index:
     def _candidate(self, query: Query, number: int, score: float) -> Candidate:
         """A row of the table with its vectors; without them (a damaged file), with the score as the table has it."""
         row = self.manifest["rows"][number]
-        side = self._side(number)
-        if side is None:
+        vectors = self._file(number // PER_FILE)
+        if vectors is None:
             return Candidate(Passage(row["document"], row["name"], row["start"]), score)
+        side = unpack(vectors[number % PER_FILE])
         exact = query.score(side.embedding)
         if not abs(exact - score) <= 1e-3 * query.measure.reach(query.embedding, side.embedding):
             raise self.table.damaged(f"it says {score:.4f} where the vectors say {exact:.4f}")
@@ -278,30 +277,25 @@ class Index:
     def encoder(self) -> SideEncoder:
         """The model with the choices of the build, checked once."""
         if self._encoder is None:
-            name = self._model if self._model is not None else self.manifest["model"]
             try:
-                model = load(name)
+                model = load(self.manifest["model"] if self._model is None else self._model)
             except ModelError as error:
                 if self._model is not None:
                     raise
                 raise ModelError(
-                    f"the index {str(self.folder)!r} was built with a model called {name!r}, which cannot be found by that "
-                    f"name ({error}); pass the model itself: Index.open(folder, model), or --model"
+                    f"the index {str(self.folder)!r} was built with a model called {self.manifest['model']!r}, which cannot be "
+                    f"found by that name ({error}); pass the model itself: Index.open(folder, model), or --model"
                 ) from error
             check_model(self.manifest, model, f"the index {str(self.folder)!r}")
             self._encoder = SideEncoder.of(model, **self.choices)
         return self._encoder
-
-    def _side(self, number: int) -> Side | None:
-        vectors = self._file(number // PER_FILE)
-        return None if vectors is None else unpack(vectors[number % PER_FILE])
 
     def _load_file(self, number: int) -> Vectors | None:
         """One vector file, or None when it is damaged: said once, and the others go on."""
         try:
             return self._read_file(number)
         except StoreError as error:
-            warnings.warn(f"{error}. Until then its passages are found but not explained", stacklevel=6)
+            warnings.warn(f"{error}. Until then its passages are found but not explained", stacklevel=5)
             return None
 
     def _read_file(self, number: int) -> Vectors:
@@ -380,7 +374,3 @@ def _file_sum(file: Path) -> str:
     """Of the whole file: a file of another index in its place is told apart."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _folder_size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.exists() else 0

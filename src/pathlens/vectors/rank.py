@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from numbers import Integral
 from typing import Any
 
@@ -214,23 +215,16 @@ def ranked(
         meta["baseline_name"] = " | ".join(dict.fromkeys(names))
         embeddings = [side.embedding for side in sides if side is not None]
         reading = query.side(embeddings) if embeddings else reading
-    reasons = [
-        None if side is None else _explain(reading, side, query.measure, meta, candidate.name)
-        for candidate, side in zip(chosen, sides, strict=True)
-    ]
-    reasons += [None] * (len(order) - len(chosen))
-    hits = [
-        Hit(each.passage.document, _shown(each.passage.text), each.score, reason, each.passage.start)
-        for each, reason in zip(order, reasons, strict=True)
-    ]
+    hits = []
+    for each, side in zip_longest(order, sides):
+        about = {**meta, "name": each.name} if each.name else meta
+        reason = None if side is None else _explain(reading, side, query.measure, about)
+        hits.append(Hit(each.passage.document, _shown(each.passage.text), each.score, reason, each.passage.start))
     return Ranking(_shown(query.text), tuple(hits), meta)
 
 
-def _explain(
-    query: Side | np.ndarray, side: Side, measure: Measure, meta: Mapping[str, Any], name: str
-) -> PairExplanation | Explanation:
-    meta = {**meta, "name": name} if name else dict(meta)
-    return pair_of(query, side, measure, meta) if isinstance(query, Side) else one_sided(query, side, measure, meta)
+def _explain(a: Side | np.ndarray, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation | Explanation:
+    return pair_of(a, b, measure, meta) if isinstance(a, Side) else one_sided(a, b, measure, meta)
 
 
 def _meets(others: Sequence[np.ndarray], measure: Measure) -> Callable[[np.ndarray], float]:
@@ -291,7 +285,9 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
 
 def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
     """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
-    total = float(matrix.sum())
+    total, count = float(matrix.sum()), len(matrix) - 1
+    first, second = np.array(a.error_estimate), np.array(b.error_estimate)
+    both = first[:count] + second[:count]  # the query's rows are in both parts; then come the tokens of each document
     return Certificate.judge(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
@@ -302,14 +298,7 @@ def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, 
         tolerance=a.tolerance,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
-        errors=_estimates(a, b, len(matrix) - 1),
+        errors=np.concatenate([both, first[count:], second[count:]]),
         parts=(a, b),
         kind="matrix",
     )
-
-
-def _estimates(a: Certificate, b: Certificate, count: int) -> tuple[float, ...]:
-    """One entry per token: the query's `count` rows are in both parts, so their errors add; then A's and B's tokens."""
-    first, second = np.array(a.error_estimate), np.array(b.error_estimate)
-    both = first[:count] + second[:count]
-    return tuple(np.concatenate([both, first[count:], second[count:]]).tolist())
