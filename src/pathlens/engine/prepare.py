@@ -199,7 +199,7 @@ def units_of(case: Case, unit: Any, kind: str = "") -> Units:
     if not case.texts and unit != "token" and kind == "tabular":
         raise InputError("a tabular model has features, not words; unit must be 'token'")
     if case.sources or not case.texts:
-        return Units(case.tokens, case.offsets, case.segments, case.special, np.eye(len(case), dtype=bool))
+        return Units(case.tokens, case.offsets, case.segments, np.eye(len(case), dtype=bool))
     return units(unit, case.tokens, case.offsets, case.segments, case.texts, case.meta.get("spans"))
 
 

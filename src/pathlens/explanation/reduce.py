@@ -49,7 +49,6 @@ def _words_of(result: OfUnits) -> Units:
         names=one.names * times,
         offsets=one.offsets * times,
         segments=one.segments * times,
-        special=one.special * times,
         members=np.kron(np.eye(times, dtype=bool), one.members),
     )
 

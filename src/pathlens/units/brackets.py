@@ -10,7 +10,7 @@ import regex
 
 from pathlens.errors import InputError, StoreError
 from pathlens.types import Span
-from pathlens.units.cuts import point_at
+from pathlens.units.cuts import point_at, trim
 
 _PART = regex.compile(r"[()]|[^\s()]+")
 _ESCAPES = MappingProxyType(
@@ -36,7 +36,7 @@ def align(bracketed: str, text: str) -> tuple[Constituents, list[Span]]:
         spans.append((start, at))
     rest = text[at:].strip()
     if rest:
-        where = point_at(text, len(text) - len(text[at:].lstrip()))
+        where = point_at(text, trim(text, at, len(text))[0])
         raise InputError(f"the tree ends before the text does; {rest[:20]!r} has no leaf\n{where}")
     return [(label, (spans[low][0], spans[high - 1][1])) for label, low, high in constituents], spans
 
@@ -103,31 +103,15 @@ def _plain(leaf: str) -> str:
 def _find(leaf: str, text: str, at: int) -> Span:
     """Where the leaf stands in the text, looking from `at`; nothing but whitespace may lie between."""
     plain = _plain(leaf)
+    start = trim(text, at, len(text))[0]
     for form in (plain, leaf, *_LONGER.get(plain, ())):
-        span = _match(form, text, at)
-        if span is not None:
-            return span
-    start = at + len(text[at:]) - len(text[at:].lstrip())
+        signs = regex.compile(r"\s*".join(map(regex.escape, form.translate(_ALIKE))), regex.IGNORECASE)
+        match = signs.match(text.translate(_ALIKE), start)  # whitespace and capitals aside
+        if match:
+            return match.span()
     if start >= len(text):
         raise InputError(f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}")
     raise InputError(f"the tree's leaf {plain!r} is not what the text has here\n{point_at(text, start)}")
-
-
-def _match(form: str, text: str, at: int) -> Span | None:
-    """Match character by character, whitespace and capitals aside."""
-    first = None
-    for character in form:
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at == len(text) or _alike(text[at]) != _alike(character):
-            return None
-        first = at if first is None else first
-        at += 1
-    return None if first is None else (first, at)
-
-
-def _alike(character: str) -> str:
-    return character.translate(_ALIKE).lower()
 
 
 class Treebank:
@@ -161,4 +145,4 @@ class Treebank:
 
 
 def _key(text: str) -> str:
-    return "".join(_alike(character) for character in text if not character.isspace())
+    return "".join(text.split()).translate(_ALIKE).lower()

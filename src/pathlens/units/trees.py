@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -78,13 +78,12 @@ def read_tree(tree: Any, text: str) -> Tree:
     )
 
 
-def right_branching(text: str, offsets: Sequence[Span] | None = None) -> Tree:
+def right_branching(text: str) -> Tree:
     """Each word joined with all that follows it in its sentence: a tree when none is given.
 
-    `offsets` are the words' characters. Limits: a shape, not a parse; English mostly branches this way.
+    Limits: a shape, not a parse; English mostly branches this way.
     """
-    words = list(word_spans(text) if offsets is None else offsets)
-    constituents = []
+    words, constituents = word_spans(text), []
     for start, end in sentence_spans(text):
         inside = [word for word in words if start <= word[0] < end]
         constituents += [("", (word[0], inside[-1][1])) for word in inside]
@@ -153,7 +152,7 @@ def _check_whole(span: Span, text: str) -> None:
     start, end = trim(text, 0, len(text))
     if span[0] > start or span[1] < end:
         missing = start if span[0] > start else span[1]
-        where = point_at(text, missing + len(text[missing:]) - len(text[missing:].lstrip()))
+        where = point_at(text, trim(text, missing, len(text))[0])
         raise InputError(f"the tree covers {span}, not the whole text {(start, end)}\n{where}")
 
 
@@ -171,9 +170,8 @@ def _from_dependencies(parse: Any, text: str) -> Tree:
     if annotated is not None and not annotated("DEP"):
         raise InputError("the spaCy object has no dependencies; run a pipeline with a parser on it first")
     if parse.text != text:
-        same = next((i for i, (a, b) in enumerate(zip(parse.text, text, strict=False)) if a != b), None)
-        same = min(len(parse.text), len(text)) if same is None else same
-        raise InputError(f"the spaCy object is of another text, from here on\n{point_at(text, same)}")
+        first = next(i for i, (a, b) in enumerate(zip_longest(parse.text, text)) if a != b)
+        raise InputError(f"the spaCy object is of another text, from here on\n{point_at(text, first)}")
     tokens = [token for token in parse if token.text.strip()]
     inside = {token.idx for token in tokens}  # a Span's tokens may govern others outside of it
     shift = getattr(parse, "start_char", 0)
@@ -182,10 +180,8 @@ def _from_dependencies(parse: Any, text: str) -> Tree:
         words.append((token.idx - shift, token.idx - shift + len(token.text)))
         subtree = [other for other in token.subtree if other.idx in inside]
         first, last = subtree[0], subtree[-1]
-        unbroken = sum(first.idx <= other.idx <= last.idx for other in tokens) == len(subtree)
-        if unbroken:
-            span = (first.idx - shift, last.idx - shift + len(last.text))
-            constituents.append((token.dep_, span))
+        if sum(first.idx <= other.idx <= last.idx for other in tokens) == len(subtree):  # unbroken
+            constituents.append((token.dep_, (first.idx - shift, last.idx - shift + len(last.text))))
     return _build(text, constituents, words, "dependencies")
 
 
@@ -198,12 +194,8 @@ def _build(text: str, constituents: Constituents, words: Sequence[Span], source:
     if whole[0] == whole[1]:
         raise InputError("a tree needs a text; this one is empty")
     labels: dict[Span, list[str]] = {whole: []}
-    for label, span in constituents:
-        labels.setdefault(span, [])
-        if label:
-            labels[span].append(label)
-    for word in words:
-        labels.setdefault(word, [])
+    for label, span in [*constituents, *(("", word) for word in words)]:
+        labels.setdefault(span, []).extend([label] if label else [])
     spans = sorted(labels, key=lambda span: (span[0], -span[1]))
     children: list[list[int]] = [[] for _ in spans]
     above: list[int] = []
@@ -248,7 +240,7 @@ def _middle(text: str, start: int, end: int) -> int:
     """The middle visible character of a token; of a blank one, its first place; never beyond the text."""
     visible = [k for k in range(start, end) if not text[k].isspace()]
     if not visible:  # goes with what follows it
-        following = start + len(text[start:]) - len(text[start:].lstrip())
+        following = trim(text, start, len(text))[0]
         return following if following < len(text) else len(text.rstrip()) - 1
     return visible[(len(visible) - 1) // 2]
 

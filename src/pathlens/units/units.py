@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
 Label = tuple[str | int, ...]  # tokens with equal labels are one unit
+Row = tuple[str, Span, int, np.ndarray]  # (name, characters, segment, members (S,)) of one unit
 Parts = Mapping[str, Mapping[str, Sequence[int]]]  # of a prompt, by level: {"turn": {"user": (start, end)}, …}
 LEVELS = ("turn", "passage")  # units that a prompt has when it says what its parts are
 REST = "template"
@@ -32,11 +33,23 @@ class Units:
     names: tuple[str, ...]
     offsets: tuple[Span, ...]  # characters of the text of `segments`
     segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
-    special: tuple[bool, ...]
     members: Bool[np.ndarray, "U S"]  # every column has exactly one True
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def special(self) -> tuple[bool, ...]:
+        return tuple(segment < 0 for segment in self.segments)
+
+    def rows(self) -> Iterator[Row]:
+        """The units one by one."""
+        return zip(self.names, self.offsets, self.segments, self.members, strict=True)
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> Units:
+        names, offsets, segments, members = zip(*rows, strict=True)
+        return Units(names, offsets, segments, np.stack(members))
 
 
 @dataclass(frozen=True)
@@ -84,9 +97,8 @@ def units(
     if unit in LEVELS:
         return _by_part(unit, table, parts or {})
     if unit == "token":
-        special = tuple(segment < 0 for segment in segments)
         spans = tuple((start, end) for start, end in offsets)
-        return Units(tuple(tokens), spans, tuple(segments), special, np.eye(len(tokens), dtype=bool))
+        return Units(tuple(tokens), spans, tuple(segments), np.eye(len(tokens), dtype=bool))
     cuts = {"word": word_spans, "sentence": sentence_spans}
     if unit not in cuts:
         raise InputError(
@@ -202,7 +214,7 @@ def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, s
         else:
             rows.append(_describe(tokens, places[k] if k >= 0 else None, read[segment], table))
     texts, spans, parts = zip(*rows, strict=True) if rows else ((), (), ())
-    return Units(tuple(texts), tuple(spans), tuple(parts), tuple(part < 0 for part in parts), members)
+    return Units(texts, spans, parts, members)
 
 
 def _describe(tokens: Sequence[int], place: Place | None, read: int, table: TokenTable) -> tuple[str, Span, int]:
@@ -258,29 +270,16 @@ def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
         )
     wanted = {name: tuple(span) for name, span in parts[level].items()}
     cut = _by_given_spans(wanted, table)
-    _, end = parts.get("prompt", {"prompt": (0, len(table.texts[0]))})[
-        "prompt"
-    ]  # an answer may follow in the same text
-    rest = np.array(
-        [
-            (segment < 0 or (segment == 0 and span[0] < end)) and not (name in wanted and tuple(span) == wanted[name])
-            for name, span, segment in zip(cut.names, cut.offsets, cut.segments, strict=True)
-        ]
-    )
-    return _with_rest(cut, rest) if rest.any() else cut
-
-
-def _with_rest(cut: Units, rest: Bool[np.ndarray, "U"]) -> Units:
-    """The units of `rest` made one, which stands first and in no text."""
-    kept = [int(k) for k in np.flatnonzero(~rest)]
-    return replace(
-        cut,
-        names=(REST, *(cut.names[k] for k in kept)),
-        offsets=((0, 0), *(cut.offsets[k] for k in kept)),
-        segments=(-1, *(cut.segments[k] for k in kept)),
-        special=(True, *(cut.special[k] for k in kept)),
-        members=np.vstack([cut.members[rest].any(0), cut.members[kept]]),
-    )
+    _, end = parts.get("prompt", {}).get("prompt", (0, len(table.texts[0])))  # an answer may follow in the same text
+    rest, kept = [], []
+    for row in cut.rows():
+        name, span, segment, members = row
+        inside = segment < 0 or (segment == 0 and span[0] < end)
+        if inside and not (name in wanted and tuple(span) == wanted[name]):
+            rest.append(members)
+        else:
+            kept.append(row)
+    return Units.of([(REST, (0, 0), -1, np.any(rest, axis=0)), *kept]) if rest else cut
 
 
 @dataclass(frozen=True)
@@ -295,17 +294,11 @@ class Opened:
 def _opened(cut: Opened, table: TokenTable, parts: Parts) -> Units:
     tokens = table.names, table.offsets, table.segments, table.texts
     whole, fine = units(cut.unit, *tokens, parts), units(cut.inside, *tokens)
-    rows = []
-    for number, members in enumerate(whole.members):
-        if number not in cut.chosen:
-            rows.append((whole, number, members))
-            continue
-        inner = [(fine, k, fine.members[k] & members) for k in range(len(fine))]
-        rows += [row for row in inner if row[2].any()]
-    return Units(
-        names=tuple(of.names[k] for of, k, _ in rows),
-        offsets=tuple(of.offsets[k] for of, k, _ in rows),
-        segments=tuple(of.segments[k] for of, k, _ in rows),
-        special=tuple(of.special[k] for of, k, _ in rows),
-        members=np.stack([members for *_, members in rows]),
-    )
+    rows: list[Row] = []
+    for number, row in enumerate(whole.rows()):
+        if number in cut.chosen:
+            inner = [(*unit, members & row[3]) for *unit, members in fine.rows()]
+            rows += [unit for unit in inner if unit[3].any()]
+        else:
+            rows.append(row)
+    return Units.of(rows)
