@@ -160,9 +160,8 @@ def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]
         one = result.special_a or (False,) * len(result.tokens_a)
         two = result.special_b or (False,) * len(result.tokens_b)
         return names, result.matrix.ravel(), tuple(a or b for a in one for b in two)
-    if isinstance(result, VectorExplanation):
-        return result.tokens, result.norms.sum(0), result.special or (False,) * len(result.tokens)
-    return result.tokens, np.asarray(result.scores), result.special or (False,) * len(result.tokens)
+    values = result.norms.sum(0) if isinstance(result, VectorExplanation) else np.asarray(result.scores)
+    return result.tokens, values, result.special or (False,) * len(result.tokens)
 
 
 def _labels(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:

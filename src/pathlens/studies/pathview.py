@@ -21,7 +21,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
-from pathlens.path.words.options import TokenPath, WordOptions
+from pathlens.path.words.options import WordOptions
 from pathlens.text.adapter import Case
 from pathlens.types import Route, Vocabulary
 
@@ -153,13 +153,8 @@ def _anchors(route: Route, count: int) -> tuple[tuple[str, ...], ...]:
         return ()
     at = np.r_[0.0, np.cumsum(route.length.double().numpy())]
     corners = [int(np.abs(at - t).argmin()) for t in np.linspace(0, 1, count) * at[-1]]
-    return tuple(tuple(_anchor(token, corner) for token in tokens) for corner in corners)
-
-
-def _anchor(token: TokenPath, corner: int) -> str:
-    if not token.words or corner == 0:
-        return token.baseline if token.words else ""
-    return token.words[corner - 1] if corner <= len(token.words) else token.word
+    ways = [(token.baseline, *token.words, token.word) if token.words else ("",) * len(at) for token in tokens]
+    return tuple(tuple(way[corner] for way in ways) for corner in corners)
 
 
 def _nearest(

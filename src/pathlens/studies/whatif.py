@@ -79,18 +79,13 @@ def whatif(
             f"what-if needs one score per unit (ig, sig, dig, udig); {explanation.method} gives something else"
         )
     scene = _Scene.of(explainer, text, text_b)
-    wanted = [_parsed(edit, explanation) for edit in edits] if edits is not None else _every(explanation)
-    slope = None
-    if any(kind == "replace" for _, kind, _ in wanted):
-        slope = scene.mean_slope(choices)
+    special = explanation.special or (False,) * len(explanation.tokens)
+    every = [(i, "mask", "") for i, flag in enumerate(special) if not flag]
+    wanted = every if edits is None else [_parsed(edit, explanation) for edit in edits]
+    slope = scene.mean_slope(choices) if any(kind == "replace" for _, kind, _ in wanted) else None
     made = tuple(scene.make(explanation, unit, kind, new, slope) for unit, kind, new in wanted)
     agree = spearman(np.array([e.predicted for e in made]), np.array([e.actual for e in made]))
     return WhatIf(explanation, scene.before, made, agree)
-
-
-def _every(explanation: Explanation) -> list[tuple[int, str, str]]:
-    special = explanation.special or (False,) * len(explanation.tokens)
-    return [(i, "mask", "") for i, flag in enumerate(special) if not flag]
 
 
 def _parsed(edit: Any, explanation: Explanation) -> tuple[int, str, str]:

@@ -17,7 +17,7 @@ from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import Span
-from pathlens.units.units import Opened
+from pathlens.units.units import Opened, units
 
 INSIDE = ("token", "word", "sentence")
 
@@ -104,8 +104,6 @@ def _opened(
 
 
 def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span]:
-    from pathlens.units.units import units
-
     case = model.case(text, request=Request(vector=True))
     cut = units(inside, case.tokens, case.offsets, case.segments, case.texts)
     start, end = offset

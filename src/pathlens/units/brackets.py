@@ -108,7 +108,7 @@ def _find(leaf: str, text: str, at: int) -> Span:
         signs = regex.compile(r"\s*".join(map(regex.escape, form.translate(_ALIKE))), regex.IGNORECASE)
         match = signs.match(text.translate(_ALIKE), start)  # whitespace and capitals aside
         if match:
-            return match.span()
+            return match.start(), match.end()
     if start >= len(text):
         raise InputError(f"the text ends before the tree does, at its leaf {plain!r}\n{point_at(text, start)}")
     raise InputError(f"the tree's leaf {plain!r} is not what the text has here\n{point_at(text, start)}")

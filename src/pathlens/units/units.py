@@ -297,7 +297,7 @@ def _opened(cut: Opened, table: TokenTable, parts: Parts) -> Units:
     rows: list[Row] = []
     for number, row in enumerate(whole.rows()):
         if number in cut.chosen:
-            inner = [(*unit, members & row[3]) for *unit, members in fine.rows()]
+            inner = [(name, span, segment, members & row[3]) for name, span, segment, members in fine.rows()]
             rows += [unit for unit in inner if unit[3].any()]
         else:
             rows.append(row)
