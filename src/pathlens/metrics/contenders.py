@@ -92,11 +92,6 @@ class ScoredText:
         """(contenders, S)"""
         return np.stack([each.values for each in self.scores])
 
-    @property
-    def real(self) -> np.ndarray:
-        """(S,) tokens that are not special."""
-        return ~np.array(self.case.special)
-
 
 def score_texts(
     model: TextModel,

@@ -67,12 +67,6 @@ PROTOCOLS = {
 }
 
 
-def find_protocol(name: str) -> Protocol:
-    if name not in PROTOCOLS:
-        raise InputError(f"protocol={name!r} is not known; protocols: {', '.join(PROTOCOLS)}")
-    return PROTOCOLS[name]
-
-
 def ordered(scores: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Candidates from the highest signed score to the lowest; equal scores in the order of the text."""
     return candidates[np.argsort(-np.asarray(scores, dtype=float)[candidates], kind="stable")]
@@ -209,26 +203,25 @@ def places(case: Case) -> tuple[int, ...]:
 
 def repacked(case: Case, rows: Sequence[int]) -> Case:
     """The text with only these tokens left, in order, as if it had been written so."""
-    numbers = list(rows)
-    index = torch.as_tensor(numbers, dtype=torch.long, device=case.ends.end.device)
-    ends = case.ends
-    shorter = Ends(
-        ends.start[index],
-        ends.end[index],
-        ends.held[index],
-        None if ends.ids is None else tuple(ends.ids[i] for i in numbers),
-        None if ends.start_ids is None else tuple(ends.start_ids[i] for i in numbers),
-        ends.vocabulary,
-    )
+    numbers, ends = list(rows), case.ends
+    index = torch.as_tensor(numbers, dtype=torch.long, device=ends.end.device)
+
+    def left(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in numbers)
+
     meta = dict(case.meta)
     if "read_at" in meta:  # a decoder's last token that is not padding; if it is gone, the last one left before it
         meta["read_at"] = max(sum(1 for i in numbers if i <= meta["read_at"]) - 1, 0)
     return replace(
         case,
-        ends=shorter,
-        tokens=tuple(case.tokens[i] for i in numbers),
-        offsets=tuple(case.offsets[i] for i in numbers),
-        segments=tuple(case.segments[i] for i in numbers),
+        ends=Ends(
+            *(each[index] for each in (ends.start, ends.end, ends.held)),
+            *(None if ids is None else left(ids) for ids in (ends.ids, ends.start_ids)),
+            ends.vocabulary,
+        ),
+        tokens=left(case.tokens),
+        offsets=left(case.offsets),
+        segments=left(case.segments),
         context={name: value[index.to(value.device)] for name, value in case.context.items()},
         target=_moved(case, numbers),
         meta=meta,

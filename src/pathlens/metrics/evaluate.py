@@ -16,7 +16,7 @@ from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
 from pathlens.metrics.contenders import GRADIENT, Contender, ScoredText, contenders, score_texts
-from pathlens.metrics.deletion import SHARE, SHARES, Protocol, curves, find_protocol
+from pathlens.metrics.deletion import PROTOCOLS, SHARE, SHARES, Protocol, curves
 from pathlens.metrics.extras import EXTRAS, add_extras
 from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Evaluation
 from pathlens.metrics.statistics import DRAWS, spearman
@@ -63,7 +63,8 @@ def evaluate(
 
     Limits: metrics that delete tokens favour scores made by deleting them (sig, leave-one-out).
     """
-    asked = find_protocol(protocol)
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol={protocol!r} is not known; protocols: {', '.join(PROTOCOLS)}")
     if seed < 0:
         raise InputError(f"seed must be a whole number from 0 upwards, got {seed}")
     unknown = [name for name in extra if name not in EXTRAS]
@@ -86,7 +87,7 @@ def evaluate(
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
     with Progress(len(pairs) * len(rows), show_progress) as tick:
         scored, failures = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
-    evaluation = judge(rows, scored, asked, shares=shares, seed=seed, draws=draws)
+    evaluation = judge(rows, scored, PROTOCOLS[protocol], shares=shares, seed=seed, draws=draws)
     evaluation = add_extras(evaluation, loaded, rows, scored, extra, choices, seed)
     notes = (*evaluation.notes, *_troubles(failures, scored, rows), *_accuracy(loaded, scored, labels))
     plain = {name: value for name, value in choices.items() if isinstance(value, str | int | float | bool)}
@@ -159,11 +160,11 @@ def completeness(certificate: Certificate | None) -> tuple[float, float]:
 
 def _agreement(texts: Sequence[ScoredText]) -> np.ndarray:
     """Mean Spearman over texts, on real tokens; the diagonal is 1."""
-    count = len(texts[0].scores)
-    agreement = np.eye(count)
-    for a in range(count):
+    tables = [text.table[:, ~np.array(text.case.special)] for text in texts]
+    agreement = np.eye(len(tables[0]))
+    for a in range(len(agreement)):
         for b in range(a):
-            rho = [spearman(t.scores[a].values[t.real], t.scores[b].values[t.real]) for t in texts]
+            rho = [spearman(table[a], table[b]) for table in tables]
             known = [value for value in rho if np.isfinite(value)]
             agreement[a, b] = agreement[b, a] = float(np.mean(known)) if known else np.nan
     return agreement

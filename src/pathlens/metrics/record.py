@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,7 @@ class Evaluation(Viewable):
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def column(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise InputError(f"no metric {name!r} here; there are {', '.join(c.name for c in self.columns)}")
+        return _named(self.columns, name, "metric")
 
     def estimate(self, way: str, column: str) -> Estimate:
         """A cell of the table."""
@@ -89,10 +86,8 @@ class Evaluation(Viewable):
 
     def curve(self, way: str, name: str) -> list[Estimate]:
         """One estimate per share."""
-        curve = next((c for c in self.curves if c.name == name), None)
-        if curve is None:
-            raise InputError(f"no curve {name!r} here; there are {', '.join(c.name for c in self.curves)}")
-        return [estimate(share, seed=self.seed, draws=self.draws) for share in curve.values[self._row(way)].T]
+        shares = _named(self.curves, name, "curve").values[self._row(way)].T
+        return [estimate(share, seed=self.seed, draws=self.draws) for share in shares]
 
     def _row(self, way: str) -> int:
         if way not in self.ways:
@@ -144,6 +139,13 @@ class Evaluation(Viewable):
         if randomised is not None:
             kept["randomised"] = Randomised(tuple(randomised["stages"]), _array(randomised["values"]))
         return Evaluation(**kept)
+
+
+def _named(things: Sequence[Any], name: str, what: str) -> Any:
+    for thing in things:
+        if thing.name == name:
+            return thing
+    raise InputError(f"no {what} {name!r} here; there are {', '.join(thing.name for thing in things)}")
 
 
 def _array(values: Any) -> np.ndarray:

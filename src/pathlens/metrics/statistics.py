@@ -53,9 +53,7 @@ class Estimate:
     n: int
 
 
-def estimate(
-    values: np.ndarray, *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL, median: bool = False
-) -> Estimate:
+def estimate(values: np.ndarray, *, seed: int = 0, draws: int = DRAWS, median: bool = False) -> Estimate:
     """The mean of the finite values and its bootstrap interval: texts drawn anew with replacement, percentiles.
 
     The same seed draws the same texts for every list, so differences of two lists are paired: pass their difference.
@@ -66,5 +64,5 @@ def estimate(
         return Estimate(float("nan"), float("nan"), float("nan"), 0)
     middle = np.median if median else np.mean
     draw = np.random.default_rng(seed).integers(0, len(values), size=(draws, len(values)))
-    low, high = np.quantile(middle(values[draw], axis=1), [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(middle(values[draw], axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(middle(values)), float(low), float(high), len(values))

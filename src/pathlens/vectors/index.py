@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.checks import whole_number
+from pathlens.checks import check_choice, whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.files import make_folder, write_whole
 from pathlens.text.load import load
@@ -59,8 +59,7 @@ def build(
     A build that was interrupted goes on where it stopped: finished vector files are kept. An index that is there
     already stays whole until the first new vector file is ready to take its place.
     """
-    if storage not in STORAGES:
-        raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+    check_choice("storage", storage, dict.fromkeys(STORAGES, ""))
     whole_number("keep", keep)
     encoder = SideEncoder.of(model, 1, **choices)
     names, labels, texts = _read(documents)

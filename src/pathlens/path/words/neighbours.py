@@ -26,6 +26,7 @@ from pathlens.files import make_folder, write_whole
 POINTS_AT_ONCE = 512  # queries that share one pass over the table
 CELLS_AT_ONCE = 2**21  # distances (points × rows) held at once, so that no S·m·V array ever is
 NUMBERS_AT_ONCE = 2**21  # numbers of candidate rows held in float64 at once
+ROWS_KEPT = 20_000  # of a graph, in memory
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 
@@ -123,21 +124,12 @@ class NeighbourSearch:
 class NeighbourGraph:
     """The K nearest rows of each row of a table, itself included, nearest first, ties by lower id.
 
-    Rows are searched when asked for and the latest `capacity` are kept in memory. With a folder, `build`
+    Rows are searched when asked for and the latest are kept in memory. With a folder, `build`
     writes the whole graph there block by block; it may be stopped at any moment and goes on where it was.
     """
 
-    def __init__(
-        self,
-        search: NeighbourSearch,
-        neighbours: int,
-        folder: str | Path | None = None,
-        *,
-        block: int = 512,
-        capacity: int = 20_000,
-    ) -> None:
-        self.search, self.neighbours, self.block, self.capacity = search, neighbours, block, capacity
-        self.folder = None if folder is None else Path(folder)
+    def __init__(self, search: NeighbourSearch, neighbours: int, folder: Path | None = None, block: int = 512) -> None:
+        self.search, self.neighbours, self.folder, self.block = search, neighbours, folder, block
         self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = Lock()
 
@@ -155,7 +147,7 @@ class NeighbourGraph:
             for i in wanted:
                 self._rows[i] = known[i]
                 self._rows.move_to_end(i)
-            while len(self._rows) > self.capacity:
+            while len(self._rows) > ROWS_KEPT:
                 self._rows.popitem(last=False)
         return np.stack([known[int(i)] for i in ids]).astype(np.int64)
 
