@@ -29,7 +29,6 @@ from pathlens.errors import InputError
 from pathlens.integrate.memory import BUSY_TOKENS, WASTE
 from pathlens.text.adapter import Case
 from pathlens.text.token_heads import ReadSpan, ReadTag
-from pathlens.types import Ends
 
 SHARE = 0.2  # what the papers report
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # the curve; AOPC is its mean
@@ -214,10 +213,13 @@ def repacked(case: Case, rows: Sequence[int]) -> Case:
         meta["read_at"] = max(sum(1 for i in numbers if i <= meta["read_at"]) - 1, 0)
     return replace(
         case,
-        ends=Ends(
-            *(each[index] for each in (ends.start, ends.end, ends.held)),
-            *(None if ids is None else left(ids) for ids in (ends.ids, ends.start_ids)),
-            ends.vocabulary,
+        ends=replace(
+            ends,
+            start=ends.start[index],
+            end=ends.end[index],
+            held=ends.held[index],
+            ids=ends.ids and left(ends.ids),
+            start_ids=ends.start_ids and left(ends.start_ids),
         ),
         tokens=left(case.tokens),
         offsets=left(case.offsets),
