@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if (
-    TYPE_CHECKING
-):  # what an editor and a type checker see; `_DOOR` says the same to Python, and a test holds them together
+# what an editor and a type checker see; `_DOOR` says the same to Python, and a test holds them together
+if TYPE_CHECKING:
     from pathlens import models as models
     from pathlens import studies as studies
     from pathlens.engine.explainer import Explainer as Explainer
@@ -55,29 +54,22 @@ if (
     from pathlens.vectors.rank import rank as rank
 
 _DOOR = {  # module → the names it gives
-    "engine.explainer": ("Explainer", "explain"),
-    "engine.methods": ("methods",),
-    "engine.options": ("DIG", "IDG", "IG", "IH", "IJ", "SECANT", "SIG", "UDIG", "VAIG"),
-    "errors": ("ConvergenceWarning", "CurvatureWarning", "InputError", "ModelError", "PathlensError"),
-    "explanation.certificate": ("Certificate",),
-    "explanation.record": (
-        "Continuation",
-        "Explanation",
-        "Interactions",
-        "PairExplanation",
-        "PhraseTree",
-        "VectorExplanation",
-    ),
-    "explanation.store": ("load",),
-    "metrics.evaluate": ("evaluate",),
-    "metrics.record": ("Evaluation",),
-    "studies.compare": ("compare",),
-    "studies.zoom": ("zoom",),
-    "text.chat": ("chat",),
-    "vectors.encode": ("Vectors", "encode"),
-    "vectors.rank": ("Ranking", "rank"),
+    "engine.explainer": "Explainer explain",
+    "engine.methods": "methods",
+    "engine.options": "DIG IDG IG IH IJ SECANT SIG UDIG VAIG",
+    "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
+    "explanation.certificate": "Certificate",
+    "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
+    "explanation.store": "load",
+    "metrics.evaluate": "evaluate",
+    "metrics.record": "Evaluation",
+    "studies.compare": "compare",
+    "studies.zoom": "zoom",
+    "text.chat": "chat",
+    "vectors.encode": "Vectors encode",
+    "vectors.rank": "Ranking rank",
 }
-_WHERE = {name: module for module, names in _DOOR.items() for name in names}
+_WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
 _ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working
 
 __all__ = [*sorted(_WHERE), *_ROOMS, "__version__"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 from pathlens.errors import InputError
@@ -86,13 +86,9 @@ class Option:
 
 def options_of(record: type) -> tuple[Option, ...]:
     """The options of one record, in the order of its fields."""
-    types = get_type_hints(record)
-    return tuple(_option(each, types[each.name], getattr(record, "name", "")) for each in fields(record))
-
-
-def _option(each: Field[Any], kind: Any, method: str) -> Option:
-    meta = each.metadata
-    default = None if each.default is MISSING else each.default
-    return Option(
-        each.name, kind, default, meta["help"], tuple(meta["choices"]), meta["least"], meta["most"], (method,)
+    types, of = get_type_hints(record), (getattr(record, "name", ""),)
+    shown = [(each, each.metadata) for each in fields(record)]
+    return tuple(
+        Option(f.name, types[f.name], f.default, m["help"], tuple(m["choices"]), m["least"], m["most"], of)
+        for f, m in shown
     )

@@ -142,7 +142,7 @@ def test_shifted_encoder_needs_no_reference():
 def test_bad_choices_say_what_to_do():
     model = tiny()
     for choices, words in [
-        ({"similarity": "euclid"}, "cosine, dot"),
+        ({"similarity": "euclid"}, '"cosine" or "dot"'),
         ({"norm": "half"}, "outside"),
         ({"mode": "sideways"}, "forward"),
         ({"similarity": "dot", "norm": "inside"}, "for similarity='cosine'"),

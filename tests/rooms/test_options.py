@@ -65,7 +65,7 @@ def test_wrong_values_are_refused_by_the_record_itself():
         (lambda: pl.IG(steps=3), "add path='udig'"),
         (lambda: pl.IH(path="dig"), "straight line only"),
         (lambda: pl.IH(interaction_index=1, pairs=[(0, 1)]), "not both"),
-        (lambda: pl.IJ(similarity="euclid"), "cosine, dot"),
+        (lambda: pl.IJ(similarity="euclid"), '"cosine" or "dot"'),
         (lambda: pl.IJ(similarity="dot", norm="inside"), "for similarity='cosine'"),
         (lambda: pl.VAIG(mode="sideways"), "whichever takes fewer products"),
     ]:

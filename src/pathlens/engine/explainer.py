@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import repeat
-from typing import Any, Literal, overload
+from itertools import islice, repeat
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import torch
 
@@ -37,14 +37,22 @@ from pathlens.text.chat import as_chat
 from pathlens.text.load import LoadOptions, load
 from pathlens.text.network import ONE_AT_A_TIME
 
+T = TypeVar("T")
 
-class Explainer:
+
+class Explainer(Generic[R]):
     """A model and choices, used for many texts: `Explainer(model, method="ig")(texts)`.
 
     See `pl.explain` for what the choices mean. Nothing of a result is kept here, and nothing on the model. In parts,
     for those who build on it: `prepare` reads a text, `solve` takes the integrals of many, `assemble` makes a result.
     """
 
+    @overload
+    def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Any) -> None: ...
+    @overload
+    def __init__(
+        self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Any
+    ) -> None: ...
     def __init__(
         self,
         model: Any,
@@ -111,6 +119,12 @@ class Explainer:
         check_method(self.choices, entry_for(method), text_b)
         return method
 
+    @overload
+    def __call__(
+        self, text: list[str], text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...
+    ) -> list[R]: ...
+    @overload
+    def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> R: ...
     def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
         """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
         whole_number("batch_size", batch_size)
@@ -153,31 +167,29 @@ class Explainer:
         `trees`: for idg, one per text; otherwise the option `tree` serves every text.
         """
         results: list[Result | Exception] = []
-        each_tree = repeat(self._tree) if trees is None else iter(trees)
+        wanted = zip(pairs, repeat(self._tree) if trees is None else trees, strict=False)
         with Progress(total, show_progress) as tick:
-            chunk: list[tuple[Any, Any, Any]] = []
-            for pair in pairs:
-                chunk.append((*pair, next(each_tree, None)))
-                if len(chunk) == batch_size:
-                    results += self._chunk(chunk, tick)
-                    chunk = []
-            results += self._chunk(chunk, tick)
+            while chunk := list(islice(wanted, batch_size)):
+                results += self._chunk(chunk, tick)
         return results
 
-    def _chunk(self, wanted: Sequence[tuple[Any, Any, Any]], tick: Progress) -> list[Result | Exception]:
+    def _chunk(self, wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress) -> list[Result | Exception]:
         started = time.perf_counter()
         with self.at_work():
-            read = [self._prepared_or_error(*each) for each in wanted]
-            good = [each for each in read if isinstance(each, Prepared)]
-            solved = iter(self.solve(good, tick, tick.points))
-        seconds = (time.perf_counter() - started) / max(len(wanted), 1)
-        return [each if isinstance(each, Exception) else self._result(each, next(solved), seconds) for each in read]
+            read = [_or_error(self._read, *pair, tree) for pair, tree in wanted]
+            solved = iter(self.solve([each for each in read if isinstance(each, Prepared)], tick, tick.points))
+        seconds = (time.perf_counter() - started) / len(wanted)
+        results: list[Result | Exception] = []
+        for each in read:
+            outcome = each if isinstance(each, Exception) else next(solved)
+            if isinstance(outcome, Exception):
+                results.append(outcome)
+            else:
+                results.append(_or_error(self.assemble, each, outcome, seconds))
+        return results
 
-    def _prepared_or_error(self, text: Any, text_b: Any, tree: Any) -> Prepared | Exception:
-        try:
-            return prepare(self.choices, self.method_for(text_b), text, text_b, tree)
-        except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
-            return error
+    def _read(self, text: Any, text_b: Any, tree: Any) -> Prepared:
+        return prepare(self.choices, self.method_for(text_b), text, text_b, tree)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -185,12 +197,10 @@ class Explainer:
         with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet():
             yield
 
-    def prepare(self, text: Any, text_b: Any = None, *, tree: Any = None) -> Prepared:
+    def prepare(self, text: Any, text_b: Any = None) -> Prepared:
         """Read one text (or pair): its cases, one per baseline or side, with their units; nothing is integrated yet."""
         with self.at_work():
-            return prepare(
-                self.choices, self.method_for(text_b), as_chat(text), text_b, self._tree if tree is None else tree
-            )
+            return self._read(as_chat(text), text_b, self._tree)
 
     def prepare_side(self, text: Any, place: int = 0) -> Prepared:
         """Read one text of a pair on its own: as the first (place 0) or the second (1). For `ij` and its like."""
@@ -214,16 +224,6 @@ class Explainer:
         """The result of one prepared and solved text."""
         meta = self.describe(prepared.method, seconds)
         return assemble(Order(prepared, self.choices.accuracy.tolerance, meta), solutions)
-
-    def _result(
-        self, prepared: Prepared, solutions: tuple[Solution, ...] | Exception, seconds: float
-    ) -> Result | Exception:
-        if isinstance(solutions, Exception):
-            return solutions
-        try:
-            return self.assemble(prepared, solutions, seconds)
-        except PathlensError as error:
-            return error
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
@@ -255,6 +255,14 @@ class Explainer:
             "seconds": seconds,
             "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
         }
+
+
+def _or_error(make: Callable[..., T], *given: Any) -> T | Exception:
+    """What was made, or why not: one bad text must not end the others; the caller decides what to do with it."""
+    try:
+        return make(*given)
+    except Exception as error:
+        return error
 
 
 One = Any  # a text, a chat, a row of a table: whatever the model kind takes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,18 +21,17 @@ from pathlens.text.adapter import Case
 from pathlens.types import Ends, Route
 
 RULES = ("adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split")
-ALONG_WORDS = RULES[:-1]  # split-step moves units one at a time: a path of its own
-M = TypeVar("M", bound=Method[Any])
+NOT_SPLIT = RULES[:-1]  # split-step moves units one at a time: a path of its own
 
 
 @dataclass(frozen=True)
-class Entry(Generic[M]):
+class Entry:
     """A line of the table; the functions in it read the method's record."""
 
-    record: type[M]
+    record: type[Method[Any]]
     title: str
-    path: Callable[[M, Ends, Tensor], Route]  # the method, both ends, memberships (U, S) → the way between them
-    integrand: Callable[[M], Integrand]
+    path: Callable[[Any, Ends, Tensor], Route]  # the method, both ends, memberships (U, S) → the way between them
+    integrand: Callable[[Any], Integrand]
     assemble: str  # the name of a function in `assemble`
     paper: str
     vector: bool = False  # explains a vector output
@@ -56,21 +55,23 @@ def _straight(method: Method[Any], ends: Ends, units: Tensor) -> Route:
     return line(ends)
 
 
-def _line_or_words(method: IG | VAIG | IJ, ends: Ends, units: Tensor) -> Route:
+def _line_or_words(method: IG | DIG | UDIG | VAIG | IJ, ends: Ends, units: Tensor) -> Route:
     words = method.through_words
     return line(ends) if words is None else word_route(words, ends, method)
-
-
-def _words(method: DIG | UDIG, ends: Ends, units: Tensor) -> Route:
-    return word_route(method.name, ends, method)
 
 
 def _sequential(method: SIG, ends: Ends, units: Tensor) -> Route:
     return token_lines(ends, units) if method.context == "full" else prefix(ends, units)
 
 
-def _share(method: IG | SIG | DIG | UDIG | IDG) -> Integrand:
+def _share(method: IG | SIG | DIG | UDIG | IDG | SECANT) -> Integrand:
+    if isinstance(method, SECANT) or (isinstance(method, IDG) and method.by == "secant"):
+        return SecantCoordinates() if method.coordinates else SecantScores()
     return Coordinates() if method.coordinates else Gradient()
+
+
+def _secants(method: SECANT) -> Integrand:
+    return SecantVectors() if method.gives in ("vectors", "pair") else _share(method)
 
 
 def _product(method: VAIG | IJ) -> Integrand:
@@ -81,18 +82,6 @@ def _curvature(method: IH) -> Integrand:
     return Hessian()
 
 
-def _phrase_scores(method: IDG) -> Integrand:
-    if method.by == "secant":
-        return SecantCoordinates() if method.coordinates else SecantScores()
-    return _share(method)
-
-
-def _secants(method: SECANT) -> Integrand:
-    if method.gives in ("vectors", "pair"):
-        return SecantVectors()
-    return SecantCoordinates() if method.coordinates else SecantScores()
-
-
 _IG = "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks (ICML 2017)"
 _SIG = "Enguehard: Sequential Integrated Gradients (Findings of ACL 2023)"
 _DIG = "Sanyal, Ren: Discretized Integrated Gradients for Explaining Language Models (EMNLP 2021)"
@@ -101,23 +90,22 @@ _IDG = "Sikdar, Bhattacharya, Heese: Integrated Directional Gradients (ACL 2021)
 _IJ = "Moeller, Nikolaev, Padó: An Attribution Method for Siamese Encoders (EMNLP 2023)"
 _IH = "Janizek, Sturmfels, Lee: Explaining Explanations: Axiomatic Feature Interactions for Deep Networks (JMLR 2021)"
 _SECANT = "ours; after Shrikumar, Greenside, Kundaje: Learning Important Features Through Propagating Activation Differences (ICML 2017)"
-_ALONE = tuple(rule for rule in RULES if rule != "split")  # of a method that has a path of its own
 
 # fmt: off
-_TABLE: tuple[Entry[Any], ...] = (
+_TABLE: tuple[Entry, ...] = (
     #          title                                       path            integrand   result
     Entry(IG, "Integrated Gradients",                     _line_or_words, _share,     "tokens", _IG, by_output=True),
-    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share,     "tokens", _SIG, by_output=True, telescopes=True, rules=_ALONE),
-    Entry(DIG, "Discretized Integrated Gradients",        _words,         _share,     "tokens", _DIG, by_output=True, rules=ALONG_WORDS),
-    Entry(UDIG, "Uniform Discretized Integrated Gradients", _words,       _share,     "tokens", _UDIG, by_output=True, rules=ALONG_WORDS),
-    Entry(IDG, "Integrated Directional Gradients",        _straight,      _phrase_scores, "phrases", _IDG),
+    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share,     "tokens", _SIG, by_output=True, telescopes=True, rules=NOT_SPLIT),
+    Entry(DIG, "Discretized Integrated Gradients",        _line_or_words, _share,     "tokens", _DIG, by_output=True, rules=NOT_SPLIT),
+    Entry(UDIG, "Uniform Discretized Integrated Gradients", _line_or_words, _share,     "tokens", _UDIG, by_output=True, rules=NOT_SPLIT),
+    Entry(IDG, "Integrated Directional Gradients",        _straight,      _share,     "phrases", _IDG),
     Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product,   "vectors", _IJ, vector=True),
     Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product,   "pair", _IJ, vector=True, sides=2),
     Entry(IH, "Integrated Hessians",                      _straight,      _curvature, "interactions", _IH, rules=("log",), rule="log"),
     Entry(SECANT, "Secants",                              _straight,      _secants,   "tokens", _SECANT, by_output=True, rules=("secant",), rule="secant"),
 )
 # fmt: on
-METHODS: Mapping[str, Entry[Any]] = MappingProxyType({entry.name: entry for entry in _TABLE})
+METHODS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _TABLE})
 
 
 def methods() -> dict[str, str]:
@@ -125,7 +113,7 @@ def methods() -> dict[str, str]:
     return {name: entry.title for name, entry in METHODS.items()}
 
 
-def entry_for(method: Method[Any], case: Case | None = None) -> Entry[Any]:
+def entry_for(method: Method[Any], case: Case | None = None) -> Entry:
     """A method's line; for a continuation, with a number per output token, the integrand and the result for several."""
     entry = METHODS[method.name]
     if isinstance(method, IDG) and method.by == "secant":

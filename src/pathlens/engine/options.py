@@ -38,6 +38,10 @@ class Method(Generic[R]):
 
     def __post_init__(self) -> None:
         check_choices(self)
+        self.check()
+
+    def check(self) -> None:
+        """Do the options go together?"""
 
     def given(self) -> dict[str, Any]:
         """The options that are not as they are by default."""
@@ -77,10 +81,7 @@ class Compared(_Embedded):
     """Methods that explain how two texts are compared."""
 
     similarity: str | None = option(
-        None,
-        "How two texts are compared (default: as the model does, else cosine).",
-        choices=SIMILARITIES,
-        checked=False,
+        None, "How two texts are compared (default: as the model does, else cosine).", choices=SIMILARITIES
     )
 
     def measure(self, tolerance: float = 1e-3) -> Measure:
@@ -100,10 +101,6 @@ class IG(_ByCoordinate, PathOptions, Method[Scores]):
 
     name: ClassVar[str] = "ig"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_path()
-
 
 @dataclass(frozen=True, kw_only=True)
 class SIG(_ByCoordinate, Method[Scores]):
@@ -120,8 +117,7 @@ class SIG(_ByCoordinate, Method[Scores]):
 
 @dataclass(frozen=True, kw_only=True)
 class _AlongWords(_ByCoordinate, WordOptions, Method[Scores]):
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.settings(self.name)
 
     @property
@@ -162,10 +158,6 @@ class VAIG(_OfBlock, _Products, PathOptions, Method[VectorExplanation]):
 
     name: ClassVar[str] = "vaig"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_path()
-
 
 @dataclass(frozen=True, kw_only=True)
 class IJ(_ByCoordinate, Compared, _Products, PathOptions, Method[PairExplanation]):
@@ -173,9 +165,8 @@ class IJ(_ByCoordinate, Compared, _Products, PathOptions, Method[PairExplanation
 
     name: ClassVar[str] = "ij"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_path()
+    def check(self) -> None:
+        super().check()
         self.measure()
 
 
@@ -189,8 +180,7 @@ class IH(Method[Interactions]):
     pairs: Any = option(None, "Only these pairs of units.")
     path: str | None = option(None, "The straight line; there is no other.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if self.path not in (None, "line"):
             raise InputError(
                 f"path={self.path!r}: Integrated Hessians exist on the straight line only (path='line'). On a bent path the "
@@ -217,8 +207,7 @@ class SECANT(_OfBlock, Compared, _ByCoordinate, Method[Scores | VectorExplanatio
         },
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.measure()
         if self.coordinates and (self.block is not None or self.gives in ("vectors", "pair")):
             raise InputError("coordinates=True is for scores; vectors and pairs of single coordinates: 'vaig' and 'ij'")
@@ -260,7 +249,6 @@ def options() -> tuple[Option, ...]:
     merged: dict[str, Option] = {}
     for record in RECORDS.values():
         for each in options_of(record):
-            before = merged.get(each.name, each)
-            methods = before.methods if before is each else (*before.methods, record.name)
-            merged[each.name] = replace(before, methods=methods)
+            known = merged.get(each.name)
+            merged[each.name] = replace(known, methods=(*known.methods, record.name)) if known else each
     return tuple(merged.values())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.checks import whole_number
@@ -60,16 +60,16 @@ class Choices:
     """What a call chose besides the method; names as in `pl.explain`."""
 
     model: TextModel
-    target: Any = None
-    baseline: Any = None
-    layer: int | None = None
-    unit: Any = "token"
-    score: str | None = None
-    truncation: bool = False
-    softplus: float | None = None
-    accuracy: Accuracy = field(default_factory=Accuracy)
-    limits: Limits = field(default_factory=Limits)
-    options: ModelOptions = field(default_factory=ModelOptions)  # of the model kind
+    target: Any
+    baseline: Any
+    layer: int | None
+    unit: Any
+    score: str | None
+    truncation: bool
+    softplus: float | None
+    accuracy: Accuracy
+    limits: Limits
+    options: ModelOptions  # of the model kind
 
     def request(self, method: Method[Any] | None = None) -> Request:
         """What is asked of every text, in the words of the model's room; a case adds its baseline.
@@ -103,7 +103,7 @@ class Prepared:
     """One text read for one method: everything that is known before the integral. A case per baseline or side."""
 
     method: Method[Any]
-    entry: Entry[Any]
+    entry: Entry
     cases: tuple[Case, ...]
     units: tuple[Units, ...]
     limits: tuple[float | None, ...]  # how exact each must be, where its own change does not say
@@ -115,36 +115,40 @@ def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None
     """Read one text, or a pair."""
     entry = entry_for(method)
     check_method(choices, entry, text_b)
-    cases = [_smoothed(choices, entry, case) for case in _cases(choices, method, entry, text, text_b)]
+    cases = [
+        prepared(case, choices.softplus, second_order=entry.rule == "log")
+        for case in _cases(choices, method, entry, text, text_b)
+    ]
     entry = entry_for(method, cases[0])
-    by_side = isinstance(choices.unit, tuple) and entry.sides == 2
-    if by_side and len(choices.unit) != 2:
-        raise InputError(f"a tuple of units has one for each text, two in all; got {len(choices.unit)}")
-    wanted = choices.unit if by_side else (choices.unit,) * len(cases)
+    wanted = by_side(choices.unit, "units") if entry.sides == 2 else (choices.unit,) * len(cases)
     groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
     read = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
     limits: tuple[float | None, ...] = (None,) * len(cases)
     if isinstance(method, Compared) and entry.sides == 2:
-        limits = _pair_limits(choices, method, cases)
+        if isinstance(method, IJ) and method.coordinates:
+            _check_room(cases, choices.limits.bytes(cases[0].ends.end.device))
+        limits = pair_limits(cases, method.measure(choices.accuracy.tolerance))
     rows = chosen_rows(method, groups[0].names) if isinstance(method, IH) else None
     return Prepared(method, entry, tuple(cases), groups, limits, read, rows)
 
 
 def prepare_side(choices: Choices, method: Method[Any], text: Any, place: int = 0) -> Prepared:
     """Read one text of a pair on its own: the first (place 0) or the second. Its vectors belong to no pair yet."""
-    entry = entry_for(method)
-    request = replace(choices.request(method), baseline=of_side(choices.baseline, place))
-    case = _smoothed(choices, entry, choices.model.sides()[place].case(text, request=request))
-    group = units_of(case, of_side(choices.unit, place), choices.model.kind)
-    return Prepared(method, entry, (case,), (group,), (None,))
+    request = replace(choices.request(method), baseline=by_side(choices.baseline, "baselines")[place])
+    case = prepared(choices.model.sides()[place].case(text, request=request), choices.softplus, second_order=False)
+    group = units_of(case, by_side(choices.unit, "units")[place], choices.model.kind)
+    return Prepared(method, entry_for(method), (case,), (group,), (None,))
 
 
-def of_side(given: Any, place: int) -> Any:
-    """One choice for both texts, or a tuple with one for each: that of the first (0) or second (1)."""
-    return given[place] if isinstance(given, tuple) else given
+def by_side(given: Any, what: str) -> tuple[Any, ...]:
+    """One choice for both texts, or a tuple with one for each: that of the first and of the second."""
+    sides = given if isinstance(given, tuple) else (given, given)
+    if len(sides) != 2:
+        raise InputError(f"a tuple of {what} has one for each text, two in all; got {len(sides)}")
+    return sides
 
 
-def check_method(choices: Choices, entry: Entry[Any], text_b: Any) -> None:
+def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     """Do the method, the model, the rule and the number of texts go together?"""
     model, rule = choices.model, choices.accuracy.rule
     if entry.sides == 2 and not model.two_texts_are_a_pair():
@@ -162,11 +166,7 @@ def check_method(choices: Choices, entry: Entry[Any], text_b: Any) -> None:
         raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
 
 
-def _smoothed(choices: Choices, entry: Entry[Any], case: Case) -> Case:
-    return prepared(case, choices.softplus, second_order=entry.rule == "log")
-
-
-def _cases(choices: Choices, method: Method[Any], entry: Entry[Any], text: Any, text_b: Any) -> list[Case]:
+def _cases(choices: Choices, method: Method[Any], entry: Entry, text: Any, text_b: Any) -> list[Case]:
     request, baseline = choices.request(method), choices.baseline
     many = isinstance(baseline, list) or _is_sample(baseline, choices.model, text)
     each_baseline = list(baseline) if many else [baseline]
@@ -175,13 +175,8 @@ def _cases(choices: Choices, method: Method[Any], entry: Entry[Any], text: Any, 
     if entry.sides == 2:
         if many:
             raise InputError(f"method={entry.name!r} takes one baseline, not a list")
-        sides = baseline if isinstance(baseline, tuple) else (baseline, baseline)
-        if len(sides) != 2:
-            raise InputError(f"a tuple of baselines has one for each text, two in all; got {len(sides)}")
-        return [
-            model.case(each, request=replace(request, baseline=side))
-            for model, each, side in zip(choices.model.sides(), (text, text_b), sides, strict=True)
-        ]
+        sides = zip(choices.model.sides(), (text, text_b), by_side(baseline, "baselines"), strict=True)
+        return [model.case(each, request=replace(request, baseline=side)) for model, each, side in sides]
     if many and entry.assemble not in ("tokens", "interactions"):
         raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
     return [choices.model.case(text, text_b, request=replace(request, baseline=each)) for each in each_baseline]
@@ -207,13 +202,6 @@ def embedding_of(case: Case) -> Float[np.ndarray, "k"]:
     """e(text), in float64."""
     with torch.no_grad():
         return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
-
-
-def _pair_limits(choices: Choices, method: Compared, cases: Sequence[Case]) -> tuple[float, ...]:
-    """For two sides how exact depends on how similar they are, which is known already."""
-    if isinstance(method, IJ) and method.coordinates:
-        _check_room(cases, choices.limits.bytes(cases[0].ends.end.device))
-    return pair_limits(cases, method.measure(choices.accuracy.tolerance))
 
 
 def pair_limits(cases: Sequence[Case], measure: Measure) -> tuple[float, float]:
@@ -277,8 +265,7 @@ def chosen_rows(method: IH, names: Sequence[str]) -> tuple[int, ...] | None:
     """
     single, pairs = method.interaction_index, method.pairs
     if single is not None:
-        several = isinstance(single, Iterable) and not isinstance(single, str)
-        wanted = list(single) if several else [single]
+        wanted = list(single) if isinstance(single, Iterable) and not isinstance(single, str) else [single]
         if not wanted:
             raise InputError("interaction_index is empty; give one unit or several, by index or name")
         return tuple(sorted({_index(each, names) for each in wanted}))
@@ -312,11 +299,3 @@ def _index(unit: Any, names: Sequence[str]) -> int:
     if not isinstance(unit, int | np.integer) or isinstance(unit, bool) or not -len(names) <= unit < len(names):
         raise InputError(f"a unit is an index from 0 to {len(names) - 1} or a name, got {unit!r}")
     return int(unit) % len(names)
-
-
-def moving_rows(rows: tuple[int, ...] | None, moving: Int[Tensor, "M"]) -> tuple[int, ...] | None:
-    """Chosen units → their places among the moving ones; those that do not move need no work."""
-    if rows is None:
-        return None
-    place = {unit: k for k, unit in enumerate(moving.tolist())}
-    return tuple(place[row] for row in rows if row in place)

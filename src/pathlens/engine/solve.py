@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pathlens.engine.methods import ALONG_WORDS, Entry
+from pathlens.engine.methods import NOT_SPLIT, Entry
 from pathlens.engine.options import Method
-from pathlens.engine.prepare import Accuracy, Prepared, moving_rows
+from pathlens.engine.prepare import Accuracy, Prepared
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import bound_of
 from pathlens.integrand import Coordinates, Integrand, Value
@@ -105,12 +105,9 @@ def solve(
         ]
         for each in prepared
     ]
-    last = {id(of_text[-1]) for of_text in jobs}
-    run(
-        [job for of_text in jobs for job in of_text],
-        limits,
-        lambda job: done(job) if done and id(job) in last else None,
-    )
+    for of_text in jobs:
+        of_text[-1].over = done
+    run([job for of_text in jobs for job in of_text], limits)
     return [_solutions(of_text) for of_text in jobs]
 
 
@@ -133,7 +130,7 @@ class _Text:
     case: Case
     units: Units
     method: Method[Any]
-    entry: Entry[Any]
+    entry: Entry
     accuracy: Accuracy
     f_start: Float[Tensor, "*out"]
     f_end: Float[Tensor, "*out"]
@@ -210,7 +207,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         # nothing was approximated but by rounding, which the gap shows
         integral = Integral(shares, covering(torch.zeros_like(size(shares, text.several)), goal.gap(shares)), 0)
     elif text.entry.rule == "log":
-        asked = moving_rows(prepared.rows, moving)
+        wanted = prepared.rows  # those that do not move need no work
+        asked = None if wanted is None else tuple(k for k, unit in enumerate(moving.tolist()) if unit in wanted)
         integral = yield from interactions(route, goal, asked, accuracy.n_steps, kinked="kinks" in case.meta)
     elif text.rule == "split":
         integral, rows = (yield from _split(text, goal)), torch.arange(len(units))
@@ -233,7 +231,7 @@ def _check_words(path: str, text: _Text) -> None:
     if text.accuracy.rule == "split":
         raise InputError(
             f"rule='split' has a path of its own (units move one at a time), so it does not go with {path}; use "
-            f"{', '.join(ALONG_WORDS)}"
+            f"{', '.join(NOT_SPLIT)}"
         )
 
 

@@ -57,8 +57,7 @@ class Measure:
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.similarity not in SIMILARITIES:
-            raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+        check_choice("similarity", self.similarity, dict.fromkeys(SIMILARITIES, ""))
         check_choice("norm", self.norm, dict.fromkeys(NORMS, ""))
         if self.similarity == "dot" and self.norm == "inside":
             raise InputError("norm='inside' runs the path through the normalisation: it is for similarity='cosine'")
@@ -100,35 +99,15 @@ class Measure:
 
 
 def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
-    """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023)."""
-    scale = measure.scale(a.embedding, b.embedding)
-    matrix = a.rows @ b.rows.T / scale
-    kept = _about(meta, (a, b), measure)
-    return PairExplanation(
-        method="ij",
-        target=f"{measure.similarity} similarity",
-        certificate=pair_certificate(a, b, measure, matrix),
-        meta=kept,
-        tokens_a=a.tokens,
-        tokens_b=b.tokens,
-        offsets_a=a.offsets,
-        offsets_b=b.offsets,
-        full_matrix=matrix,
-        similarity=float(a.embedding @ b.embedding) / scale,
-        special_a=a.special,
-        special_b=b.special,
-        coordinates=_by_coordinate(a, b, scale),
-    )
+    """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023).
 
-
-def pair_certificate(a: Side, b: Side, measure: Measure, matrix: Float[np.ndarray, "A B"]) -> Certificate:
-    """The whole matrix against the similarity; estimates are of each token's own sum (a's tokens, then b's)."""
+    The certificate holds the whole matrix against it; estimates are of each token's own sum (a's tokens, then b's).
+    """
     scale = measure.scale(a.embedding, b.embedding)
-    value = float(a.embedding @ b.embedding) / scale
+    matrix, value = a.rows @ b.rows.T / scale, float(a.embedding @ b.embedding) / scale
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
-    reach = measure.reach(a.embedding, b.embedding)
-    total = float(matrix.sum())
-    return Certificate.judge(
+    reach, total = measure.reach(a.embedding, b.embedding), float(matrix.sum())
+    proof = Certificate.judge(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
         total=total,
@@ -141,6 +120,21 @@ def pair_certificate(a: Side, b: Side, measure: Measure, matrix: Float[np.ndarra
         errors=np.concatenate([a.error * reach_a, b.error * reach_b]),
         also=(a.gap * reach_a, b.gap * reach_b),
         kind="matrix",
+    )
+    return PairExplanation(
+        method="ij",
+        target=f"{measure.similarity} similarity",
+        certificate=proof,
+        meta=_about(meta, (a, b), measure),
+        tokens_a=a.tokens,
+        tokens_b=b.tokens,
+        offsets_a=a.offsets,
+        offsets_b=b.offsets,
+        full_matrix=matrix,
+        similarity=value,
+        special_a=a.special,
+        special_b=b.special,
+        coordinates=_by_coordinate(a, b, scale),
     )
 
 

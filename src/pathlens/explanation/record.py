@@ -5,15 +5,16 @@ Scores are signed sums over a token's coordinates; nothing is normalised here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, MissingError
 from pathlens.explanation import reduce
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.view import Viewable
@@ -58,13 +59,17 @@ class Result(Viewable):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per token, pair of tokens or phrase."""
-        from pathlens.explanation.store import to_dataframe
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingError('data frames need pandas: pip install "pathlens[frame]"') from error
+        frame = pandas.DataFrame(list(self.rows()))
+        frame.attrs = {"method": self.method, "target": self.target}
+        return frame
 
-        return to_dataframe(self, list(self.rows()))
-
+    @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per token, pair of tokens or phrase."""
-        raise TypeError(f"{type(self).__name__} has no rows")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,9 +85,9 @@ class OfUnits(Result):
         """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
         return reduce.words(self)
 
+    @abstractmethod
     def summed(self: Same, members: Float[np.ndarray, "G U"], **common: Any) -> Same:
         """Units joined into groups, `members` of 0 and 1; `common` is what the groups are called."""
-        raise TypeError(f"{type(self).__name__} has no sums")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,27 +137,17 @@ class Continuation(OfUnits):
 
     def aggregate(self) -> Explanation:
         """The whole continuation as one number: scores summed over its tokens, which still add up."""
-        return self._explanation(self.scores, self.target, self.certificate, self.meta)
+        shared = {each.name: getattr(self, each.name) for each in fields(OfUnits)}
+        return Explanation(**shared, scores=self.scores, path=self.path)
 
     def output(self, index: int) -> Explanation:
         """One output token: what made it likely."""
-        score = self.meta.get("score", "score")
-        meta = {**self.meta, "output_index": int(index)}
-        name = f"{self.outputs[index]!r} ({score})"
-        return self._explanation(self.matrix[:, index], name, self.certificates[index], meta)
-
-    def _explanation(self, scores: np.ndarray, target: str, certificate: Certificate, meta: Any) -> Explanation:
-        return Explanation(
-            method=self.method,
-            target=target,
-            certificate=certificate,
-            meta=meta,
-            tokens=self.tokens,
-            offsets=self.offsets,
-            scores=np.array(scores),
-            special=self.special,
-            segments=self.segments,
-            path=self.path,
+        return replace(
+            self.aggregate(),
+            target=f"{self.outputs[index]!r} ({self.meta.get('score', 'score')})",
+            certificate=self.certificates[index],
+            meta={**self.meta, "output_index": int(index)},
+            scores=self.matrix[:, index].copy(),
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.errors import MissingError, StoreError
+from pathlens.errors import StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.embed import extract
@@ -32,9 +32,15 @@ KINDS = {
 }
 
 
-def to_dict(result: record.Result) -> dict[str, Any]:
-    """Plain Python values, arrays as nested lists."""
-    return {"pathlens": SCHEMA, "kind": type(result).__name__, **_plain_fields(result, {})}
+def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
+    """Plain Python values, arrays as nested lists; large ones go into `beside`, where there is one."""
+    body = {"pathlens": SCHEMA, "kind": type(result).__name__}
+    for each in fields(result):
+        value = getattr(result, each.name)
+        if beside is not None and isinstance(value, np.ndarray) and value.size > LARGE:
+            beside[each.name], value = value, {"array": each.name}
+        body[each.name] = plain(value)
+    return body
 
 
 def many_to_dict(results: Iterable[record.Result], **more: Any) -> dict[str, Any]:
@@ -47,7 +53,7 @@ def save(result: record.Result, path: str | Path) -> Path:
     path = Path(path)
     beside = path.with_suffix(".safetensors")
     arrays: dict[str, np.ndarray] = {}
-    body = {"pathlens": SCHEMA, "kind": type(result).__name__, **_plain_fields(result, arrays, limit=LARGE)}
+    body = to_dict(result, arrays)
     try:
         if arrays:
             from safetensors.numpy import save_file
@@ -104,18 +110,6 @@ def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data"
 ARRAYS = frozenset("scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split())
 
 
-def _plain_fields(result: record.Result, arrays: dict[str, np.ndarray], limit: int | None = None) -> dict[str, Any]:
-    body = {}
-    for f in fields(result):
-        value = getattr(result, f.name)
-        if isinstance(value, np.ndarray) and limit is not None and value.size > limit:
-            arrays[f.name] = value
-            body[f.name] = {"array": f.name}
-        else:
-            body[f.name] = plain(value)
-    return body
-
-
 def plain(value: Any) -> Any:
     """Anything a result holds, as JSON-ready values."""
     if isinstance(value, np.ndarray):
@@ -138,9 +132,10 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, dict) and "array" in value and name in ARRAYS:
         return arrays[value["array"]]
     if name == "certificate":
-        return _certificate(value)
+        kept: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
+        return Certificate(**kept)
     if name == "certificates":
-        return tuple(map(_certificate, value))
+        return tuple(_rebuild("certificate", each, arrays) for each in value)
     if name in ("path", "path_a", "path_b") and isinstance(value, dict):
         return WordPath.from_dict(value)
     if name in ("nodes", "plain"):
@@ -153,18 +148,3 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if "offsets" in name:
         return tuple((start, end) for start, end in value)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _certificate(value: Mapping[str, Any]) -> Certificate:
-    fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
-    return Certificate(**fields)
-
-
-def to_dataframe(result: record.Result, rows: list[dict[str, Any]]) -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingError('data frames need pandas: pip install "pathlens[frame]"') from error
-    frame = pandas.DataFrame(rows)
-    frame.attrs = {"method": result.method, "target": result.target}
-    return frame

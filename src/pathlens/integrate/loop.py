@@ -40,6 +40,7 @@ class Job:
     asked: int = 0  # points its driver has asked for so far, and how many are done
     done: int = 0
     watch: Callable[[Job], None] | None = field(default=None, repr=False)  # told after every batch
+    over: Callable[[Job], None] | None = field(default=None, repr=False)  # told at its end
 
     @property
     def question(self) -> Ask:
@@ -58,13 +59,19 @@ class Job:
             self.sums, self.missing = None, len(self.ask.points)
             self.asked += self.missing
         except StopIteration as end:
-            self.ask, self.result = None, end.value
+            self.end(end.value, None)
+        except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
+            self.end(None, error)
+
+    def end(self, result: Any, error: Exception | None) -> None:
+        self.ask, self.result, self.error = None, result, error
+        if self.over is not None:
+            self.over(self)
 
     def add(self, rows: range, values: Float[Tensor, "B U ..."]) -> bool:
         """Sum a few rows' values into the answer; True when the question is answered."""
         weight = torch.from_numpy(self.question.points.weight[:, rows.start : rows.stop])
-        flat = values.double().flatten(1).cpu()
-        part = (weight @ flat).reshape(len(weight), *values.shape[1:])
+        part = (weight @ values.double().flatten(1).cpu()).reshape(len(weight), *values.shape[1:])
         self.sums = part if self.sums is None else self.sums.add_(part)
         if isinstance(self.question.integrand, Value):
             self.output = values[0].numel()
@@ -86,28 +93,18 @@ class Rows:
         return len(self.which)
 
 
-def run(jobs: Sequence[Job], limits: Limits, tick: Callable[[Job], None] | None = None) -> None:
+def run(jobs: Sequence[Job], limits: Limits) -> None:
     """Drive all jobs to their end; each job's `result` is what its driver returned.
 
     A text that fails keeps its error in `job.error` and the others go on.
     """
     planner = Planner(limits)
-    waiting = list(jobs)
-    for job in waiting:
-        _advance(job, None, tick)
+    for job in jobs:
+        job.advance(None)
     with kept_layouts():
-        while open_jobs := [job for job in waiting if job.ask is not None]:
+        while open_jobs := [job for job in jobs if job.ask is not None]:
             for group in _groups(open_jobs):
-                _answer([Rows(job, range(len(job.question.points))) for job in group], planner, tick)
-
-
-def _advance(job: Job, sums: Tensor | None, tick: Callable[[Job], None] | None) -> None:
-    try:
-        job.advance(sums)
-    except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
-        job.ask, job.error = None, error
-    if job.ask is None and tick is not None:
-        tick(job)
+                _answer([Rows(job, range(len(job.question.points))) for job in group], planner)
 
 
 def _groups(jobs: list[Job]) -> list[list[Job]]:
@@ -118,13 +115,13 @@ def _groups(jobs: list[Job]) -> list[list[Job]]:
     return [sorted(group, key=lambda job: (len(job.case), len(job.members))) for group in by_key.values()]
 
 
-def _answer(queue: list[Rows], planner: Planner, tick: Callable[[Job], None] | None) -> None:
+def _answer(queue: list[Rows], planner: Planner) -> None:
     """Answer the questions of a group of jobs, in as few batches as the budget allows."""
     while queue:
         batch, rest = queue[:1], queue[1:]
         try:
             batch, rest = planner.next_batch(queue)
-            _share_out(batch, _evaluate(batch, planner), tick)
+            _share_out(batch, _evaluate(batch, planner))
             queue = [rows for rows in rest if rows.job.ask is not None]  # a job that failed asks no more
         except Exception as error:
             jobs = list(dict.fromkeys(rows.job for rows in batch))
@@ -132,20 +129,14 @@ def _answer(queue: list[Rows], planner: Planner, tick: Callable[[Job], None] | N
                 queue = batch + rest
             elif len(jobs) > 1:  # find the one that fails: each text alone
                 for job in jobs:
-                    _answer([rows for rows in queue if rows.job is job], planner, tick)
+                    _answer([rows for rows in queue if rows.job is job], planner)
                 queue = [rows for rows in rest if rows.job not in jobs]
             else:
-                _fail(jobs[0], error, tick)
+                jobs[0].end(None, error)
                 queue = [rows for rows in rest if rows.job is not jobs[0]]
 
 
-def _fail(job: Job, error: Exception, tick: Callable[[Job], None] | None) -> None:
-    job.ask, job.error = None, error
-    if tick is not None:
-        tick(job)
-
-
-def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."], tick: Callable[[Job], None] | None) -> None:
+def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."]) -> None:
     """Every row's value into its own text's sums; a text whose answer is complete goes on."""
     at = 0
     for rows in batch:
@@ -153,11 +144,11 @@ def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."], tick: Callab
         part = _without_padding(values[at : at + len(rows)], job)
         at += len(rows)
         if not torch.isfinite(part).all():
-            _fail(job, _not_a_number(job, rows.which, part), tick)
+            job.end(None, _not_a_number(job, rows.which, part))
             continue
         job.passes += len(rows) * job.question.integrand.passes_for(len(job.members), part)
         if job.add(rows.which, part):
-            _advance(job, job.sums, tick)
+            job.advance(job.sums)
 
 
 def _not_a_number(job: Job, rows: range, values: Float[Tensor, "B ..."]) -> NumberError:
@@ -193,11 +184,10 @@ def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
     length = max(len(rows.job.case) for rows in batch)
     units = max(len(rows.job.members) for rows in batch)
     like = batch[0].job.case.ends.end
-    count = len(cases)
-    position = like.new_zeros((count, length, like.shape[-1]))
+    position = like.new_zeros((len(cases), length, like.shape[-1]))
     direction, start = torch.zeros_like(position), torch.zeros_like(position)
-    members = torch.zeros((count, units, length), device=like.device)
-    t = torch.zeros(count, dtype=torch.float64, device=like.device)
+    members = torch.zeros((len(cases), units, length), device=like.device)
+    t = torch.zeros(len(cases), dtype=torch.float64, device=like.device)
     row = 0
     for rows in batch:
         points, tokens = rows.job.question.points, len(rows.job.case)

@@ -29,9 +29,8 @@ class Limits:
     """`rows` fixes the batch (a user's `internal_batch_size`); otherwise the budget decides."""
 
     rows: int | None = None
-    budget: int | None = (
-        None  # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
-    )
+    # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
+    budget: int | None = None
 
     def bytes(self, device: torch.device) -> int:
         if self.budget is not None:

@@ -13,14 +13,11 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from pathlens.errors import InputError
-
 COUNTS: tuple[int, ...] = (1, 3, 7, 15, 31, 63)  # past that, halving an interval wins more than adding nodes
 
 
 def new_nodes(level: int) -> Float[np.ndarray, "new"]:
     """The t ∈ (0, 1) that first appear at `level`, ascending: 2^(level − 1) pairs, at level 0 the middle."""
-    _check(level)
     if level == 0:
         return np.array([0.5])
     x = _numbers(NODES)[2 ** (level - 1) : 2**level]
@@ -29,7 +26,6 @@ def new_nodes(level: int) -> Float[np.ndarray, "new"]:
 
 def weights(level: int) -> Float[np.ndarray, "n"]:
     """Weights of the whole rule at `level`, aligned with new_nodes(0), …, new_nodes(level) joined; sum 1."""
-    _check(level)
     first = 2**level - 1  # 1 + 2 + 4 + … weights of the levels before
     half = _numbers(WEIGHTS)[first : first + 2**level]
     parts = [half[:1]]
@@ -42,11 +38,6 @@ def weights(level: int) -> Float[np.ndarray, "n"]:
 @cache
 def _numbers(table: str) -> Float[np.ndarray, "all"]:
     return np.array(table.split(), dtype=np.float64)
-
-
-def _check(level: int) -> None:
-    if not 0 <= level < len(COUNTS):
-        raise InputError(f"no nested level {level}: levels 0 to {len(COUNTS) - 1} have {COUNTS} nodes")
 
 
 # Printed by experiments/patterson_tables.py. NODES: the nodes x ≥ 0 on [−1, 1] in the order of their levels,

@@ -69,12 +69,6 @@ def legendre_basis(t: Float[np.ndarray, "n"], count: int) -> Float[np.ndarray, "
     return basis
 
 
-def uniform_moments(count: int) -> Float[np.ndarray, "{count}"]:
-    """∫₀¹ p_k dt: 1, 0, 0, …"""
-    first: np.ndarray = np.eye(1, count)[0]
-    return first
-
-
 def log_moments(count: int) -> Float[np.ndarray, "{count}"]:
     """∫₀¹ (−ln u) p_k du: 1, then (−1)^k √(2k+1) / (k(k+1))."""
     k = np.arange(1, count)

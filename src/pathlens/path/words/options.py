@@ -105,7 +105,7 @@ class PathOptions(WordOptions):
         """`"dig"` or `"udig"` where the path goes through words, else None."""
         return None if self.path in (None, "line") else self.path
 
-    def check_path(self) -> None:
+    def check(self) -> None:
         """Settings that fit the path; none where it is the straight line."""
         if self.through_words is not None:
             self.settings(self.through_words)
