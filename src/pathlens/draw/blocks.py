@@ -260,6 +260,7 @@ class Panel:
 class Panels(Block):
     """Bar charts of different names; `common`: on one scale."""
 
+    media = ("page", "figure")  # a terminal has tables instead
     panels: tuple[Panel, ...]
     common: bool = False
 

@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from pathlens.draw.words import visible
 from pathlens.errors import InputError, MissingError
 
@@ -116,7 +118,7 @@ def missing_note(missing: set[str], *, shown: bool = True) -> str:
     """One sentence about characters without a font (as code points where they could not be drawn)."""
     listed = " ".join(c if shown else f"U+{ord(c):04X}" for c in sorted(missing)[:8])
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    cjk = any(unicodedata.category(c) == "Lo" and columns(c) == 2 for c in missing)
+    cjk = any(unicodedata.category(c) == "Lo" and cell_len(c) == 2 for c in missing)
     hint = "; for Japanese install e.g. fonts-noto-cjk" if cjk else ""
     return f"no font on this machine has {listed}{more}: drawn as boxes{hint}"
 
@@ -184,9 +186,9 @@ def covered(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def width(text: str, size: float) -> float:
-    """Width of a text in points, blanks included, from the advances of the fonts that will draw it."""
-    return size * sum(map(advance, text))
+def inches(text: str, size: float) -> float:
+    """Width of a text, blanks included, from the advances of the fonts that will draw it."""
+    return size * sum(map(advance, text)) / 72
 
 
 @functools.cache
@@ -202,19 +204,6 @@ def advance(char: str) -> float:
             font.set_size(100, 72)
             return float(font.load_char(ord(char)).linearHoriAdvance) / 65536 / 100
     return 1.0  # the box drawn in its place
-
-
-def cut(text: str, letters: int) -> str:
-    """At most that many half-width letters, ended by … where cut."""
-    text = visible(text)
-    if columns(text) <= letters:
-        return text
-    kept = ""
-    for char in text:
-        if columns(kept + char) >= letters:
-            break
-        kept += char
-    return kept + "…"
 
 
 @dataclass(frozen=True)
@@ -242,6 +231,12 @@ def sheet(parts: Sequence[Part], inner: float) -> Figure:
     return figure
 
 
+def inside(axes: Axes, left: float, top: float, wide: float, tall: float) -> Axes:
+    """Axes of their own inside a part's, in inches from its top left corner."""
+    across, down = axes.get_xlim()[1], axes.get_ylim()[0]
+    return axes.inset_axes((left / across, 1 - (top + tall) / down, wide / across, tall / down))
+
+
 def paragraph(
     text: str, inner: float, *, size: float = 9, color: str = DIM, weight: str = "normal", after: float = 0.06
 ) -> Part:
@@ -256,27 +251,16 @@ def paragraph(
     return Part(len(lines) * step + after, draw)
 
 
-def inches(text: str, size: float) -> float:
-    """Width of a text as the fonts set it, blanks included."""
-    return width(text, size) / 72
-
-
-def columns(text: str) -> int:
-    """Width in half-width characters."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def wrap(text: str, inches: float, size: float) -> list[str]:
-    """Lines that fit: words stay whole, wide scripts break anywhere."""
-    room = inches * 72
+def wrap(text: str, room: float, size: float) -> list[str]:
+    """Lines of at most `room` inches: words stay whole, wide scripts break anywhere."""
     lines = [""]
     for part in re.findall(r"\s+|[^\s\u2e80-\U0003ffff]+|[\u2e80-\U0003ffff]", text):
-        if lines[-1] and width(lines[-1] + part.rstrip(), size) > room:
+        if lines[-1] and inches(lines[-1] + part.rstrip(), size) > room:
             lines.append("")
         if lines[-1] or not part.isspace():
             lines[-1] += part
-        while width(lines[-1].rstrip(), size) > room and len(lines[-1]) > 1:  # one word longer than a line
+        while inches(lines[-1].rstrip(), size) > room and len(lines[-1]) > 1:  # one word longer than a line
             sizes = range(len(lines[-1]) - 1, 0, -1)
-            fits = next((k for k in sizes if width(lines[-1][:k], size) <= room), 1)
+            fits = next((k for k in sizes if inches(lines[-1][:k], size) <= room), 1)
             lines[-1:] = [lines[-1][:fits], lines[-1][fits:]]
     return lines

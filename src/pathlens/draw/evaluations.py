@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathlens.draw import blocks, page_of, palette
-from pathlens.draw.words import visible
+from pathlens.draw.words import cut, visible
 from pathlens.explanation.store import many_to_dict
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def ranking(study: Ranking) -> blocks.Page:
     reason = study.reason
     folds = tuple(
         blocks.Fold(
-            f"{place:3}. {hit.score:+.4f}", _cut(hit.text), _meetings(hit.explanation),
+            f"{place:3}. {hit.score:+.4f}", cut(hit.text, LONG), _meetings(hit.explanation),
             None if hit.explanation is None else page_of(hit.explanation),
         )
         for place, hit in enumerate(hits, 1)
@@ -157,7 +157,7 @@ def ranking(study: Ranking) -> blocks.Page:
     if reason is not None:
         why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
     return blocks.Page(
-        f"documents by similarity to “{visible(_cut(study.query))}”",
+        f"documents by similarity to “{visible(cut(study.query, LONG))}”",
         blocks=(blocks.Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
         notes=(f"scored and not explained: {left} more",) if left > 0 else (),
         data=lambda: many_to_dict([*explained, *([reason] if reason else [])], query=study.query),
@@ -168,7 +168,7 @@ def ranking(study: Ranking) -> blocks.Page:
 def _question(study: Ranking) -> str:
     """What the reason answers, with places as they are shown and the first words of both."""
     above, how, below = study.order(*(study.places or (0, 0)))
-    first, second = (visible(_cut(study.hits[place - 1].text, 60)) for place in (above, below))
+    first, second = (visible(cut(study.hits[place - 1].text, 60)) for place in (above, below))
     return f"why {above}. “{first}” stands {how} {below}. “{second}”"
 
 
@@ -182,20 +182,15 @@ def _meetings(explanation: Any) -> str:
     return f"{', '.join(met)}   [{adds_up}]"
 
 
-def _cut(text: str, long: int = LONG) -> str:
-    return text if len(text) <= long else text[: long - 1] + "…"
-
-
 # ---------------------------------------------------------------- a corpus
 
 
 def corpus(summary: Any) -> blocks.Page:
     """A corpus summed up: bars with intervals, then the tables they come from."""
     tables = [_table(table) for name, table in summary.tables.items() if name not in HIDDEN]
-    drawn = blocks.Panels(tuple(_panels(summary)), where=("page", "figure"))
     return blocks.Page(
         summary.title,
-        blocks=(*tables[:1], drawn, *tables[1:]),
+        blocks=(*tables[:1], blocks.Panels(tuple(_panels(summary))), *tables[1:]),
         notes=(*summary.notes, *(note for table in summary.tables.values() for note in table.notes)),
     )
 

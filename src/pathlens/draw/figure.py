@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,9 +26,11 @@ from pathlens.draw.plots import (
     panel_on,
     phrase_boxes,
     phrase_outline,
+    scatter_on,
     swarm_on,
 )
-from pathlens.draw.words import Stretch, printable, right_to_left, visible
+from pathlens.draw.svg import FEATURES
+from pathlens.draw.words import Stretch, cut, fit, printable, right_to_left, visible
 from pathlens.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST, WIDEST = 8.4, 13.4  # inches of a sheet without its margins
-BARS, PAIRS, PHRASES, FEATURES = 24, 8, 36, 20
+BARS, PAIRS, PHRASES = 24, 8, 36
 LETTERS = 300  # of a plain text
 
+T = TypeVar("T")
 Drawn = tuple[tuple[Part, ...], tuple[str, ...]]  # parts of a sheet, and notes on what was left out
 
 
@@ -91,16 +94,19 @@ def _titled(title: str, inner: float) -> list[Part]:
     return [paragraph(title, inner, size=9.5, color=INK, after=0.04)] if title else []
 
 
-def _plot(
-    tall: float, put: Callable[[Any], None], inner: float, *, left: float = 0.7, wide: float | None = None
-) -> Part:
-    """Real axes inside a part: room on the left for numbers, below for the label."""
-    across = (wide or inner) - left - 0.1
+def _two_abreast(
+    every: Sequence[T], tall: Callable[[Sequence[T]], float], put: Callable[[Axes, int, T], None]
+) -> list[Part]:
+    """Rows of two, each as `tall` as it needs; `put` draws one at its place in the row."""
 
-    def draw(axes: Axes) -> None:
-        put(axes.inset_axes((left / inner, 0.5 / tall, across / inner, (tall - 0.85) / tall)))
+    def row_part(row: Sequence[T]) -> Part:
+        def draw(axes: Axes) -> None:
+            for place, each in enumerate(row):
+                put(axes, place, each)
 
-    return Part(tall, draw)
+        return Part(tall(row), draw)
+
+    return [row_part(every[k : k + 2]) for k in range(0, len(every), 2)]
 
 
 # ---------------------------------------------------------------- a function per kind of block
@@ -161,8 +167,8 @@ def _lines(stretches: Sequence[Stretch], room: float, size: float) -> list[list[
 
 @draw_block.register
 def texts(block: blocks.Texts, inner: float) -> Drawn:
-    cut = [(name, text if len(text) <= LETTERS else text[:LETTERS] + " …") for name, text in block.named]
-    return tuple(paragraph(f"{name}  {visible(text)}".strip(), inner, size=11, color=INK) for name, text in cut), ()
+    lines = (f"{name}  {cut(visible(text), LETTERS)}".strip() for name, text in block.named)
+    return tuple(paragraph(line, inner, size=11, color=INK) for line in lines), ()
 
 
 @draw_block.register
@@ -171,7 +177,7 @@ def bars(block: blocks.Bars, inner: float) -> Drawn:
     shown, sums, notes = block.pick(BARS)
     lines: list[tuple[str, float | None, str]] = [(name, value, block.text(value)) for name, value in shown]
     lines += [(name, None, text) for name, text in sums]
-    label = min(max([inches(canvas.cut(name, 34), 10) for name, *_ in lines], default=0.0), 3.0) + 0.1
+    label = min(max([inches(fit(name, 34), 10) for name, *_ in lines], default=0.0), 3.0) + 0.1
     step = 0.235
     down = max((-value / block.limit for _, value in shown if value < 0), default=0.0) if block.signed else 0.0
     up = max((value / block.limit for _, value in shown if value > 0), default=0.0)
@@ -183,7 +189,7 @@ def bars(block: blocks.Bars, inner: float) -> Drawn:
             last = value is None and k == len(lines) - 1
             style = {"color": INK if value is not None or last else DIM, "weight": "bold" if last else "normal"}
             y = (k + 0.5) * step
-            write(axes, label - 0.08, y, canvas.cut(name, 34), size=10, ha="right", va="center", **style)
+            write(axes, label - 0.08, y, fit(name, 34), size=10, ha="right", va="center", **style)
             write(axes, label + 0.62, y, text, size=10, ha="right", va="center", **style)
             if value is not None:
                 color = palette.shade(float(np.sign(value)), 1, signed=block.signed)
@@ -213,14 +219,13 @@ def grid(block: Grid, inner: float) -> Drawn:
     tall = top + min(rows * (0.28 if rows <= NUMBERS else cell), 8.0)
 
     def draw(axes: Axes) -> None:
-        place = label / inner, 0.15 / (tall + 0.15), columns * cell / inner, (tall - top) / (tall + 0.15)
-        heat_on(axes.inset_axes(place), block, upright)
+        heat_on(canvas.inside(axes, label, top, columns * cell, tall - top), block, upright)
 
     return (Part(tall + 0.15, draw),), block.notes
 
 
 def _longest(names: Sequence[str]) -> float:
-    return max(inches(canvas.cut(name, 20), 9) for name in names) + 0.14
+    return max(inches(fit(name, 20), 9) for name in names) + 0.14
 
 
 @draw_block.register
@@ -233,10 +238,10 @@ def continued(block: Continued, inner: float) -> Drawn:
 @draw_block.register
 def phrases(block: blocks.Phrases, inner: float) -> Drawn:
     """Each phrase a box over its parts, or an outline with bars where the words do not fit side by side."""
-    kept, notes = strongest_phrases(block.nodes, PHRASES)
     if leaves_width(block.nodes) <= WIDEST:
         return (phrase_boxes(block, inner),), ()
-    return (phrase_outline(block, kept, inner),), notes
+    depths, notes = strongest_phrases(block.nodes, PHRASES)
+    return (phrase_outline(block, depths, inner),), notes
 
 
 @draw_block.register
@@ -295,83 +300,60 @@ def _fitted(wanted: list[float], inner: float) -> list[float]:
 def charts(block: blocks.Charts, inner: float) -> Drawn:
     """Two abreast, with one key at the right of the first row."""
     abreast = min(len(block.charts), 2)
-    names = max([inches(canvas.cut(name, 40), 8) for name in block.names], default=0.0)
-    wide = (inner - names - 0.7) / abreast
-    rows = [block.charts[k : k + abreast] for k in range(0, len(block.charts), abreast)]
+    names = max([inches(fit(name, 40), 8) for name in block.names], default=0.0)
+    wide, tall = (inner - names - 0.7) / abreast, 3.0 if abreast > 1 else 3.6
 
-    def row_part(number: int, row: Sequence[blocks.Chart]) -> Part:
-        tall = 3.0 if abreast > 1 else 3.6
+    def put(axes: Axes, place: int, chart: blocks.Chart) -> None:
+        inside = canvas.inside(axes, place * wide + 0.7, 0.35, wide - 0.85, tall - 0.85)
+        chart_on(inside, chart)
+        if chart is block.charts[abreast - 1]:
+            key(inside)
 
-        def draw(axes: Axes) -> None:
-            for k, chart in enumerate(row):
-                left = (k * wide + 0.7) / inner
-                inside = axes.inset_axes((left, 0.5 / tall, (wide - 0.85) / inner, (tall - 0.85) / tall))
-                chart_on(inside, chart)
-                if number == 0 and k == len(row) - 1:
-                    key(inside)
-
-        return Part(tall, draw)
-
-    return (*_titled(block.title, inner), *(row_part(k, row) for k, row in enumerate(rows))), ()
+    return (*_titled(block.title, inner), *_two_abreast(block.charts, lambda row: tall, put)), ()
 
 
 @draw_block.register
 def panels(block: blocks.Panels, inner: float) -> Drawn:
-    """Two abreast, or one below the other on a common scale."""
+    """Two abreast; `common`: on one scale."""
     if not block.panels:
         raise InputError("there is nothing to draw yet: no row was explained")
-    abreast = min(len(block.panels), 2)
-    rows = [block.panels[k : k + abreast] for k in range(0, len(block.panels), abreast)]
-    limits = (min(bar.value for p in block.panels for bar in p.bars), max(bar.value for p in block.panels for bar in p.bars))  # fmt: skip
-    label = max(inches(canvas.cut(bar.name, 34), 9) for panel in block.panels for bar in panel.bars) + 0.15
-    wide = min(inner / abreast, 8.0)
+    bars = [bar for panel in block.panels for bar in panel.bars]
+    low, high = min(0.0, *(bar.value for bar in bars)), max(0.0, *(bar.value for bar in bars))
+    pad = 0.05 * (high - low or 1.0)
+    label = max(inches(fit(bar.name, 34), 9) for bar in bars) + 0.15
+    wide = min(inner / min(len(block.panels), 2), 8.0)
 
-    def row_part(row: Sequence[blocks.Panel]) -> Part:
-        room = [0.22 * len(panel.bars) + 0.08 for panel in row]
-        tall = max(room) + 0.85
+    def tall(*row: blocks.Panel) -> float:
+        return 0.22 * max(len(panel.bars) for panel in row) + 0.08
 
-        def draw(axes: Axes) -> None:
-            for k, panel in enumerate(row):
-                left = (k * wide + label) / inner
-                place = left, (tall - 0.3 - room[k]) / tall, (wide - label - 0.2) / inner, room[k] / tall
-                inside = axes.inset_axes(place)
-                panel_on(inside, panel)
-                if block.common:
-                    pad = 0.05 * (max(limits[1], 0) - min(limits[0], 0) or 1.0)
-                    inside.set_xlim(min(limits[0], 0) - pad, max(limits[1], 0) + pad)
+    def put(axes: Axes, place: int, panel: blocks.Panel) -> None:
+        inside = canvas.inside(axes, place * wide + label, 0.3, wide - label - 0.2, tall(panel))
+        panel_on(inside, panel)
+        if block.common:
+            inside.set_xlim(low - pad, high + pad)
 
-        return Part(tall, draw)
-
-    return (*_titled(block.title, inner), *map(row_part, rows)), ()
+    return (*_titled(block.title, inner), *_two_abreast(block.panels, lambda row: tall(*row) + 0.85, put)), ()
 
 
 @draw_block.register
 def swarm(block: blocks.Swarm, inner: float) -> Drawn:
     tall = 0.42 * min(len(block.names), FEATURES) + 1.2
-    label = max(inches(canvas.cut(name, 30), 9) for name in block.names) + 0.15
+    label = max(inches(fit(name, 30), 9) for name in block.names) + 0.15
 
-    def put(axes: Axes) -> None:
-        frame(axes, "", "score", "")
-        swarm_on(axes, block)
+    def draw(axes: Axes) -> None:
+        inside = canvas.inside(axes, label, 0.35, inner - label - 0.1, tall - 0.85)
+        frame(inside, "", "score", "")
+        swarm_on(inside, block)
 
-    return (_plot(tall, put, inner, left=label),), ()
+    return (Part(tall, draw),), ()
 
 
 @draw_block.register
 def scatter(block: blocks.Scatter, inner: float) -> Drawn:
-    def put(axes: Axes) -> None:
-        frame(axes, "", block.xlabel, block.ylabel)
-        names, xs, ys = zip(*block.points, strict=True)
-        axes.scatter(xs, ys, s=26, color=palette.length_color(1, 1), edgecolors=INK, linewidths=0.4, zorder=3)
-        axes.axhline(0, color=DIM, lw=0.6)
-        if block.same:
-            axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
-        if len(names) <= 14:
-            for name, x, y in block.points:
-                axes.annotate(canvas.cut(name, 24) if name else "", (x, y), (5, 3), textcoords="offset points", size=7,
-                              color=DIM, parse_math=False)  # fmt: skip
+    def draw(axes: Axes) -> None:
+        scatter_on(canvas.inside(axes, 0.7, 0.35, 4.6, 3.05), block)
 
-    return (*_titled(block.title, inner), _plot(3.9, put, inner, wide=5.4)), ()
+    return (*_titled(block.title, inner), Part(3.9, draw)), ()
 
 
 @draw_block.register

@@ -130,8 +130,11 @@ def _strongest(values: np.ndarray, most: int) -> list[int]:
     return [int(o) for o in order if values[o] != 0 and np.isfinite(values[o])]
 
 
-def strongest_phrases(nodes: Sequence[Phrase], most: int) -> tuple[set[int], tuple[str, ...]]:
-    """The `most` phrases of largest value, and a note. They hang together: a part never outweighs its whole."""
+def strongest_phrases(nodes: Sequence[Phrase], most: int) -> tuple[dict[int, int], tuple[str, ...]]:
+    """The `most` phrases of largest value → their depth, in reading order, and a note.
+
+    They hang together: a part never outweighs its whole.
+    """
     kept: set[int] = set()
     waiting = [(-nodes[0].value, 0)]
     while waiting and len(kept) < most:
@@ -139,5 +142,10 @@ def strongest_phrases(nodes: Sequence[Phrase], most: int) -> tuple[set[int], tup
         kept.add(i)
         for child in nodes[i].children:
             heapq.heappush(waiting, (-nodes[child].value, child))
+    depths, below = {}, [(0, 0)]
+    while below:
+        i, depth = below.pop()
+        depths[i] = depth
+        below += [(child, depth + 1) for child in reversed(nodes[i].children) if child in kept]
     left = len(nodes) - len(kept)
-    return kept, (f"{left} phrases of smaller value are not shown",) if left else ()
+    return depths, (f"{left} phrases of smaller value are not shown",) if left else ()

@@ -14,7 +14,7 @@ import numpy as np
 from pathlens.draw import blocks, page_of, palette, svg
 from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels, script, style, whole
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
-from pathlens.draw.words import Stretch, printable, visible
+from pathlens.draw.words import Stretch, cut, printable, visible
 from pathlens.explanation.embed import data_element
 from pathlens.explanation.record import Phrase
 from pathlens.files import write_text
@@ -422,4 +422,4 @@ def _openable(block: blocks.Explorer, row: Any, page: blocks.Page) -> Markup:
 
 def _short(value: Any, number: bool) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
-    return text if number or len(text) <= 160 else text[:159] + "…"
+    return text if number else cut(text, 160)

@@ -5,7 +5,7 @@ Series differ in colour, marker and dash, so a grey print still tells them apart
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy as np
 from pathlens.draw import blocks, canvas, palette
 from pathlens.draw.canvas import DIM, INK, LINE, Part, inches, write
 from pathlens.draw.grid import Grid
-from pathlens.draw.svg import LEAST, spread
-from pathlens.draw.words import visible
+from pathlens.draw.svg import FEATURES, LEAST, NAMED, spread
+from pathlens.draw.words import fit, visible
 from pathlens.explanation.record import Phrase
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
-FEATURES = 20
 NUMBERS, LABELS = 18, 60  # up to this many rows and columns the cells carry their numbers, their tokens
 
 
@@ -80,7 +79,7 @@ def panel_on(axes: Axes, panel: blocks.Panel) -> None:
     colors = [palette.shade(float(np.sign(value)), 1, signed=panel.signed) for value in values]
     errors = reach.T if reach.any() else None
     axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
-    canvas.names(axes, "y", [canvas.cut(bar.name, 34) for bar in panel.bars], size=9)
+    canvas.names(axes, "y", [fit(bar.name, 34) for bar in panel.bars], size=9)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.axvline(0, color=DIM, lw=0.8)
     axes.grid(axis="y", visible=False)
@@ -100,6 +99,19 @@ def swarm_on(axes: Axes, block: blocks.Swarm) -> None:
     write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
 
 
+def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
+    """Named points around zero and, where both numbers mean the same, the diagonal."""
+    frame(axes, "", block.xlabel, block.ylabel)
+    names, xs, ys = zip(*block.points, strict=True)
+    axes.scatter(xs, ys, s=26, color=palette.length_color(1, 1), edgecolors=INK, linewidths=0.4, zorder=3)
+    axes.axhline(0, color=DIM, lw=0.6)
+    if block.same:
+        axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
+    for name, x, y in block.points if len(names) <= NAMED else ():
+        style: Any = {"textcoords": "offset points", "size": 7, "color": DIM, "parse_math": False}
+        axes.annotate(fit(name, 24) if name else "", (x, y), (5, 3), **style)
+
+
 def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
     """Cells in colour, with their names and numbers as far as they fit."""
     # rounded to 1/200 of full colour, so that large maps need few colours
@@ -110,9 +122,9 @@ def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False, labelsize=9)
     axes.set(xticks=[], yticks=[])
     if len(grid.rows) <= LABELS:
-        canvas.names(axes, "y", [canvas.cut(name, 20) for name in grid.rows])
+        canvas.names(axes, "y", [fit(name, 20) for name in grid.rows])
     if len(grid.columns) <= LABELS:
-        canvas.names(axes, "x", [canvas.cut(name, 20) for name in grid.columns], rotation=90 if upright else 0)
+        canvas.names(axes, "x", [fit(name, 20) for name in grid.columns], rotation=90 if upright else 0)
     axes.spines[:].set_color(LINE)
     if grid.edge:
         axes.axhline(0.5, color=INK, lw=1.2)
@@ -166,8 +178,8 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
             back, y = _back(nodes[i], block.limit), depth * step
             axes.broken_barh([(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8)
             shown = visible(nodes[i].text)
-            room = max(int((wide - 0.1) * 72 / (10 * 0.5)), 2)
-            shown = shown if inches(shown, 10) <= wide - 0.08 else canvas.cut(shown, room)
+            if inches(shown, 10) > wide - 0.08:
+                shown = fit(shown, max(int((wide - 0.1) * 72 / (10 * 0.5)), 2))
             style = {"ha": "center", "va": "center", "color": palette.text_color(back)}
             write(axes, x + wide / 2, y + 0.15, shown, size=10, **style)
             write(axes, x + wide / 2, y + 0.33, _value(nodes[i]), size=8, **style)
@@ -175,27 +187,21 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
     return Part((max(depth for *_, depth in places) + 1) * step + 0.1, draw)
 
 
-def phrase_outline(block: blocks.Phrases, kept: set[int], inner: float) -> Part:
+def phrase_outline(block: blocks.Phrases, depths: Mapping[int, int], inner: float) -> Part:
     """A line and a bar for each phrase kept, where the words do not fit side by side."""
     nodes = block.nodes
-    lines: list[tuple[int, int]] = []
-    waiting = [(0, 0)]
-    while waiting:
-        i, depth = waiting.pop()
-        lines.append((i, depth))
-        waiting += [(child, depth + 1) for child in reversed(nodes[i].children) if child in kept]
     step, bar = 0.25, 2.0
     right = inner - bar - 0.7
 
     def draw(axes: Axes) -> None:
-        for k, (i, depth) in enumerate(lines):
+        for k, (i, depth) in enumerate(depths.items()):
             node, x, y = nodes[i], min(0.2 * depth, right / 2), (k + 0.5) * step
             back = _back(node, block.limit)
-            shown = canvas.cut(node.text, max(int((right - x) * 72 / (9 * 0.62)), 4))
+            shown = fit(node.text, max(int((right - x) * 72 / (9 * 0.62)), 4))
             axes.broken_barh([(x - 0.03, inches(shown, 9) + 0.06)], (y - 0.1, 0.2), color=back, lw=0)
             write(axes, x, y, shown, size=9, va="center", color=palette.text_color(back))
             write(axes, right + 0.6, y, _value(node), size=9, va="center", ha="right", color=DIM)
             color = palette.color(float(np.sign(node.signed)), 1)
             axes.barh(y, bar * min(node.value, 1), left=right + 0.7, height=0.6 * step, color=color, lw=0)
 
-    return Part(len(lines) * step + 0.1, draw)
+    return Part(len(depths) * step + 0.1, draw)

@@ -158,9 +158,7 @@ def continuation(result: Continuation) -> Page:
 
 def title_of(result: Result) -> str:
     """ "ig · positive": the method, and what is explained."""
-    target = visible(str(result.target)) if result.target else ""
-    target = target if len(target) <= TITLE else target[: TITLE - 1] + "…"
-    return f"{result.method} · {target}" if target else result.method
+    return f"{result.method} · {words.cut(visible(str(result.target)), TITLE)}" if result.target else result.method
 
 
 def texts(result: Explanation | Interactions | PhraseTree) -> tuple[Running, ...]:

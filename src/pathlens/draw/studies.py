@@ -205,7 +205,7 @@ def layers(study: Layers) -> blocks.Page:
         f"{title_of(study.results[0])}, layer by layer",
         blocks=(
             blocks.Listing(("", *(panel.title for panel in small)), rows, limit=limit, where=("terminal",)),
-            blocks.Panels(small, common=True, where=("page", "figure")),
+            blocks.Panels(small, common=True),
             blocks.Charts((curves,), title="the strongest tokens from layer to layer"),
         ),
         proof=blocks.Proof(legend, sums=sums),

@@ -7,15 +7,15 @@ Series differ in colour, dash and mark, so that a grey print still tells them ap
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import cell_len
 
 from pathlens.draw import blocks, palette
 from pathlens.draw.element import Markup, element
-from pathlens.draw.words import visible
+from pathlens.draw.words import cut, visible
 
 WIDE, HIGH = 640.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 90.0, 24.0, 12.0, 44.0
@@ -154,8 +154,8 @@ def _point_names(placed: Sequence[tuple[str, float, float]], wide: float) -> lis
     for name, x, y in placed if len(placed) <= NAMED else ():
         if not name:
             continue
-        label = _cut(name, 18)
-        long = 7.0 * _columns(label)
+        label = cut(visible(name), 18)
+        long = 7.0 * cell_len(label)
         left = x + 7 if x + 7 + long < wide else x - 7 - long
         if all(left > end or left + long < start or abs(y - line) > 12 for start, end, line in taken):
             taken.append((left, left + long, y))
@@ -174,7 +174,7 @@ def swarm(given: blocks.Swarm) -> Markup:
         marks += [_line("grid", x, 0, x, floor), _words(x, floor + 15, f"{value:.3g}", "middle")]
     for row, feature in enumerate(shown):
         name = visible(given.names[feature])
-        marks.append(_words(left, (row + 0.5) * step + 4, _cut(name, 18), "end"))
+        marks.append(_words(left, (row + 0.5) * step + 4, cut(visible(name), 18), "end"))
         scores, ranks = given.scores[:, feature], given.ranks(feature)
         for x, y, rank, value in zip(scores, spread(scores), ranks, given.values[:, feature], strict=True):
             place = across.place(float(x)), (row + 0.5 + y) * step
@@ -233,7 +233,7 @@ class Line:
 
 def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -> Line:
     """`shown` names side by side; where they are too many, ticks and the names of `strongest`."""
-    widths = [LETTER * _columns(visible(names[i])) for i in shown]
+    widths = [LETTER * cell_len(visible(names[i])) for i in shown]
     if sum(widths) + BLANK * len(widths) > WIDEST:
         at = {i: 30 + k * TICKED / max(len(shown) - 1, 1) for k, i in enumerate(shown)}
         return Line(names, at, _apart([i for i in strongest if i in at], at), 60 + TICKED, True)
@@ -364,12 +364,3 @@ def _circle(x: float, y: float, r: float, kind: str, tip: str, shade: float | No
 
 def _n(value: float) -> str:
     return f"{value:.1f}"
-
-
-def _cut(text: str, letters: int) -> str:
-    text = visible(text)
-    return text if len(text) <= letters else text[: letters - 1] + "…"
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -7,7 +7,7 @@ never markup, so `[bold]` in a text stays those six characters.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -18,10 +18,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pathlens.draw import blocks, page_of, palette
+from pathlens.draw import blocks, page_of
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.strokes import OUTPUTS, Paper, bars_table, colored, heat_table, ink, makers_table, phrase_tree, spark
-from pathlens.draw.words import printable, visible
+from pathlens.draw.words import cut, printable, visible
 
 WIDEST = 120  # columns of all but plain tables: longer lines are hard to read
 BARS = 14  # a text of up to this many units gets a bar for each, in order; a longer one for its strongest
@@ -57,7 +57,8 @@ def show(
 
 def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
     """Everything `show` prints, top to bottom."""
-    yield _within(Text.assemble((page.title, "bold"), (f"   {page.subtitle}" if page.subtitle else "", "dim")), paper)
+    title = Text.assemble((page.title, "bold"), (f"   {page.subtitle}" if page.subtitle else "", "dim"))
+    yield Constrain(title, paper.width)
     yield Text()
     inner = replace(paper, width=paper.width - 2)
     notes: tuple[str, ...] = ()
@@ -67,30 +68,28 @@ def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
         for part in drawn:
             yield Padding(part, (0, 0, 0, 2), expand=False)
             yield Text()
-    yield from (_within(line, paper) for line in _foot(page, notes))
+    yield from (_pairs([line], paper) for line in _foot(page, notes))
 
 
-def _within(part: RenderableType, paper: Paper) -> RenderableType:
-    return Constrain(part, paper.width)
-
-
-def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[RenderableType]:
+def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[tuple[Text, Text]]:
     proof = page.proof
     if proof.legend:
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
-        yield _hanging(swatch, Text(proof.legend))
+        yield swatch, Text(proof.legend)
     for each in proof.sums:
-        yield _hanging(Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse"))
+        yield Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse")
     for note in [*notes, *page.notes]:
-        yield _hanging(Text(" ·", "dim"), Text(visible(note), "dim"))
+        yield Text(" ·", "dim"), Text(visible(note), "dim")
 
 
-def _hanging(mark: Text, words: Text) -> Table:
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row(mark, words)
-    return row
+def _pairs(rows: Iterable[tuple[Text, Text]], paper: Paper) -> RenderableType:
+    """A short mark or name before words of any length."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return Constrain(table, paper.width)
 
 
 def is_dark() -> bool:
@@ -110,31 +109,28 @@ def draw(block: blocks.Block, paper: Paper) -> Drawn:
 
 @draw.register
 def running(block: blocks.Running, paper: Paper) -> Drawn:
-    every = [_within(colored(paragraph, block.limit, paper), paper) for paragraph in block.paragraphs]
-    return ((*_titled(block.title, every), *every) if block.title else tuple(every)), ()
+    title = [Text(visible(block.title), "dim")] if block.title else []
+    every = (Constrain(colored(paragraph, block.limit, paper), paper.width) for paragraph in block.paragraphs)
+    return (*title, *every), ()
 
 
 @draw.register
 def texts(block: blocks.Texts, paper: Paper) -> Drawn:
-    table = Table.grid(padding=(0, 1))
-    for name, text in block.named:
-        shown = printable(text)
-        table.add_row(Text(name, "bold"), Text(shown if len(shown) <= LETTERS else shown[:LETTERS] + " …"))
-    return (_within(table, paper),), ()
+    rows = ((Text(name, "bold"), Text(cut(printable(text), LETTERS))) for name, text in block.named)
+    return (_pairs(rows, paper),), ()
 
 
 @draw.register
 def bars(block: blocks.Bars, paper: Paper) -> Drawn:
-    shown, sums, notes = block.pick(BARS if block.signed else 3 * BARS)
-    return (bars_table(shown, block, paper, sums),), notes
+    table, notes = bars_table(block, BARS if block.signed else 3 * BARS, paper)
+    return (table,), notes
 
 
 @draw.register
 def links(block: blocks.Links, paper: Paper) -> Drawn:
     if not block.links:
         return (Text("no pair of tokens has a share", "dim"),), ()
-    strongest = block.strongest(PAIRS)
-    return (_below("strongest pairs", bars_table(strongest.named, strongest, paper)),), ()
+    return (_below("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
 
 
 @draw.register
@@ -156,23 +152,23 @@ def phrases(block: blocks.Phrases, paper: Paper) -> Drawn:
 @draw.register
 def continued(block: Continued, paper: Paper) -> Drawn:
     """Prompt and output as running text, then the table where it fits, else who made each token."""
-    rows = Table.grid(padding=(0, 1))
+    rows: list[tuple[Text, Text]] = []
     notes: tuple[str, ...] = ()
     for paragraph in block.prompt:
         text = colored(paragraph, block.limit, paper)
         if len(text) > PROMPT:
             notes = (f"of the prompt's {len(text)} characters the last {PROMPT} are shown",)
             text = text[len(text) - PROMPT :]
-        rows.add_row(Text("from", "dim"), text)
-    rows.add_row(Text("to", "dim"), colored(block.spoken, block.limit, paper))
+        rows.append((Text("from", "dim"), text))
+    rows.append((Text("to", "dim"), colored(block.spoken, block.limit, paper)))
     table, drawn = heat_table(block.grid, paper)
     if drawn.values.shape == block.grid.values.shape:
-        return (_within(rows, paper), table), (*notes, *drawn.notes)
+        return (_pairs(rows, paper), table), (*notes, *drawn.notes)
     shape = f"{len(block.cells.rows)} × {len(block.outputs)}"
     notes = (*notes, f"the table of {shape} does not fit here; to_html() draws it")
     if len(block.outputs) > OUTPUTS:
         notes = (*notes, f"the first {OUTPUTS} of {len(block.outputs)} output tokens are listed")
-    return (_within(rows, paper), _within(makers_table(block, paper), paper)), notes
+    return (_pairs(rows, paper), Constrain(makers_table(block, paper), paper.width)), notes
 
 
 @draw.register
@@ -184,13 +180,10 @@ def listing(block: blocks.Listing, paper: Paper) -> Drawn:
         justify = "right" if right else "left"
         table.add_column(Text(visible(name) if name else "", "dim"), justify=justify, overflow="fold", no_wrap=right)  # type: ignore[arg-type]
     for number, row in enumerate(block.rows):
-        cells = [Text(block.cell(value), _shade(value, block, paper)) for value in row]
+        shades = [paper.shade(v, block.limit) if isinstance(v, float) and block.limit else "" for v in row]
+        cells = [Text(block.cell(value), shade) for value, shade in zip(row, shades, strict=True)]
         table.add_row(*([Text(block.marks[number], "bold")] if block.marks else []), *cells)
-    return (_below(block.title, table) if block.title else table,), ()
-
-
-def _shade(value: blocks.Cell, block: blocks.Listing, paper: Paper) -> str:
-    return paper.shade(value, block.limit) if isinstance(value, float) and block.limit else ""
+    return (_below(block.title, table),), ()
 
 
 @draw.register
@@ -203,18 +196,7 @@ def charts(block: blocks.Charts, paper: Paper) -> Drawn:
         table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), no_wrap=True)
     for name in block.names:
         table.add_row(Text(visible(name)), *(spark(chart, name, min(width, SPARK)) for chart in block.charts))
-    return (_below(block.title, table) if block.title else table,), ()
-
-
-@draw.register
-def panels(block: blocks.Panels, paper: Paper) -> Drawn:
-    parts: list[RenderableType] = []
-    limit = palette.limit([panel.limit for panel in block.panels])
-    for panel in block.panels:
-        scale = limit if block.common else panel.limit
-        shown = blocks.Bars(tuple((bar.name, bar.value) for bar in panel.bars), scale, panel.signed, additive=False)
-        parts.append(_below(visible(panel.title), bars_table(shown.named, shown, paper)))
-    return tuple(parts), ()
+    return (_below(block.title, table),), ()
 
 
 @draw.register
@@ -225,25 +207,20 @@ def inset(block: blocks.Inset, paper: Paper) -> Drawn:
 @draw.register
 def folds(block: blocks.Folds, paper: Paper) -> Drawn:
     """Two lines for each, which read well at any width."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    rows: list[tuple[Text, Text]] = []
     for fold in block.folds:
-        table.add_row(Text(fold.lead), Text(visible(fold.text)))
-        if fold.below:
-            table.add_row("", Text(visible(fold.below), "dim"))
-    return (_within(table, paper),), ()
+        rows.append((Text(fold.lead), Text(visible(fold.text))))
+        rows += [(Text(), Text(visible(fold.below), "dim"))] if fold.below else []
+    return (_pairs(rows, paper),), ()
 
 
 # ---------------------------------------------------------------- what they are made of
 
 
-def _below(title: str, part: RenderableType) -> Table:
+def _below(title: str, part: RenderableType) -> RenderableType:
+    if not title:
+        return part
     rows = Table.grid()
     rows.add_row(Text(title, "dim"))
     rows.add_row(part)
     return rows
-
-
-def _titled(title: str, every: Sequence[RenderableType]) -> tuple[RenderableType, ...]:
-    return (Text(visible(title), "dim"),) if every else ()

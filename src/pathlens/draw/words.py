@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import cell_len, set_cell_size
 
 from pathlens.draw import palette
 from pathlens.draw.palette import short
@@ -64,6 +65,17 @@ def _safe(char: str) -> str:
         return chr(0x2400 + ord(char)) if ord(char) < 32 else "␡" if ord(char) == 127 else "�"
     # half a surrogate pair cannot be written; an override of direction would reorder what stands beside it
     return "�" if kind == "Cs" or "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" else char
+
+
+def cut(text: str, letters: int) -> str:
+    """At most that many characters, ended by … where cut."""
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def fit(text: str, columns: int) -> str:
+    """A label of at most that many columns, ended by … where cut (wide characters take two)."""
+    label = visible(text)
+    return label if cell_len(label) <= columns else set_cell_size(label, columns - 1).rstrip() + "…"
 
 
 def right_to_left(text: str) -> bool:
