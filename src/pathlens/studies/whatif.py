@@ -83,7 +83,8 @@ def whatif(
     every = [(i, "mask", "") for i, flag in enumerate(special) if not flag]
     wanted = every if edits is None else [_parsed(edit, explanation) for edit in edits]
     slope = scene.mean_slope(choices) if any(kind == "replace" for _, kind, _ in wanted) else None
-    made = tuple(scene.make(explanation, unit, kind, new, slope) for unit, kind, new in wanted)
+    with explainer.model.quiet():
+        made = tuple(scene.make(explanation, *edit, slope) for edit in wanted)
     agree = spearman(np.array([e.predicted for e in made]), np.array([e.actual for e in made]))
     return WhatIf(explanation, scene.before, made, agree)
 
@@ -145,11 +146,9 @@ class _Scene:
             if not text.strip():
                 raise InputError(f"deleting {explanation.tokens[unit]!r} leaves no text")
             texts[segment] = text
-            with self.model.quiet():
-                edited = self.model.case(texts[0], texts[1], request=self.request)
+            edited = self.model.case(*texts, request=self.request)
             point = edited.ends.end
-        with self.model.quiet():
-            change = _run(edited, point) - self.before
+        change = _run(edited, point) - self.before
         if kind == "replace":
             predicted, note = self._replaced(edited, rows, slope, predicted)
         return Edit(unit, explanation.tokens[unit], kind, new, text, predicted, change, note)

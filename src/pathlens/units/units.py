@@ -211,20 +211,14 @@ def _collect(home: Sequence[int], places: Sequence[Place], names: Mapping[int, s
             rows.append((table.names[tokens[0]], tuple(table.offsets[tokens[0]]), segment))
         elif k in names:
             rows.append((names[k], places[k][1:], segment))
-        else:
-            rows.append(_describe(tokens, places[k] if k >= 0 else None, read[segment], table))
+        else:  # its place's characters, as far as the model read the text
+            start, end = min(table.offsets[t][0] for t in tokens), max(table.offsets[t][1] for t in tokens)
+            if k >= 0:
+                start, end = places[k][1], min(places[k][2], read[segment])
+            start, end = trim(table.texts[segment], start, end)
+            rows.append((table.texts[segment][start:end] or table.names[tokens[0]], (start, end), segment))
     texts, spans, parts = zip(*rows, strict=True) if rows else ((), (), ())
     return Units(texts, spans, parts, members)
-
-
-def _describe(tokens: Sequence[int], place: Place | None, read: int, table: TokenTable) -> tuple[str, Span, int]:
-    """(text, characters, segment) of a unit: its place's characters, as far as the model read the text."""
-    segment = table.segments[tokens[0]]
-    start, end = min(table.offsets[t][0] for t in tokens), max(table.offsets[t][1] for t in tokens)
-    if place is not None:
-        start, end = place[1], min(place[2], read)
-    start, end = trim(table.texts[segment], start, end)
-    return table.texts[segment][start:end] or table.names[tokens[0]], (start, end), segment
 
 
 def _labels(home: Sequence[int], table: TokenTable) -> list[Label]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ class Passage:
 
     document: int  # which document it comes from
     text: str
+    name: str  # what errors call its document
     start: int = 0  # where in the document it begins, in characters
 
 
@@ -80,9 +81,9 @@ def passages(
             raise InputError(f"{name}: text is empty ({text!r}); give a text with words")
         length = _length(model, prompt + text) if isinstance(text, str) and limit is not None else 0
         if limit is None or length <= limit:
-            pieces.append(Passage(number, text))
+            pieces.append(Passage(number, text, name))
         elif chunk:
-            pieces += _cut(model, Passage(number, text), name, limit, prompt)
+            pieces += _cut(model, Passage(number, text, name), limit, prompt)
         else:
             raise TooLongError(
                 f"{name} has {length} tokens and the model takes {limit}: pass chunk=True (--chunk) to cut such "
@@ -92,7 +93,7 @@ def passages(
     return pieces
 
 
-def _cut(model: Any, whole: Passage, name: str, limit: int, prompt: str) -> list[Passage]:
+def _cut(model: Any, whole: Passage, limit: int, prompt: str) -> list[Passage]:
     """Runs of whole sentences, each as long as fits."""
     text = whole.text
     spans: list[tuple[int, int]] = []
@@ -103,10 +104,10 @@ def _cut(model: Any, whole: Passage, name: str, limit: int, prompt: str) -> list
             spans.append((start, end))
         else:
             raise TooLongError(
-                f"{name} has one sentence of {length} tokens ({text[start : start + 60]!r}…) and the model takes {limit}; "
+                f"{whole.name} has one sentence of {length} tokens ({text[start : start + 60]!r}…) and the model takes {limit}; "
                 "it cannot be cut at sentences: shorten it"
             )
-    return [Passage(whole.document, text[start:end], start) for start, end in spans]
+    return [replace(whole, text=text[start:end], start=start) for start, end in spans]
 
 
 def prompt_of(model: Any, request: Any) -> str:

@@ -77,7 +77,7 @@ def build(
     embeddings = []
     for number, start in enumerate(range(0, len(pieces), PER_FILE)):
         file, some = folder / f"vectors-{number:05d}.safetensors", pieces[start : start + PER_FILE]
-        vectors = _vectors(file, encoder, header, some, names, labels, show_progress)
+        vectors = _vectors(file, encoder, header, some, names, show_progress)
         files.append(
             {"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": _file_sum(file)}
         )
@@ -105,7 +105,6 @@ def _vectors(
     header: Mapping[str, Any],
     pieces: Sequence[Passage],
     names: Sequence[str],
-    labels: Sequence[str],
     show_progress: bool,
 ) -> Vectors:
     """Those of an earlier run, when the file is whole, of the same making, and of the same texts; or made and written."""
@@ -114,8 +113,8 @@ def _vectors(
         vectors = Vectors.load(file)
         if dict(vectors.header) == header and vectors.texts == tuple(texts):
             return vectors
-    labels = [labels[piece.document] for piece in pieces]
-    sides = encoder.sides(texts, [encoder.any_pair] * len(texts), labels, show_progress=show_progress)
+    limits, labels = [encoder.any_pair] * len(texts), [piece.name for piece in pieces]
+    sides = encoder.sides(texts, limits, labels, show_progress=show_progress)
     vectors = Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)
     _check_lengths(vectors, [names[piece.document] for piece in pieces])
     _begin(file.parent)
@@ -249,12 +248,12 @@ class Index:
         row = self.manifest["rows"][number]
         vectors = self._file(number // PER_FILE)
         if vectors is None:
-            return Candidate(Passage(row["document"], row["name"], row["start"]), score)
+            return Candidate(Passage(row["document"], row["name"], row["name"], row["start"]), score)
         side = unpack(vectors[number % PER_FILE])
         exact = query.score(side.embedding)
         if not abs(exact - score) <= 1e-3 * query.measure.reach(query.embedding, side.embedding):
             raise self.table.damaged(f"it says {score:.4f} where the vectors say {exact:.4f}")
-        return Candidate(Passage(row["document"], side.text, row["start"]), exact, side, row["name"])
+        return Candidate(Passage(row["document"], side.text, row["name"], row["start"]), exact, side, row["name"])
 
     def verify(self) -> list[str]:
         """What is damaged, by name; an empty list when everything is whole."""

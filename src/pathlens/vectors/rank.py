@@ -121,10 +121,10 @@ def rank(
     second = first.other
     pieces = second.passages(documents, chunk=chunk)
     asked = Query.of(first, query)
-    embeddings, baseline = second.embed([piece.text for piece in pieces], [_name(piece) for piece in pieces])
+    embeddings, baseline = second.embed([piece.text for piece in pieces], [piece.name for piece in pieces])
 
     def solve(chosen: Sequence[Candidate]) -> list[Side]:
-        texts, names = [each.passage.text for each in chosen], [_name(each.passage) for each in chosen]
+        texts, names = [each.passage.text for each in chosen], [each.passage.name for each in chosen]
         limits = [_meets([asked.embedding], asked.measure)] * len(chosen)
         return second.sides(texts, limits, names, show_progress=show_progress)
 
@@ -140,7 +140,8 @@ def _rank_vectors(encoder: SideEncoder, query: str, documents: Vectors, **how: A
     if documents.header["norm"] != (norm := encoder.measure.norm):
         raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {norm!r}")
     asked = Query.of(encoder, query)
-    candidates = [asked.candidate(Passage(n, side.text), side.embedding, side) for n, side in enumerate(documents)]
+    pieces = [Passage(n, side.text, f"document {n}") for n, side in enumerate(documents)]
+    candidates = [asked.candidate(piece, side.embedding, side) for piece, side in zip(pieces, documents, strict=True)]
     meta = dict(documents.header)  # one-sided: nothing of the query is integrated, so what is said is of the documents
     if not how["one_sided"]:
         meta = encoder.header(documents.header.get("baseline_name", ""))
@@ -183,7 +184,7 @@ class Query:
         try:
             return Candidate(passage, self.score(embedding), side)
         except NumberError as error:
-            raise NumberError(f"{_name(passage)}: {error}") from error
+            raise NumberError(f"{passage.name}: {error}") from error
 
     def side(self, others: Sequence[np.ndarray]) -> Side:
         """Its vectors, as exact as its pair with every one of these needs."""
@@ -240,10 +241,6 @@ def _best(candidates: Iterable[Candidate]) -> list[Candidate]:
         if document not in best or each.score > best[document].score:
             best[document] = each
     return list(best.values())
-
-
-def _name(passage: Passage) -> str:
-    return f"document {passage.document}"
 
 
 def _shown(thing: Any) -> str:

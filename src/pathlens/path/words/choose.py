@@ -65,7 +65,9 @@ def choose(
     for step in range(settings.steps):
         names = [token for token, _ in journeys.keys] if step == 0 else list(map(str, ids))
         keys = [(name, baseline) for name, (_, baseline) in zip(names, journeys.keys, strict=True)]
-        new = _first_of_each(keys, known) if shared else np.arange(count)
+        new = np.arange(count)
+        if shared:  # where each key that is not known yet comes first
+            new = np.array([k for k, key in enumerate(keys) if key not in known and keys.index(key) == k], dtype=int)
         near = candidates(step, ids[new], before[new])
         cost = _costs(near, before[new], journeys.some(new), settings, search, step)
         if shared:
@@ -81,11 +83,6 @@ def choose(
         before = anchor_rows(journeys, ids, search)
         used[:, step + 1] = ids
     return used[:, 1:]
-
-
-def _first_of_each(keys: list[tuple[str, str]], known: Known) -> Int[np.ndarray, "new"]:
-    """Where each key that is not known yet comes first."""
-    return np.array([k for k, key in enumerate(keys) if key not in known and keys.index(key) == k], dtype=int)
 
 
 def walk(
