@@ -134,7 +134,8 @@ class _Scene:
         """Run the model on one edit."""
         start, end = explanation.offsets[unit]
         segment = explanation.segments[unit] if explanation.segments else 0
-        rows = self._rows(start, end, segment)
+        places = enumerate(zip(self.case.offsets, self.case.segments, strict=True))
+        rows = [i for i, ((low, high), s) in places if s == segment and low < end and high > start]
         texts = [self.case.texts[0], self.text_b]
         old, predicted, note = texts[segment] or "", -float(explanation.scores[unit]), ""
         if kind == "mask":
@@ -152,11 +153,6 @@ class _Scene:
         if kind == "replace":
             predicted, note = self._replaced(edited, rows, slope, predicted)
         return Edit(unit, explanation.tokens[unit], kind, new, text, predicted, change, note)
-
-    def _rows(self, start: int, end: int, segment: int) -> list[int]:
-        """Tokens of the case that lie in these characters."""
-        places = enumerate(zip(self.case.offsets, self.case.segments, strict=True))
-        return [i for i, ((low, high), s) in places if s == segment and low < end and high > start]
 
     def _replaced(self, case: Case, rows: list[int], slope: Tensor | None, otherwise: float) -> tuple[float, str]:
         """ḡ · (new − old) over the rows that changed; rows that come or go are counted from the baseline."""

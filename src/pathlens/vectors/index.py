@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -145,8 +144,8 @@ def _begin(folder: Path) -> None:
 
 def _remove_stale(folder: Path, current: set[str]) -> None:
     """Vector files of an earlier, larger index; files of others are left alone."""
-    for file in folder.glob("vectors-*.safetensors"):
-        if re.fullmatch(r"vectors-\d{5}\.safetensors", file.name) and file.name not in current:
+    for file in folder.glob(f"vectors-{'[0-9]' * 5}.safetensors"):
+        if file.name not in current:
             _begin(folder)
             file.unlink()
 

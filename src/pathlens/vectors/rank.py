@@ -186,11 +186,6 @@ class Query:
         except NumberError as error:
             raise NumberError(f"{passage.name}: {error}") from error
 
-    def side(self, others: Sequence[np.ndarray]) -> Side:
-        """Its vectors, as exact as its pair with every one of these needs."""
-        (side,) = self.encoder.sides([self.text], [_meets(others, self.measure)], ["the query"])
-        return side
-
 
 def ranked(
     query: Query,
@@ -215,7 +210,8 @@ def ranked(
         names = [query.baseline, meta.get("baseline_name") or query.baseline]
         meta["baseline_name"] = " | ".join(dict.fromkeys(names))
         embeddings = [side.embedding for side in sides if side is not None]
-        reading = query.side(embeddings) if embeddings else reading
+        if embeddings:
+            (reading,) = query.encoder.sides([query.text], [_meets(embeddings, query.measure)], ["the query"])
     hits = []
     for each, side in zip_longest(order, sides):
         about = {**meta, "name": each.name} if each.name else meta
@@ -236,10 +232,8 @@ def _meets(others: Sequence[np.ndarray], measure: Measure) -> Callable[[np.ndarr
 def _best(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Of every document its best passage, the first of equals."""
     best: dict[int, Candidate] = {}
-    for each in candidates:
-        document = each.passage.document
-        if document not in best or each.score > best[document].score:
-            best[document] = each
+    for each in sorted(candidates, key=lambda candidate: -candidate.score):
+        best.setdefault(each.passage.document, each)
     return list(best.values())
 
 
