@@ -60,17 +60,14 @@ def run(
     given: dict[str, Any] = {"method": method, "baseline": baseline, **choices.given()}
     given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     given |= {"overwrite": overwrite, "engine": engine, "workers": workers, "address": address, "gpus": gpus}
-    notes: tuple[str, ...] = ()
     with o.warnings_in_a_line():
         if dry_run:
-            lines = plan(model, source, out, **given).lines()
-        else:
-            done = verb(model, source, out, show_progress=o.watched() and not quiet, **given)
-            lines, notes = done.lines(), done.notes
-    for note in notes:
+            typer.echo("\n".join(plan(model, source, out, **given).lines()))
+            return
+        done = verb(model, source, out, show_progress=o.watched() and not quiet, **given)
+    for note in done.notes:
         typer.echo(f"pathlens: {note}", err=True)
-    for line in lines:
-        typer.echo(line)
+    typer.echo("\n".join(done.lines()))
 
 
 def parse_shard(text: str) -> tuple[int, int]:

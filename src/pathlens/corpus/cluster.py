@@ -170,7 +170,7 @@ class Explain:
         return {"shard": item["shard"], "part": [pickle.dumps(part)]}
 
 
-def _datasource(ray: Any, job: Prepared, todo: frozenset[int]) -> Any:
+def _datasource(job: Prepared, todo: frozenset[int]) -> Any:
     """The batches of these shards, read as they are wanted; asked twice, it gives the same."""
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
@@ -207,7 +207,7 @@ def _stream(
     context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own
     context.enable_progress_bars = False
     try:
-        read = ray.data.read_datasource(_datasource(ray, job, todo), override_num_blocks=1, num_cpus=READER)
+        read = ray.data.read_datasource(_datasource(job, todo), override_num_blocks=1, num_cpus=READER)
         done = read.map_batches(
             Explain,
             fn_constructor_args=(job.recipe,),
@@ -230,5 +230,5 @@ def _stream(
 
 
 def _line(error: BaseException) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:300]
+    """The last: a traceback of the worker stands before it."""
+    return [type(error).__name__, *str(error).strip().splitlines()][-1][:300]

@@ -90,19 +90,19 @@ def run(
     """
     check_engine(engine, workers, address, gpus)
     sizes: dict[str, Any] = {"limit": limit, "shard": shard, "batch_size": batch_size, "rows_per_shard": rows_per_shard}
-    job, wanted = prepare(model, source, out, **sizes, **choices)
+    job = prepare(model, source, out, overwrite=overwrite, **sizes, **choices)
     with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
         place.make_writable(job.folder)
         started = time.perf_counter()
         with place.locked(job.folder, job.share), Progress(job.total(), show_progress) as bar:
-            place.admitted(job.folder, wanted, overwrite, job.share)
+            place.admitted(job.folder, job.manifest, overwrite, job.share)
             place.remove(job.folder, job.mine, shards_too=False)
 
             def count(counts: Tally, more: int, *, skipped: bool = False) -> None:
                 bar.advance(more, f"{counts.unconverged} not settled, {counts.failed} failed", skipped=skipped)
                 tell(counts)
 
-            writer = _Writer(job, lambda: place.settle(job.folder, wanted, overwrite, job.share), overwrite, count)
+            writer = _Writer(job, count)
             for batch, part in chosen(writer.todo()):
                 writer.add(batch, part)
             notes = writer.begin()
@@ -244,8 +244,6 @@ class _Writer:
     """
 
     job: Prepared
-    settle: Callable[[], list[str]]
-    overwrite: bool
     count: Callable[..., None]  # (counts so far, rows more, skipped=)
     notes: list[str] | None = None
     tally: Tally = field(default_factory=Tally)
@@ -255,7 +253,7 @@ class _Writer:
     def begin(self) -> list[str]:
         """Notes for the user; the first call settles the folder."""
         if self.notes is None:
-            self.notes = self.settle()
+            self.notes = place.settle(self.job.folder, self.job.manifest, self.job.overwrite, self.job.share)
         return self.notes
 
     def todo(self) -> Iterator[RowBatch]:
@@ -268,7 +266,7 @@ class _Writer:
     def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
         path = place.shard_path(self.job.folder, shard)
-        facts = None if self.overwrite else place.read_facts(path)
+        facts = None if self.job.overwrite else place.read_facts(path)
         if facts is None:
             return False
         fits = facts.start == group[0].number and facts.rows <= len(group)

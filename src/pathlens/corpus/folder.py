@@ -104,7 +104,7 @@ class Facts:
     tally: Tally
 
 
-def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts:
+def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> None:
     """Whole or not at all; when the disk is full, nothing is left behind."""
     facts = Facts(int(part.column("row")[0].as_py()), len(part), digest, tally(part))
     part = part.replace_schema_metadata({FACTS: json.dumps(asdict(facts)).encode()})
@@ -119,7 +119,6 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> Facts
         raise StoreError(
             f"{reason}; {len(shards(folder))} finished shards are whole: the same command goes on"
         ) from error
-    return facts
 
 
 def _not_writable(folder: Path, error: OSError) -> StoreError:
@@ -169,8 +168,8 @@ def remove(folder: Path, mine: Callable[[int], bool], *, shards_too: bool) -> No
             file.unlink(missing_ok=True)
 
 
-def _taken(handle: int, lock: Path) -> bool:
-    """Takes the lock of an open file, if nobody holds it."""
+def _take(handle: int, lock: Path) -> str | None:
+    """Takes the lock of an open file, if nobody holds it; else says who does."""
     import fcntl
 
     try:
@@ -178,27 +177,22 @@ def _taken(handle: int, lock: Path) -> bool:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise StoreError(f"the file system of {str(lock.parent)!r} has no locks ({error.strerror})") from error
-        return False
-    return True
+        return lock.read_text(encoding="utf-8").strip() or "another process"
+    return None
 
 
-def _holder(lock: Path) -> str | None:
-    """Who holds a lock file at this moment; None: nobody."""
-    handle = os.open(lock, os.O_RDWR)
-    try:
-        return None if _taken(handle, lock) else _name_in(lock)
-    finally:
-        os.close(handle)
-
-
-def _name_in(lock: Path) -> str:
-    return lock.read_text(encoding="utf-8").strip() or "another process"
-
-
-def others_at_work(folder: Path, share: Share) -> str | None:
-    """Who else writes here at this moment, another share of the same division; None when nobody does."""
-    others = (lock for lock in folder.glob(".lock-*-of-*") if _share_of(lock) != share)
-    return next((holder for lock in others if (holder := _holder(lock))), None)
+def _at_work(folder: Path, concerns: Callable[[Share], bool]) -> str | None:
+    """Who writes a share that concerns us at this moment; None when nobody does."""
+    for lock in folder.glob(".lock-*-of-*"):
+        i, n = lock.name.removeprefix(".lock-").split("-of-")
+        if concerns((int(i), int(n))):
+            handle = os.open(lock, os.O_RDWR)
+            try:
+                if holder := _take(handle, lock):
+                    return holder
+            finally:
+                os.close(handle)
+    return None
 
 
 @contextmanager
@@ -213,9 +207,7 @@ def locked(folder: Path, share: Share) -> Iterator[None]:
     except OSError as error:
         raise _not_writable(folder, error) from error
     try:
-        overlapping = (lock for lock in folder.glob(".lock-*-of-*") if lock != ours and _share_of(lock)[1] != share[1])
-        holder = None if _taken(handle, ours) else _name_in(ours)
-        holder = holder or next((name for lock in overlapping if (name := _holder(lock))), None)
+        holder = _take(handle, ours) or _at_work(folder, lambda other: other[1] != share[1])
         if holder:
             raise InputError(
                 f"another run is writing to {str(folder)!r} ({holder}); wait for it, or choose another folder"
@@ -226,11 +218,6 @@ def locked(folder: Path, share: Share) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _share_of(lock: Path) -> tuple[int, int]:
-    i, n = lock.name.removeprefix(".lock-").split("-of-")
-    return int(i), int(n)
 
 
 def read_rows(folder: str | Path, columns: list[str] | None = None) -> Iterator[Mapping[str, Any]]:
@@ -247,10 +234,7 @@ def read_rows(folder: str | Path, columns: list[str] | None = None) -> Iterator[
 def results(folder: str | Path) -> Iterator[Any]:
     """The results of a run, one by one, as `pl.explain` gave them; rows with errors are left out."""
     finished_run(folder)
-    for row in read_rows(folder, list(COLUMNS)):
-        result = result_of(row)
-        if result is not None:
-            yield result
+    yield from (result for row in read_rows(folder, list(COLUMNS)) if (result := result_of(row)) is not None)
 
 
 def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: Share = (0, 1)) -> dict[str, Any] | None:
@@ -264,8 +248,8 @@ def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: Sh
         shown = min(foreign or here)
         raise InputError(f"{str(folder)!r} is not empty ({shown!r} is in it) and holds no run; choose another folder")
     if before is None:
-        busy = others_at_work(folder, share) if overwrite and _whole(folder, wanted, share) else None
-        if busy:
+        everything = overwrite and _whole(folder, wanted, share)
+        if everything and (busy := _at_work(folder, lambda other: other != share)):
             raise InputError(
                 f"another share is writing to {str(folder)!r} ({busy}): --overwrite would delete its rows; begin anew with one "
                 "share, then start the others without --overwrite"
@@ -280,7 +264,7 @@ def admitted(folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: Sh
     return before
 
 
-def settle(folder: Path, wanted: dict[str, Any], overwrite: bool, share: Share = (0, 1)) -> list[str]:
+def settle(folder: Path, wanted: Mapping[str, Any], overwrite: bool, share: Share = (0, 1)) -> list[str]:
     """Begin, go on, or refuse; gives notes for the user."""
     before = admitted(folder, wanted, overwrite, share)
     if before is None and overwrite:

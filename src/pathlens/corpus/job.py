@@ -77,6 +77,8 @@ class Prepared:
     rows_per_shard: int = ROWS_PER_SHARD
     batch_size: int = BATCH
     share: place.Share = (0, 1)
+    overwrite: bool = False
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def mine(self, shard: int) -> bool:
         return shard % self.share[1] == self.share[0]
@@ -104,9 +106,10 @@ def prepare(
     shard: place.Share = (0, 1),
     batch_size: int = BATCH,
     rows_per_shard: int = ROWS_PER_SHARD,
+    overwrite: bool = False,
     **choices: Any,
-) -> tuple[Prepared, dict[str, Any]]:
-    """Everything checked before anything is written: numbers, data, model, arguments. Gives the manifest too."""
+) -> Prepared:
+    """Everything checked before anything is written: numbers, data, model, arguments."""
     for name, value in {"limit": limit, "batch_size": batch_size, "rows_per_shard": rows_per_shard}.items():
         if value is not None:
             whole_number(name, value)
@@ -124,9 +127,9 @@ def prepare(
     explainer = recipe.explainer()
     method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
-    job = Prepared(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard)
+    job = Prepared(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard, overwrite)
     _check_arguments(job)
-    return job, _manifest(job, limit)
+    return replace(job, manifest=_manifest(job, limit))
 
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
@@ -156,11 +159,6 @@ def _unreadable(explainer: Explainer, row: Row) -> bool:
 
 def _manifest(job: Prepared, limit: int | None) -> dict[str, Any]:
     """What the run is, in plain values only."""
-    import torch
-    import transformers
-
-    from pathlens import __version__
-
     model, reading = job.recipe.model, asdict(job.source)
     return {
         "corpus": VERSION,
@@ -173,12 +171,7 @@ def _manifest(job: Prepared, limit: int | None) -> dict[str, Any]:
         "data": job.source.data,
         "rows": job.census.rows,
         "limit": limit,
-        "versions": {
-            "pathlens": __version__,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": {**job.explainer.describe()["versions"], "numpy": np.__version__},
     }
 
 
@@ -238,7 +231,6 @@ def plan(
     source: Source,
     out: str | Path,
     *,
-    overwrite: bool = False,
     engine: str = "local",
     workers: int = 1,
     address: str | None = None,
@@ -247,9 +239,9 @@ def plan(
 ) -> Plan:
     """What `run` with the same arguments will take; what it would refuse is refused. Nothing is written."""
     check_engine(engine, workers, address, gpus)
-    job, wanted = prepare(model, source, out, **choices)
+    job = prepare(model, source, out, **choices)
     if job.folder.is_dir():
-        place.admitted(job.folder, wanted, overwrite, job.share)
+        place.admitted(job.folder, job.manifest, job.overwrite, job.share)
     some, longest = _rows_to_try(job)
     explained, used = _try(job, some)
     counts, tried = tally(explained), len(explained)
@@ -257,7 +249,7 @@ def plan(
     characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[:tried])
     job.recipe.explain(job.explainer, longest)  # it needs most memory
     where = Path(out).absolute()
-    total, done = job.total(), 0 if overwrite else _done(job)
+    total, done = job.total(), 0 if job.overwrite else _done(job)
     left = total - done  # of which some are no text and take no time
     texts = left * (1 - job.census.bad / job.census.rows)
     return Plan(

@@ -123,9 +123,8 @@ class Questions:
         except duckdb.Error as error:
             line = first_line(error)
             raise StoreError(f"a shard cannot be read ({line}); the same `pathlens run` writes it again") from error
-        self.has_scores = bool(self.first("select count(*) from run where scores is not null"))
-        if self.has_scores:
-            self.connection.execute(UNITS.format(home="word" if by_word else "position"))
+        self.connection.execute(UNITS.format(home="word" if by_word else "position"))
+        self.has_scores = bool(self.first("select count(scores) from run"))
 
     def __enter__(self) -> Questions:
         return self
@@ -148,12 +147,11 @@ class Questions:
         )[0]
         return dict(zip(names, counts, strict=True))
 
-    def errors(self, most: int) -> list[tuple[Any, ...]]:
-        """Kinds of errors (numbers in them are masked), how often, and one row that has it."""
+    def errors(self) -> list[tuple[Any, ...]]:
+        """The most frequent kinds of errors (numbers in them are masked), how often, and one row that has it."""
         return self.rows(
             "select regexp_replace(error, '[0-9]+', 'N', 'g'), count(*), min(row) "
-            "from run where error is not null group by 1 order by 2 desc, 1 limit ?",
-            [most],
+            "from run where error is not null group by 1 order by 2 desc, 1 limit 20"
         )
 
     def gaps(self) -> list[tuple[Any, ...]]:
@@ -172,11 +170,11 @@ class Questions:
 
     def words(self, most: int, least: int) -> list[tuple[Any, ...]]:
         """(class, word, times, texts, mean, low, high): the strongest up and down in every class."""
-        return self._strongest("target", "unit", most, least) if self.has_scores else []
+        return self._strongest("target", "unit", most, least)
 
     def every_word(self, least: int) -> list[tuple[Any, ...]]:
         """The same, of all words, for files."""
-        return self._summed("unit", least) if self.has_scores else []
+        return self._summed("unit", least)
 
     def _summed(self, source: str, least: int) -> list[tuple[Any, ...]]:
         summed = SUMMED.format(keys="target", source=source, least=least)
@@ -210,20 +208,14 @@ class Questions:
 
     def words_by_slice(self, column: str, most: int, least: int) -> list[tuple[Any, ...]]:
         """(value, word, times, texts, mean, low, high)."""
-        if not self.has_scores:
-            return []
         joined = f"(select u.*, r.{quoted(column)} as slice from unit u join run r on u.row = r.row)"
         return self._strongest("slice", joined, most, least)
 
-    def texts(self, most: int) -> Iterable[tuple[int, str, str | None]]:
+    def texts(self, most: int) -> list[tuple[Any, ...]]:
         """(row, text, second text) of explained rows, evenly over the run where there are more than `most`."""
         count = self.first("select count(*) from run where error is null")
         step = max(1, -(-count // most))
-        answer = self.connection.execute(
-            "select row, text, text_b from run where error is null and row % ? = 0 order by row", [step]
-        )
-        while some := answer.fetchmany(500):
-            yield from some
+        return self.rows("select row, text, text_b from run where error is null and row % ? = 0 order by row", [step])
 
     def speech(
         self, tags: Iterable[tuple[int, int, int, int, str]], rows: Sequence[int], least: int

@@ -71,7 +71,8 @@ def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = 
 
 def _opened(source: Source) -> Iterator[Opened]:
     """One file after another, each closed when the next is asked for."""
-    for path in files(source) or [None]:
+    paths: Sequence[Path | None] = files(source) or [None]
+    for path in paths:
         wanted = partial(_columns, source, source.data if path is None else str(path))
         with ExitStack() as stack:
             yield formats.open_hub(source, wanted) if path is None else formats.open_file(path, source, stack, wanted)

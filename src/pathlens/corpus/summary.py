@@ -169,7 +169,7 @@ def _failures_and_gaps(ask: Questions, counts: Mapping[str, Any]) -> list[Summar
     spread = tuple((f"{100 * q:g} %", *map(_finite, rest)) for q, *rest in gaps)
     bins = tuple((f"1e{k} to 1e{k + 1}" if k > -9 else "below 1e-8", n) for k, n in ask.gap_histogram())
     return [
-        SummaryTable("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors(20))),
+        SummaryTable("errors", "rows that failed", ("error", "times", "first_row"), tuple(ask.errors())),
         SummaryTable("gaps", "how far sums are off, and what it took", columns, spread),
         SummaryTable("gap_histogram", "relative gaps by size", ("size", "rows"), bins),
     ]
@@ -218,7 +218,7 @@ def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list
             "no parts of speech: spaCy or a model of it is not installed (python -m spacy download en_core_web_sm)"
         )
         return []
-    texts = list(ask.texts(TAGGED))
+    texts = ask.texts(TAGGED)
     measured = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
     note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
     columns = ("class", "part_of_speech", *MEASURED)
@@ -241,7 +241,7 @@ def tagger(name: str | None = None) -> Any | None:
     return None
 
 
-def tag(pipeline: Any, texts: Iterable[tuple[int, str, str | None]]) -> Iterator[tuple[int, int, int, int, str]]:
+def tag(pipeline: Any, texts: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, int, int, int, str]]:
     """(row, segment, first character, last, universal part of speech) of every word."""
     pieces = ((body, (row, segment)) for row, *both in texts for segment, body in enumerate(both) if body is not None)
     for document, (row, segment) in pipeline.pipe(pieces, as_tuples=True, batch_size=128):

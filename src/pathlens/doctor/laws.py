@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pathlens.doctor.patient import FAILS, HOLDS, Law, Patient, Verdict, judged, left_out
+from pathlens.doctor.patient import FAILS, HOLDS, Changed, Law, Patient, Verdict, judged, left_out
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
@@ -22,7 +22,6 @@ from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
-from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import Network, check_weights
 
@@ -92,24 +91,13 @@ def per_token(patient: Patient) -> Verdict:
     return judged(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
 
 
-class _Given(Wrapped):
-    """The model with one prepared case for every text."""
-
-    def __init__(self, model: TextModel, case: Case) -> None:
-        super().__init__(model)
-        self.prepared = case
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.prepared
-
-
 def linear(patient: Patient) -> Verdict:
     """On a linear function of this text's embeddings every rule is exact."""
     case = patient.case()
     slope = torch.randn(case.ends.end.shape, generator=torch.Generator().manual_seed(0)).to(case.ends.end)
     flat = replace(case, score=lambda points, cases: (points * slope[: points.shape[1]]).sum((1, 2)), pack="linear")
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
-    model = _Given(patient.subject, flat)
+    model = Changed(patient.subject, lambda case, request: flat)
     names = ("gauss", "midpoint", "trapezoid", "left", "split")
     runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text).scores for rule in names]
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))

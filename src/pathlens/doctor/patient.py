@@ -36,18 +36,15 @@ def left_out(why: str) -> Verdict:
     return Verdict(LEFT_OUT, why)
 
 
-class Fixed(Wrapped):
-    """A model that explains one class, token or span of one text, whatever it predicts itself."""
+class Changed(Wrapped):
+    """A model whose texts, once read, are changed."""
 
-    def __init__(self, inner: TextModel, chosen: Case) -> None:
+    def __init__(self, inner: TextModel, change: Callable[[Case, Request], Case]) -> None:
         super().__init__(inner)
-        self.chosen = chosen
+        self.change = change
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        case = super().case(text, text_b, request=request)
-        if request.vector or case.texts != self.chosen.texts:
-            return case
-        return replace(case, target=self.chosen.target, target_name=self.chosen.target_name)
+        return self.change(super().case(text, text_b, request=request), request)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +69,14 @@ class Patient:
 
     def fixed(self, model: TextModel) -> TextModel:
         """The model with the target fixed: a close call that other rounding decides otherwise is no drift of scores."""
-        computed = isinstance(self.predicted.target, torch.Tensor)  # the other text's vector, not a choice
-        return model if computed else Fixed(model, self.predicted)
+        chosen = self.predicted
+
+        def fix(case: Case, request: Request) -> Case:
+            other = request.vector or case.texts != chosen.texts
+            return case if other else replace(case, target=chosen.target, target_name=chosen.target_name)
+
+        computed = isinstance(chosen.target, torch.Tensor)  # the other text's vector, not a choice
+        return model if computed else Changed(model, fix)
 
     @cached_property
     def subject(self) -> TextModel:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve.models import Models
 from pathlens.serve.responses import FORMATS, reply
-from pathlens.serve.tasks import OVER, ServerLimits, Task, TaskQueue
+from pathlens.serve.tasks import BOUNDS, OVER, ServerLimits, Task, TaskQueue
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 POLICY = (
@@ -135,8 +135,7 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
         from pathlens import __version__
 
         known = [slot.to_dict() for slot in models.slots.values()]
-        names = ("characters", "units", "nodes", "documents", "waiting")
-        limits = {name: getattr(models.limits, name) for name in names}
+        limits = {**BOUNDS, "units": models.limits.units, "waiting": models.limits.waiting}
         return {"status": "ok", "version": __version__, "models": known, "limits": limits, "jobs": jobs.counts()}
 
     @app.get("/api/methods", tags=["facts"])

@@ -13,19 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from pathlens.checks import Option
 from pathlens.engine.options import options
+from pathlens.serve.tasks import BOUNDS
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
-Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+Text = Annotated[str, Field(min_length=1, max_length=BOUNDS["characters"])]
 Words = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Place = Annotated[int, Field(ge=0, le=63)]
+Place = Annotated[int, Field(ge=0, lt=BOUNDS["documents"])]
 MOST = {"steps": 100, "neighbours": 1000, "factor": 4}  # lower than the library's: others wait
 WRITTEN_AS: dict[str, Any] = {  # options that take several forms in Python: the one they have in JSON
-    "tree": Annotated[str, Field(max_length=20_000)],
+    "tree": Annotated[str, Field(max_length=BOUNDS["characters"])],
     "hold": Annotated[list[Name], Field(max_length=8)],
 }
 NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
-OF_MODELS = ("softplus", "contrast", "generate", "prompt", "prompt_name")  # options of a kind of model
 
 
 def _kind(option: Option) -> Any:
@@ -58,8 +58,8 @@ class _Shared(BaseModel):
     unit: Literal["token", "word", "sentence", "turn", "passage"] = "token"
     score: Literal["logit", "logprob", "prob"] | None = None
     tolerance: float = Field(1e-3, ge=1e-9, le=1.0)
-    n_steps: int | None = Field(None, ge=1, le=512)
-    max_nodes: int = Field(512, ge=1, le=512)
+    n_steps: int | None = Field(None, ge=1, le=BOUNDS["nodes"])
+    max_nodes: int = Field(BOUNDS["nodes"], ge=1, le=BOUNDS["nodes"])
     rule: Literal["adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split", "log"] | None = None
     truncation: bool = False
     softplus: float | None = Field(None, gt=0, le=1e4)
@@ -70,10 +70,8 @@ class _Shared(BaseModel):
 
     def choices(self, *without: str) -> dict[str, Any]:
         """As keyword arguments of `pl.explain`."""
-        optional = {name: getattr(self, name) for name in (*OF_MODELS, *SERVED)}
-        given = {name: getattr(self, name) for name in _Shared.model_fields if name not in ("model", *OF_MODELS)}
-        given |= {name: value for name, value in optional.items() if value is not None}
-        return {name: value for name, value in given.items() if name not in without}
+        names = [name for name in Choices.model_fields if name not in ("model", *without)]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 if TYPE_CHECKING:
@@ -194,8 +192,8 @@ class RankRequest(Choices):
     """POST /api/rank: `pl.rank(model, query, documents, top=…)`."""
 
     query: Text
-    documents: list[Text] = Field(min_length=1, max_length=64)
-    top: int = Field(3, ge=1, le=64)
+    documents: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
+    top: int = Field(3, ge=1, le=BOUNDS["documents"])
     one_sided: bool = False
     why: tuple[Place, Place] | None = Field(
         None, description="Two places from 0: why the first stands above the second."

@@ -15,18 +15,15 @@ from pathlens.errors import PathlensError, first_line
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
+BOUNDS = {"characters": 20_000, "nodes": 512, "documents": 64}  # of one text, one integral, one ranking
 
 
 @dataclass(frozen=True)
 class ServerLimits:
     """Bounds of one server."""
 
-    characters: int = 20_000  # of one text
     units: int = 512  # tokens of one text
-    nodes: int = 512
-    documents: int = 64  # of one ranking
     waiting: int = 16  # tasks in the queue
-    workers: int = 1  # tasks at work at once
     kept: int = 64  # finished tasks that can still be fetched
     body: int = 400_000  # bytes of a request
 
@@ -35,20 +32,17 @@ class Cancelled(BaseException):
     """The user called the work off. Not an `Exception`: nothing on the way may swallow it."""
 
 
+@dataclass(eq=False)
 class Meter:
     """Counts the points a task has evaluated, and stops it when asked to."""
 
-    def __init__(self) -> None:
-        self.points = 0
-        self.stage = ""  # what is waited for before any point: a model on its way
-        self._stop = threading.Event()
-
-    def stop(self) -> None:
-        self._stop.set()
+    points: int = 0
+    stage: str = ""  # what is waited for before any point: a model on its way
+    stopped: bool = False
 
     def count(self, rows: int) -> None:
         """Called before every pass."""
-        if self._stop.is_set():
+        if self.stopped:
             raise Cancelled
         self.points += rows
 
@@ -103,15 +97,14 @@ class Task:
 
 
 class TaskQueue:
-    """Workers over a bounded queue; finished tasks are kept for a while."""
+    """One task at a time from a bounded queue; finished ones are kept for a while."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
         self._queue: queue.Queue[Task] = queue.Queue(limits.waiting)
         self._known: dict[str, Task] = {}
         self._lock = threading.Lock()
-        for number in range(limits.workers):
-            threading.Thread(target=self._work, name=f"pathlens-{number}", daemon=True).start()
+        threading.Thread(target=self._work, name="pathlens", daemon=True).start()
 
     def put(self, kind: str, work: Callable[[Meter], Any]) -> Task:
         """A new task at the end of the queue; `queue.Full` when there is no room."""
@@ -137,7 +130,7 @@ class TaskQueue:
 
     def cancel(self, task: Task) -> None:
         """Call a task off: at once while it waits, before its next pass while it works."""
-        task.meter.stop()
+        task.meter.stopped = True
         if task.state == WAITING:
             task.state, task.error = CANCELLED, "called off"
             task.over.set()
@@ -149,13 +142,7 @@ class TaskQueue:
         return {WAITING: states.count(WAITING), WORKING: states.count(WORKING)}
 
     def _work(self) -> None:
-        shared = False
         while True:
             task = self._queue.get()
-            if not shared:  # with the first task, not at start: a page need not wait for torch
-                import torch
-
-                torch.set_num_threads(max(1, torch.get_num_threads() // self.limits.workers))
-                shared = True
             if task.state == WAITING:
                 task.run()
