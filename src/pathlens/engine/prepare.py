@@ -112,9 +112,8 @@ class Prepared:
 
 
 def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None, tree: Any = None) -> Prepared:
-    """Read one text, or a pair."""
+    """Read one text, or a pair, for a method that goes with it (`check_method`)."""
     entry = entry_for(method)
-    check_method(choices, entry, text_b)
     cases = [
         prepared(case, choices.softplus, second_order=entry.rule == "log")
         for case in _cases(choices, method, entry, text, text_b)

@@ -65,17 +65,16 @@ class Solution:
 
     def spread(self) -> Float[Tensor, "U *value"]:
         """Values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
-        value, members = self.integral.value, torch.as_tensor(self.units.members, dtype=torch.float64)
-        if self.by_coordinate:
-            return value if len(members) == members.shape[1] else torch.tensordot(members, value, dims=1)
-        return self.placed(value)
+        return self._joined(self.integral.value)
 
     def estimates(self) -> Float[Tensor, "U *T"]:
         """Error estimate of every unit, of every number of a list; by coordinate, those of a unit's tokens are added."""
-        error = self.integral.error
-        if self.by_coordinate:
-            return torch.as_tensor(self.units.members, dtype=error.dtype) @ error
-        return self.placed(error)
+        return self._joined(self.integral.error)
+
+    def _joined(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
+        if not self.by_coordinate:
+            return self.placed(rows)
+        return torch.tensordot(torch.as_tensor(self.units.members, dtype=rows.dtype), rows, dims=1)
 
     def placed(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
         """The rows of the moving units among all; zeros where nothing moved."""

@@ -89,7 +89,7 @@ def bound_of(f_input: float, f_baseline: float, tolerance: float) -> float:
     return max(tolerance * abs(f_input - f_baseline), 1e-5 * max(1.0, abs(f_input)))
 
 
-def warn_unsettled(results: Sequence[Result], stacklevel: int = 4) -> None:
+def warn_unsettled(results: Sequence[Result]) -> None:
     """One warning for the results that did not meet their tolerance: how far the worst is off, and the ways out."""
     loose = [result for result in results if not result.certificate.converged]
     if not loose:
@@ -102,7 +102,7 @@ def warn_unsettled(results: Sequence[Result], stacklevel: int = 4) -> None:
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
         f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {_ways_out(worst)}.{_precision(worst)}",
         ConvergenceWarning,
-        stacklevel=stacklevel,  # the line that called `pl.explain`
+        stacklevel=4,  # the line that called `pl.explain`
     )
 
 

@@ -27,17 +27,14 @@ class Viewable:
 
     def to_html(self, path: str | Path | None = None, **options: Any) -> str:
         """A self-contained page (also written to `path`, when given)."""
-        page: str = _drawing("markup").document(self, path, **options)
-        return page
+        return str(_drawing("markup").document(self, path, **options))
 
     def to_png(self, path: str | Path, **options: Any) -> Path:
         """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
-        written: Path = _drawing("figure").save(self, path, **options)
-        return written
+        return Path(_drawing("figure").save(self, path, **options))
 
     def _repr_html_(self) -> str:
-        fragment: str = _drawing("markup").fragment(self)
-        return fragment
+        return str(_drawing("markup").fragment(self))
 
 
 def _drawing(module: str) -> Any:

@@ -203,29 +203,23 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
     """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
     order = sorted(intervals, key=lambda each: -float(each.error.max()))
     rest = sum(float(each.error.max()) for each in order)
-    keep, work = [], []
+    keep: list[Interval] = []
+    work: list[tuple[Interval, int]] = []
     for number, interval in enumerate(order):
-        worst = float(interval.error.max())
         if rest <= bound / 2 and number > 0:
-            keep.append(interval)
-            continue
-        if interval.going_up_helps():
-            cost = len(nested.new_nodes(interval.level + 1))
-            if cost <= left:
-                interval.level += 1
-                work.append((interval, interval.level))
-                left -= cost
-        else:
-            middle = (interval.low + interval.high) / 2
-            cost = 2 * nested.COUNTS[HALF_START]
-            if cost <= left:
-                for low, high in ((interval.low, middle), (middle, interval.high)):
-                    half = Interval(interval.leg, low, high, HALF_START, worst, each=interval.each)
-                    keep.append(half)
-                    work.append((half, 0))
-                left -= cost
-                rest -= worst
-                continue
-        keep.append(interval)
+            return [*keep, *order[number:]], work
+        worst = float(interval.error.max())
         rest -= worst
+        up, parts = interval.going_up_helps(), [interval]
+        cost = len(nested.new_nodes(interval.level + 1)) if up else 2 * nested.COUNTS[HALF_START]
+        if cost <= left and up:
+            interval.level += 1
+            work.append((interval, interval.level))
+        elif cost <= left:
+            middle = (interval.low + interval.high) / 2
+            places = (interval.low, middle), (middle, interval.high)
+            parts = [Interval(interval.leg, *place, HALF_START, worst, each=interval.each) for place in places]
+            work += [(half, 0) for half in parts]
+        left -= cost if cost <= left else 0
+        keep += parts
     return keep, work

@@ -35,7 +35,6 @@ class Job:
     error: Exception | None = None
     ask: Ask | None = field(default=None, repr=False)
     sums: Float[Tensor, "sums U ..."] | None = field(default=None, repr=False)
-    missing: int = 0
     output: int = 1  # numbers in one output, once seen
     asked: int = 0  # points its driver has asked for so far, and how many are done
     done: int = 0
@@ -48,16 +47,12 @@ class Job:
         assert self.ask is not None, "a job without a question is over"
         return self.ask
 
-    def value_bytes(self) -> int:
-        """What one row's value takes: for every unit, a change of the whole output."""
-        return 4 * self.output * max(1, len(self.members))
-
     def advance(self, sums: Tensor | None) -> None:
         """Give the driver its sums; take its next question, or its result."""
         try:
             self.ask = self.work.send(sums) if sums is not None else next(self.work)
-            self.sums, self.missing = None, len(self.ask.points)
-            self.asked += self.missing
+            self.sums = None
+            self.asked += len(self.ask.points)
         except StopIteration as end:
             self.end(end.value, None)
         except Exception as error:  # one bad text must not end the others; the caller decides what to do with it
@@ -75,11 +70,10 @@ class Job:
         self.sums = part if self.sums is None else self.sums.add_(part)
         if isinstance(self.question.integrand, Value):
             self.output = values[0].numel()
-        self.missing -= len(rows)
         self.done += len(rows)
         if self.watch is not None:
             self.watch(self)
-        return self.missing == 0
+        return self.done == self.asked
 
 
 @dataclass(frozen=True)
@@ -179,7 +173,7 @@ def _without_padding(values: Float[Tensor, "B U ..."], job: Job) -> Float[Tensor
 
 def _evaluate(batch: list[Rows], planner: Planner) -> Float[Tensor, "B U ..."]:
     """Lay the rows' points into one padded batch and take the integrand there."""
-    room, lean = planner.room(batch), planner.lean(batch)
+    room, lean = planner.room(batch)
     cases = [rows.job.case for rows in batch for _ in rows.which]
     length = max(len(rows.job.case) for rows in batch)
     units = max(len(rows.job.members) for rows in batch)

@@ -83,7 +83,7 @@ class Planner:
         if self.limits.rows is not None:
             return max(1, self.limits.rows)
         case, integrand, units = rows.job.case, rows.job.question.integrand, len(rows.job.members)
-        values = VALUE_COPIES * rows.job.value_bytes()
+        values = VALUE_COPIES * 4 * rows.job.output * max(1, units)  # for every unit, a change of the whole output
         most = self._budget(case) / (integrand.rows_alive(units) * self.estimate(case, integrand) + values)
         if case.ends.end.device.type == "cpu":
             most = min(most, BUSY_TOKENS / len(case) / max(1.0, integrand.rows_busy(units)))
@@ -91,16 +91,15 @@ class Planner:
             most = min(most, self.most)
         return max(1, int(most))
 
-    def room(self, batch: Sequence[Rows]) -> float:
-        """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit."""
-        longest = max((rows.job.case for rows in batch), key=len)
-        return self.share * self._budget(longest) / self.estimate(longest, batch[0].job.question.integrand)
+    def room(self, batch: Sequence[Rows]) -> tuple[float, Any]:
+        """Memory a batch may take, in rows of a plain reverse pass: integrands cut their own work to fit.
 
-    def lean(self, batch: Sequence[Rows]) -> Any:
-        """The score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much."""
+        And the score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much.
+        """
         longest, integrand = max((rows.job.case for rows in batch), key=len), batch[0].job.question.integrand
-        kept = integrand.reverse_rows * self.estimate(longest, integrand)
-        return getattr(longest.score, "lean", None) if self.share < 1 or kept >= self._budget(longest) else None
+        one, budget = self.estimate(longest, integrand), self._budget(longest)
+        too_much = self.share < 1 or integrand.reverse_rows * one >= budget
+        return self.share * budget / one, getattr(longest.score, "lean", None) if too_much else None
 
     def halve(self, rows: int) -> bool:
         """Memory ran out with this many rows: never so many again in this run. False: nothing left to halve."""
