@@ -20,10 +20,9 @@ from pathlens.integrand import Batch, Outputs
 from pathlens.text import builtin
 from pathlens.text.adapter import Request
 from pathlens.text.causal import CausalLM
-from pathlens.text.generator import Alternatives
 from pathlens.text.load import load
 from pathlens.text.network import Network
-from pathlens.text.outputs import joined, output_of_ids, output_of_text
+from pathlens.text.outputs import contrasted, joined, output_of_ids, output_of_text
 from pathlens.text.tokens import tokenise
 from tests.support import models
 from tests.support.twins import continuation as twins
@@ -481,7 +480,7 @@ def test_bytes_of_one_character_are_named_by_it():
     assert output_of_ids(tokenizer, [], ids[:2]).names == ("[part][1/2]", "[part][2/2]")
     cut = output_of_ids(tokenizer, [], ids[:5])  # as a generation may end: in the middle of a character
     laid = joined(tokens, [cut], {}, first=0)
-    for told in (cut.shown, Alternatives(cut).name("logprob"), *laid.texts):
+    for told in (cut.shown, contrasted([cut]), *laid.texts):
         assert "\N{REPLACEMENT CHARACTER}" not in told
     assert cut.shown == "本 …" and len(cut.shown) == len(cut.text)
     given = output_of_text(tokenizer, "日", "本 🗼!")

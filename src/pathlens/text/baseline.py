@@ -27,26 +27,26 @@ class Baseline:
     notes: tuple[str, ...] = ()
 
 
+def token_ids(tokenizer: Any) -> dict[str, int]:
+    """The tokens that may stand for nothing, by name: read from the tokenizer, never hard-coded."""
+    ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "pad", "unk", "eos")}
+    return {name: int(number) for name, number in ids.items() if number is not None}
+
+
 def default_name(tokenizer: Any, decoder: bool) -> str:
     """`mask` where the model has a mask token; a decoder starts from the mean embedding (its path is smooth)."""
-    if getattr(tokenizer, "mask_token_id", None) is not None:
-        return "mask"
-    if decoder:
-        return "mean"
-    return "pad" if getattr(tokenizer, "pad_token_id", None) is not None else "zero"
+    known = token_ids(tokenizer)
+    return "mask" if "mask" in known else "mean" if decoder else "pad" if "pad" in known else "zero"
 
 
-def word_rows(
-    choice: Any, tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any, default: str
-) -> Baseline:
+def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any) -> Baseline:
     """The baseline's word embeddings; held tokens keep the text's rows."""
-    choice = default if choice is None else choice
     ids = torch.tensor(tokens.ids)
     end = network.embed(ids)
     if isinstance(choice, Tensor):
         return given_rows(choice, end, held)
     if isinstance(choice, tuple) and all(isinstance(part, str) for part in choice):
-        return _text(choice, tokens, held, network, tokenizer, default)
+        return _text(choice, tokens, held, network, tokenizer)
     if not isinstance(choice, str):
         raise InputError(
             f"baseline must be one of {', '.join(NAMES)}, a text, a tensor, or a list of these; got "
@@ -57,20 +57,19 @@ def word_rows(
     if choice in NAMES or choice in getattr(tokenizer, "all_special_tokens", ()):
         start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
         return Baseline(network.embed(start), tuple(start.tolist()), choice, choice)
-    return _text((choice,), tokens, held, network, tokenizer, default)
+    return _text((choice,), tokens, held, network, tokenizer)
 
 
 def _token_id(name: str, tokenizer: Any) -> int:
-    """Read from the tokenizer, never hard-coded; a special token may be given as it is written."""
+    """A token by its name, or a special one as it is written."""
     if name not in NAMES:
         return int(tokenizer.convert_tokens_to_ids(name))
-    number = getattr(tokenizer, f"{name}_token_id", None)
-    if number is None:
-        have = [n for n in ("mask", "pad", "unk", "eos") if getattr(tokenizer, f"{n}_token_id", None) is not None]
+    known = token_ids(tokenizer)
+    if name not in known:
         raise InputError(
-            f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*have, 'zero', 'mean'])}"
+            f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
         )
-    return int(number)
+    return known[name]
 
 
 def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"], network: Network) -> Baseline:
@@ -96,19 +95,11 @@ def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"
 
 
 def _text(
-    texts: tuple[str, ...], tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any, default: str
+    texts: tuple[str, ...], tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any
 ) -> Baseline:
     """A given text laid over the moving tokens, cut or filled to their number (of each segment, for a pair)."""
-    start = list(tokens.ids)
-    fill = next(
-        (
-            v
-            for n in (default, "mask", "pad", "unk", "eos")
-            if (v := getattr(tokenizer, f"{n}_token_id", None)) is not None
-        ),
-        None,
-    )
-    notes = []
+    start, notes, known = list(tokens.ids), [], token_ids(tokenizer)
+    fill = next(iter(known.values()), None)
     for number, text in enumerate(texts):
         places = [
             i for i, s in enumerate(tokens.segments) if not held[i] and (s == number or (len(texts) == 1 and s >= 0))
@@ -116,7 +107,7 @@ def _text(
         new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         if not new:
             raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(NAMES)}")
-        if (unknown := getattr(tokenizer, "unk_token_id", None)) is not None and unknown in new:
+        if known.get("unk") in new:
             raise InputError(
                 f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"
             )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.network import Forward, Network, replaced_forwards
+from pathlens.text.network import Forward, Network, check_layer, replaced_forwards
 from pathlens.types import Ends
 
 
@@ -85,19 +85,15 @@ def find_block(network: Network, name: str) -> nn.Module:
     )
 
 
-def block_case(network: Network, draft: Case, context: Mapping[str, Tensor], request: Request) -> Case:
-    """From the block's own inputs to its output; with `layer=k`, from that layer's states to its output."""
+def block_case(network: Network, draft: Case, ends: Ends, context: Mapping[str, Tensor], request: Request) -> Case:
+    """From the block's own inputs to its output; with `layer=k`, from `ends`, that layer's states, to its output."""
     block = find_block(network, str(request.block))
     text = record_call(network, block, draft.ends.end, context, str(request.block))
     outputs = draft.tokens if text.output.shape[1] == len(draft) else tuple(map(str, range(text.output.shape[1])))
     draft = replace(draft, target_name=f"output of {request.block}", outputs=outputs)
     if request.layer is not None:
-        layer = network.check_layer(request.layer)
-        ends = draft.ends  # at layer 0 with its words, so that a path may go through them
-        if layer > 0:
-            start, end = (network.states(rows[None], context, layer)[0] for rows in (ends.start, ends.end))
-            ends = Ends(start, end, torch.zeros_like(ends.held))
-        return replace(draft, ends=ends, score=UptoBlockScore(network, block, layer), pack=object())
+        score = UptoBlockScore(network, block, check_layer(request.layer, network.depth))
+        return replace(draft, ends=ends, score=score, pack=object())
     baseline = record_call(network, block, draft.ends.start, context, str(request.block))
     moving, notes = _moving(text, baseline, len(draft), request)
     widths = tuple(text.arguments[name].shape[-1] for name in moving)

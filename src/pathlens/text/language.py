@@ -20,7 +20,7 @@ from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, coll
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, check_weights
+from pathlens.text.network import Network, check_layer, check_weights
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
@@ -121,19 +121,15 @@ class LanguageModel(TextModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         tokens = self.tokenise(text, text_b, request)
-        layer = self.network.check_layer(request.layer)
+        layer = check_layer(request.layer, self.network.depth)
         held = self.held(tokens)
         context = {name: value.to(self.network.device)[None] for name, value in tokens.context.items()}
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0
-        start = baselines.word_rows(
-            None if at_layer else request.baseline,
-            tokens,
-            held,
-            self.network,
-            self.tokenizer,
-            baselines.default_name(self.tokenizer, self.decoder),
-        )
+        choice = None if at_layer else request.baseline
+        if choice is None:
+            choice = baselines.default_name(self.tokenizer, self.decoder)
+        start = baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
         draft = Case(
             ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
@@ -148,8 +144,10 @@ class LanguageModel(TextModel):
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
+        inputs = self.inputs(context)
+        ends = self._ends_at(layer, draft, inputs, request.baseline if at_layer else None)
         if request.block is not None:
-            return block_case(self.network, draft, self.inputs(context), request)
+            return block_case(self.network, draft, ends, inputs, request)
         output = self._output_of(draft)
         if callable(request.target):
             target = self.function_target(tokens, request.target)
@@ -158,8 +156,9 @@ class LanguageModel(TextModel):
         score = Score(self, layer, target.read)
         whole = request.vector or callable(request.target)
         length = len(tokens) if self.token_axis and whole else None
-        draft = replace(
+        case = replace(
             draft,
+            ends=ends,
             score=score,
             pack=(score, length),
             target=target.value,
@@ -167,8 +166,7 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
-        given = request.baseline if at_layer else None
-        return with_drift(replace(draft, ends=self._ends_at(layer, draft, self.inputs(context), given)))
+        return with_drift(case)
 
     def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
@@ -187,18 +185,14 @@ class LanguageModel(TextModel):
             output = self.forward(draft.ends.end[None], [draft], 0)
         for value in output if isinstance(output, tuple) else (output,):
             if isinstance(value, Tensor) and not torch.isfinite(value).all():
-                self._explain_nan()
+                check_weights(self.module)
+                raise NumberError(
+                    f"the model's output is NaN or infinite in {self.dtype_name}: half precision overflows here; load it "
+                    "with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
+                    if self.network.dtype in HALF
+                    else "the model's output for this text is NaN or infinite although its weights are finite"
+                )
         return output
-
-    def _explain_nan(self) -> None:
-        check_weights(self.module)
-        dtype = self.network.dtype
-        if dtype in HALF:
-            raise NumberError(
-                f"the model's output is NaN or infinite in {str(dtype).removeprefix('torch.')}: half precision overflows "
-                "here; load it with dtype=torch.float32 (or torch.bfloat16, whose range is wider)"
-            )
-        raise NumberError("the model's output for this text is NaN or infinite although its weights are finite")
 
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
         """A caller's function of the output as the target."""
@@ -256,8 +250,7 @@ def with_drift(case: Case) -> Case:
     with torch.no_grad():
         change = case.score(moved[None], [case]) - case.score(end[None], [case])
     drift = float(change.float().norm())
-    name = str(end.dtype).removeprefix("torch.")
-    note = f"the model runs in {name}: rounding its input by one unit moves the output by {drift:.2g}"
+    note = f"the model runs in {str(end.dtype).removeprefix('torch.')}: rounding its input by one unit moves the output by {drift:.2g}"
     return case.noted(note, drift=drift)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -67,34 +68,14 @@ class Network:
             rows: Tensor = self.embedding(ids.to(self.device))
         return rows.detach()
 
-    def check_layer(self, layer: int | None) -> int:
-        """The layer as a number from 0 to depth; negative ones count from the end."""
-        if layer is None:
-            return 0
-        if not isinstance(layer, int) or isinstance(layer, bool):
-            raise InputError(f"layer must be a whole number, got {layer!r}")
-        number = layer + self.depth + 1 if layer < 0 else layer
-        if self.depth == 0 and number != 0:
-            raise InputError(
-                f"layer={layer}: no list of blocks was found in {type(self.module).__name__}, so only layer 0 (the "
-                "word embeddings) can be explained"
-            )
-        if not 0 <= number <= self.depth:
-            raise InputError(
-                f"layer={layer} is not in this model: it has {self.depth} blocks, so layer goes from 0 (the word "
-                f"embeddings) to {self.depth} (the states that leave the last block), or from -1 downwards"
-            )
-        return number
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> AbstractContextManager[None]:
         """Evaluation mode inside, every module's own mode restored afterwards; one user at a time."""
-        with evaluation_mode(self.whole):
-            yield
+        return evaluation_mode(self.whole)
 
     def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
         """One forward pass from word embeddings; keyword inputs the model does not know are left out."""
-        known = {name: value for name, value in context.items() if self._takes(name)}
+        accepts = self.accepts | {"position_ids"} if "kwargs" in self.accepts else self.accepts
+        known = {name: value for name, value in context.items() if name in accepts}
         extra = {"use_cache": False} if "use_cache" in self.accepts else {}
         return self.module(inputs_embeds=embeds, **known, **extra)
 
@@ -102,17 +83,30 @@ class Network:
         """One forward pass from the states of a layer; the blocks below it cost nothing."""
         if layer == 0:
             return self.call(states, context)
+        if self._tuple_output is None:
+            raise RuntimeError("states() must have run once before a layer is entered")
+        number = count()
+
+        def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
+            """Blocks below `layer` pass `states` on; block `layer` starts from them whatever was done in between."""
+            index = next(number)
+            if index < layer:
+                return (states, None) if self._tuple_output else states
+            if index == layer:
+                args, kwargs = ((states, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": states})
+            return original(*args, **kwargs)
+
         width = self.embedding.weight.shape[1]
-        blank = states.new_zeros((*states.shape[:2], width), dtype=self.dtype)
-        with self._entering(layer, states):
-            return self.call(blank, context)
+        with replaced_forwards(self.blocks, forward):
+            return self.call(states.new_zeros((*states.shape[:2], width), dtype=self.dtype), context)
 
     @contextmanager
     def checkpointing(self) -> Iterator[None]:
         """Blocks keep their input alone for a reverse pass and run again in it: less memory, a third more time."""
         self.runs_again = True
         try:
-            with replaced_forwards(self.blocks, _checkpointed):
+            again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+            with replaced_forwards(self.blocks, again):
                 yield
         finally:
             self.runs_again = False
@@ -123,60 +117,19 @@ class Network:
         """The hidden states at a layer, from word embeddings."""
         if layer == 0:
             return embeds
-        caught: list[Tensor] = []
-        with torch.no_grad(), self._watching(caught):
-            self.call(embeds, context)
-        return caught[layer]
-
-    def _takes(self, name: str) -> bool:
-        return name in self.accepts or (name == "position_ids" and "kwargs" in self.accepts)
-
-    @contextmanager
-    def _watching(self, caught: list[Tensor]) -> Iterator[None]:
-        """Note what enters each block, and what leaves the last one."""
-        count = 0
+        caught: list[Tensor] = []  # what enters each block, and what leaves the last one
 
         def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
-            nonlocal count
-            count += 1
             caught.append(_first(args, kwargs).detach())
             output = original(*args, **kwargs)
             self._tuple_output = isinstance(output, tuple)
-            if count == self.depth:
-                caught.append((output[0] if isinstance(output, tuple) else output).detach())
+            if len(caught) == self.depth:
+                caught.append(states_of(output).detach())
             return output
 
-        with replaced_forwards(self.blocks, forward):
-            yield
-
-    @contextmanager
-    def _entering(self, layer: int, states: Float[Tensor, "B S d"]) -> Iterator[None]:
-        """Blocks below `layer` pass their input on; block `layer` starts from `states`."""
-        count = 0
-
-        def give(hidden: Tensor) -> Any:
-            return (hidden, None) if self._tuple_output else hidden
-
-        def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
-            nonlocal count
-            index = count
-            count += 1
-            if index == layer - 1 and layer == self.depth:
-                return give(states)
-            if index < layer:
-                return give(_first(args, kwargs) if index == 0 else states)
-            if index == layer:
-                args, kwargs = _with_first(states, args, kwargs)
-            return original(*args, **kwargs)
-
-        if self._tuple_output is None:
-            raise RuntimeError("states() must have run once before a layer is entered")
-        with replaced_forwards(self.blocks, forward):
-            yield
-
-
-def _checkpointed(original: Forward, *args: Any, **kwargs: Any) -> Any:
-    return checkpoint(original, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+        with torch.no_grad(), replaced_forwards(self.blocks, forward):
+            self.call(embeds, context)
+        return caught[layer]
 
 
 def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
@@ -184,10 +137,29 @@ def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     return states
 
 
-def _with_first(
-    states: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return ((states, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": states})
+def check_layer(layer: int | None, depth: int) -> int:
+    """The layer as a number from 0 to `depth`; negative ones count from the end."""
+    if layer is None:
+        return 0
+    if not isinstance(layer, int) or isinstance(layer, bool):
+        raise InputError(f"layer must be a whole number, got {layer!r}")
+    number = layer + depth + 1 if layer < 0 else layer
+    if depth == 0 and number != 0:
+        raise InputError(
+            f"layer={layer}: no list of blocks was found in this model, so only layer 0 (the embeddings) can be explained"
+        )
+    if not 0 <= number <= depth:
+        raise InputError(
+            f"layer={layer} is not in this model: it has {depth} blocks, so layer goes from 0 (the embeddings) to {depth} "
+            "(the states that leave the last block), or from -1 downwards"
+        )
+    return number
+
+
+def states_of(output: Any) -> Tensor:
+    """The hidden states of a block's output, which may be a tuple that begins with them."""
+    states: Tensor = output[0] if isinstance(output, tuple) else output
+    return states
 
 
 @contextmanager

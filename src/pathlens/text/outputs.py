@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -83,6 +84,11 @@ def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     return Output(tuple(ids[len(alone) :]), target, tuple(offsets))
 
 
+def contrasted(outputs: Sequence[Output]) -> str:
+    """One output, or one against another, for people."""
+    return " against ".join(repr(output.shown) for output in outputs)
+
+
 def output_of_ids(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> Output:
     text, offsets = decoded(tokenizer, before, ids)
     return Output(tuple(int(i) for i in ids), text, offsets)
@@ -98,7 +104,8 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
     def shown(ids: list[int]) -> str:
         first = max(0, same - 1)
         tail = output_of_ids(tokenizer, ids[:first], ids[first:])
-        return " ".join(repr(tail.text[start:end]) for start, end in _untrimmed(tail)) or "nothing"
+        ends = [end for _, end in tail.offsets]  # blanks in front belong to a token here
+        return " ".join(repr(tail.text[start:end]) for start, end in pairwise([0, *ends])) or "nothing"
 
     hint = ""
     blanks = len(prompt) - len(prompt.rstrip())
@@ -108,11 +115,6 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
         f"the tokenizer splits the prompt differently when the target {target!r} follows it: alone it ends in "
         f"{shown(alone)}, followed by the target in {shown(both)}, so the target's tokens cannot be told from the prompt's{hint}"
     )
-
-
-def _untrimmed(output: Output) -> list[Span]:
-    ends = [0, *(end for _, end in output.offsets)]
-    return [(ends[i], ends[i + 1]) for i in range(len(output.offsets))]
 
 
 def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
@@ -171,14 +173,12 @@ def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tens
     for tail in tails:
         at += [first, *range(start, start + len(tail))]
         start += len(tail)
-    several = any(tails)
-    parts = {f.name: getattr(opened, f.name) for f in fields(Tokens)}
-    parts |= {
+    parts = vars(opened) | {
         "ids": (*opened.ids, *(i for tail in tails for i in tail)),
         "tokens": (*opened.tokens, *(n for each in names for n in each[:-1])),
         "offsets": (*opened.offsets, *(span for output in outputs for span in output.offsets[:-1])),
         "segments": (*opened.segments, *(k for k, tail in enumerate(tails, 1) for _ in tail)),
-        "texts": (*opened.texts, *(output.shown for output in outputs)) if several else opened.texts,
+        "texts": (*opened.texts, *(output.shown for output in outputs)) if any(tails) else opened.texts,
         "context": context,
     }
     reading = Reading(
@@ -208,15 +208,3 @@ def as_one_text(asked: Asked, follows: bool) -> Asked:
         segments=tuple(min(segment, 0) for segment in asked.segments),
         offsets=tuple((start + shift, end + shift) for (start, end), shift in zip(asked.offsets, places, strict=True)),
     )
-
-
-def branches(opened: Tokens, outputs: Sequence[Output]) -> Int[Tensor, "S"]:
-    """0 for the prompt, k for the tokens of output k: alternatives do not see each other."""
-    tails = [k for k, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
-    return torch.tensor([*[0] * len(opened), *tails], dtype=torch.long)
-
-
-def kept_positions(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "P"]:
-    """Every position that some row is read at; before the target is known, the last one."""
-    wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
-    return torch.tensor(sorted(wanted), device=device)

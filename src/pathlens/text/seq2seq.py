@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,14 +76,12 @@ class Seq2Seq(Generator):
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
         count = len(self.start)
         names = tuple(str(name) for name in self.tokenizer.convert_ids_to_tokens(list(self.start)))
-        whole = Tokens(
+        whole = replace(
+            opened,
             ids=(*opened.ids, *self.start),
             tokens=(*opened.tokens, *names),
             offsets=(*opened.offsets, *[(0, 0)] * count),
             segments=(*opened.segments, *[-1] * count),
-            context={},
-            texts=opened.texts,
-            notes=opened.notes,
             meta={**opened.meta, "decoder_starts_at": len(opened), **self._second_begins(outputs)},
         )
         rows = len(whole) + sum(len(output) - 1 for output in outputs)
