@@ -26,7 +26,7 @@ import transformers
 from torch.nn.functional import cross_entropy
 
 from pathlens.text.builtin import minilm_folder
-from pathlens.text.token_heads import best_span
+from pathlens.text.heads import best_span
 
 LONGEST = 256  # tokens; longer passages are left out
 SENTENCES = 3  # kept of a passage

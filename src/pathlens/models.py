@@ -2,13 +2,12 @@
 
 from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, TextModel, Wrapped
 from pathlens.text.causal import CausalLM
-from pathlens.text.classifier import Classifier
 from pathlens.text.dual import DualEncoder
+from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.load import load
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, Shifted
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
-from pathlens.text.token_heads import Answerer, Tagger
 from pathlens.text.toy import ToyModel
 
 __all__ = [

@@ -28,7 +28,7 @@ from torch import Tensor
 from pathlens.errors import InputError
 from pathlens.integrate.memory import BUSY_TOKENS, WASTE
 from pathlens.text.adapter import Case
-from pathlens.text.token_heads import ReadSpan, ReadTag
+from pathlens.text.heads import ReadSpan, ReadTag
 
 SHARE = 0.2  # what the papers report
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # the curve; AOPC is its mean

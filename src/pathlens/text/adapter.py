@@ -231,6 +231,6 @@ def within(cases: Sequence[Case], points: Float[Tensor, "B S *d"]) -> Bool[Tenso
     return torch.arange(points.shape[1], device=points.device) < lengths[:, None]
 
 
-def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "B"]:
-    """The integer targets of the rows."""
+def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "B *n"]:
+    """The integer targets of the rows, one or several of each."""
     return torch.tensor([case.target for case in cases], device=device)

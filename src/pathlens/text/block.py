@@ -126,7 +126,9 @@ def record_call(
 
     def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
         output = original(*args, **kwargs)
-        calls.append(Call(_by_name(original, args, kwargs), _first_tensor(output)[:1].detach(), rows))
+        named = inspect.signature(original).bind(*args, **kwargs).arguments
+        named |= named.pop("kwargs", {})
+        calls.append(Call(named, _first_tensor(output)[:1].detach(), rows))
         return output
 
     with torch.no_grad(), replaced_forwards([block], forward):
@@ -136,18 +138,10 @@ def record_call(
     return calls[-1]
 
 
-def _by_name(function: Forward, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    named = dict(bound.arguments)
-    named.update(named.pop("kwargs", {}))
-    return named
-
-
 def _apply(block: nn.Module, arguments: Mapping[str, Any]) -> Any:
-    parameters = inspect.signature(block.forward).parameters
     args: list[Any] = []
     kwargs = dict(arguments)
-    for name, parameter in parameters.items():
+    for name, parameter in inspect.signature(block.forward).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             args.extend(kwargs.pop(name, ()))
         elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY and name in kwargs:
@@ -173,14 +167,13 @@ def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[
         for name in candidates
         if name not in request.hold and not torch.equal(text.arguments[name], baseline.arguments[name])
     ]
+    if not moving and not request.hold:
+        moving = candidates[:1]  # text equal to its baseline: everything is zero
     if not moving:
-        if candidates and not request.hold:
-            moving = candidates[:1]  # text equal to its baseline: everything is zero
-        else:
-            raise InputError(
-                f"block={request.block!r} has no input left to move (inputs: {', '.join(candidates) or 'none with one row '}"
-                f"per token; held: {', '.join(request.hold) or 'none'})"
-            )
+        raise InputError(
+            f"block={request.block!r} has no input left to move (inputs: {', '.join(candidates) or 'none with one row per token'}"
+            f"; held: {', '.join(request.hold) or 'none'})"
+        )
     notes = [f"the block's inputs {', '.join(moving)} move together"] if len(moving) > 1 else []
     notes += [f"held at the text's value: {', '.join(request.hold)}"] if request.hold else []
     return tuple(moving), tuple(notes)

@@ -79,13 +79,16 @@ def _minilm() -> TextModel:
 
 
 def _sentiment() -> TextModel:
+    from safetensors import safe_open
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    from pathlens.text.classifier import Classifier
+    from pathlens.text.heads import Classifier
 
     folder = minilm_folder()
-    adapter, header = _read_adapter(resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors")
-    labels = json.loads(header["labels"])
+    file = resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors"
+    with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
+        adapter = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118
+        labels = json.loads(stream.metadata()["labels"])
     with silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
         config = BertConfig.from_pretrained(folder)
         config.id2label = dict(enumerate(labels))
@@ -94,13 +97,6 @@ def _sentiment() -> TextModel:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     merge(model, adapter)
     return Classifier(model, tokenizer, name="sentiment")
-
-
-def _read_adapter(file: Any) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    from safetensors import safe_open
-
-    with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
-        return {name: stream.get_tensor(name).float() for name in stream.keys()}, stream.metadata()  # noqa: SIM118
 
 
 def merge(model: nn.Module, adapter: dict[str, torch.Tensor]) -> None:

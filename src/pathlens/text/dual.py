@@ -5,7 +5,7 @@ f(a, b) = e_a(a) · e_b(b)        nothing else changes in `ij`: each side has it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
-from pathlens.text.network import Network, evaluation_mode
-from pathlens.text.sentence import PromptedOptions, ReadEmbedding, ReadSimilarity, SentenceEncoder, similarity_of
+from pathlens.text.network import Network, check_layer, evaluation_mode, states_of
+from pathlens.text.sentence import PromptedOptions, SentenceEncoder, embedding_target
 from pathlens.types import Ends
 
 
@@ -111,7 +111,7 @@ class ImageScore:
 
     model: ClipImage
     layer: int
-    read: ReadEmbedding | ReadSimilarity
+    read: Callable[[Any, Sequence[Case]], Scores]
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         return self.read(self.model.forward(points, self.layer), cases)
@@ -146,22 +146,19 @@ class ClipImage(TextModel):
         return True
 
     def pixels(self, picture: Any) -> Float[Tensor, "C H W"]:
-        pixels = self._pixels(picture)
-        if not torch.isfinite(pixels).all():
-            raise InputError("the picture has NaN or infinite pixels")
-        return pixels
-
-    def _pixels(self, picture: Any) -> Float[Tensor, "C H W"]:
         """A tensor of the model's size as it is, anything else through the processor."""
         size = self.vision.config.image_size
         shape = (self.vision.config.num_channels, size, size)
         if isinstance(picture, Tensor):
             if tuple(picture.shape) != shape:
                 raise InputError(f"the picture has shape {tuple(picture.shape)}; this model takes {shape}")
-            return picture.float()
-        if self.processor is None:
+            pixels = picture.float()
+        elif self.processor is None:
             raise InputError(f"pass the picture as a tensor {shape}, or give the model's image processor")
-        pixels: Tensor = self.processor(images=picture, return_tensors="pt")["pixel_values"][0]
+        else:
+            pixels = self.processor(images=picture, return_tensors="pt")["pixel_values"][0]
+        if not torch.isfinite(pixels).all():
+            raise InputError("the picture has NaN or infinite pixels")
         return pixels
 
     def patches(self, pixels: Float[Tensor, "C H W"]) -> Float[Tensor, "S d"]:
@@ -177,14 +174,14 @@ class ClipImage(TextModel):
         parts = self.vision.embeddings
         states: Tensor = self.vision.pre_layrnorm(rows + parts.position_embedding(parts.position_ids))
         for block in self.vision.encoder.layers[:layer]:
-            states = _first(block(states, None))
+            states = states_of(block(states, None))
         return states
 
     def forward(self, points: Float[Tensor, "B S d"], layer: int) -> Float[Tensor, "B k"]:
         """The projected embedding before it is normalised."""
         states = self.states(points, 0) if layer == 0 else points
         for block in self.vision.encoder.layers[layer:]:
-            states = _first(block(states, None))
+            states = states_of(block(states, None))
         projected: Tensor = self.clip.visual_projection(self.vision.post_layernorm(states[:, 0]))
         return projected
 
@@ -193,7 +190,7 @@ class ClipImage(TextModel):
             return self.forward(self.patches(self.pixels(text))[None], 0)[0]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        layer = self._layer(request.layer)
+        layer = check_layer(request.layer, self.depth)
         pixels = self.pixels(text)
         start, name = self._baseline(request.baseline, pixels)
         end, begin = self.patches(pixels), self.patches(start)
@@ -203,10 +200,14 @@ class ClipImage(TextModel):
             with torch.no_grad():
                 begin, end = self.states(torch.stack([begin, end]), layer)
             held = torch.zeros_like(held)
-        read, target, title = self._read(request)
+        target = embedding_target(request)
+        if target is None:
+            raise InputError(
+                "a picture's embedding is a vector: pass the second input (a text) to explain their similarity"
+            )
         side = self.vision.config.image_size // self.vision.config.patch_size
         names = ("[CLS]", *(f"{row},{column}" for row in range(side) for column in range(side)))
-        score = ImageScore(self, layer, read)
+        score = ImageScore(self, layer, target.read)
         return Case(
             ends=Ends(begin, end, held),
             score=score,
@@ -215,21 +216,13 @@ class ClipImage(TextModel):
             tokens=names,
             offsets=((0, 0),) * len(names),
             segments=(-1, *(0,) * (len(names) - 1)),
-            target_name=title,
-            target=target,
-            outputs=("embedding",),
+            target_name=target.name,
+            target=target.value,
+            outputs=target.outputs,
             baseline=name,
             chosen=Chosen(baseline=name if name == "zero" else None),
             meta={"grid": side},
         )
-
-    def _layer(self, layer: int | None) -> int:
-        if layer is not None and (isinstance(layer, bool) or not isinstance(layer, int)):
-            raise InputError(f"layer must be a whole number, got {layer!r}")
-        number = 0 if layer is None else layer + self.depth + 1 if layer < 0 else layer
-        if not 0 <= number <= self.depth:
-            raise InputError(f"layer={layer} is not in the image side: it has {self.depth} blocks")
-        return number
 
     def _baseline(self, choice: Any, pixels: Float[Tensor, "C H W"]) -> tuple[Float[Tensor, "C H W"], str]:
         if choice is None or choice == "zero":
@@ -240,18 +233,3 @@ class ClipImage(TextModel):
                 "pass a tuple, baseline=('zero', 'pad')"
             )
         return self.pixels(choice), "picture"
-
-    def _read(self, request: Request) -> tuple[Any, Any, str]:
-        if request.vector:
-            return ReadEmbedding(request.norm), None, "embedding"
-        if isinstance(request.target, tuple) and request.target[0] == "similarity":
-            kind = similarity_of(request)
-            return ReadSimilarity(kind), request.target[1], f"{kind} similarity with the second input"
-        raise InputError(
-            "a picture's embedding is a vector: pass the second input (a text) to explain their similarity"
-        )
-
-
-def _first(output: Any) -> Float[Tensor, "B S d"]:
-    states: Tensor = output[0] if isinstance(output, tuple) else output
-    return states

@@ -15,12 +15,11 @@ from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
-from pathlens.text.classifier import Classifier
+from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.hub import hub_has_an_address
 from pathlens.text.sentence import POOLINGS, SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
-from pathlens.text.token_heads import Answerer, Tagger
 
 KINDS: dict[str, tuple[Callable[[nn.Module, Any], TextModel], str]] = {  # suffix of a class → model kind, loader
     "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),

@@ -202,9 +202,7 @@ def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:
     if wanted is None:
         return [], 0
     for name, part in module.named_modules():
-        if isinstance(part, nn.ModuleList) and name.endswith("albert_layer_groups"):
-            return list(part), wanted
-        if isinstance(part, nn.ModuleList) and len(part) == wanted:
+        if isinstance(part, nn.ModuleList) and (name.endswith("albert_layer_groups") or len(part) == wanted):
             return list(part), wanted
     return [], 0
 

@@ -106,11 +106,12 @@ class SentenceEncoder(LanguageModel):
         return vector
 
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"], request: Request) -> Target:
-        if request.vector:
-            name = "embedding" if request.norm == "outside" else "normalised embedding"
-            return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
-        if isinstance(request.target, tuple) and request.target[0] == "similarity":
-            return self._similarity(output, request.target[1], similarity_of(request))
+        target = embedding_target(request)
+        if target is not None:
+            cosine = target.value is not None and similarity_of(request) == "cosine"
+            if cosine and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
+                raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
+            return target
         if request.target is not None:
             raise InputError(
                 f"target={request.target!r}: a sentence encoder has no classes; give text_b to explain a similarity, a "
@@ -120,11 +121,6 @@ class SentenceEncoder(LanguageModel):
             "a sentence encoder gives a vector, not a number: pass a second text (text_b=...) to explain their "
             "similarity, or method='vaig' to explain the vector itself"
         )
-
-    def _similarity(self, output: Float[Tensor, "1 k"], other: Float[Tensor, "k"], kind: str) -> Target:
-        if kind == "cosine" and (float(output.norm()) == 0 or float(other.norm()) == 0):
-            raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
-        return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), other)
 
 
 class SentenceTransformerEncoder(SentenceEncoder):
@@ -207,6 +203,17 @@ class SentenceTransformerEncoder(SentenceEncoder):
 def similarity_of(request: Request) -> str:
     """How this request compares two texts."""
     return request.options.similarity if isinstance(request.options, EncoderOptions) else "cosine"
+
+
+def embedding_target(request: Request) -> Target | None:
+    """The vector itself, or its similarity with the second text's; None where neither is asked for."""
+    if request.vector:
+        name = "embedding" if request.norm == "outside" else "normalised embedding"
+        return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
+    if isinstance(request.target, tuple) and request.target[0] == "similarity":
+        kind = similarity_of(request)
+        return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), request.target[1])
+    return None
 
 
 def pooling_head(pooling: str) -> Head:

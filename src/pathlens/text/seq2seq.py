@@ -82,24 +82,20 @@ class Seq2Seq(Generator):
             tokens=(*opened.tokens, *names),
             offsets=(*opened.offsets, *[(0, 0)] * count),
             segments=(*opened.segments, *[-1] * count),
-            meta={**opened.meta, "decoder_starts_at": len(opened), **self._second_begins(outputs)},
+            meta={**opened.meta, "decoder_starts_at": len(opened), "first_output_ends": count + len(outputs[0]) - 1},
         )
         rows = len(whole) + sum(len(output) - 1 for output in outputs)
         decoder = torch.zeros(rows, dtype=torch.long)
         decoder[len(opened) :] = 1
         return joined(whole, outputs, {"decoder": decoder}, first=count - 1)
 
-    def _second_begins(self, outputs: Sequence[Output]) -> dict[str, int]:
-        """Where among the decoder's rows a contrast's own tokens begin; nowhere, when it has none."""
-        if len(outputs) < 2 or len(outputs[1]) < 2:
-            return {}
-        return {"second_output_at": len(self.start) + len(outputs[0]) - 1}
-
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         """Each alternative is written by itself: neither sees the other, both see the prompt and the start."""
         splits = [int(case.meta["decoder_starts_at"]) for case in cases]
         tails = [len(case) - split for case, split in zip(cases, splits, strict=True)]
-        seconds = [int(case.meta.get("second_output_at", tail)) for case, tail in zip(cases, tails, strict=True)]
+        seconds = [
+            int(case.meta["first_output_ends"]) for case in cases
+        ]  # among the decoder's rows, a contrast's follow
         device = points.device
         at = torch.arange(max(tails), device=device)
         logits = self._written(points, cases, splits, seconds, [0] * len(cases))

@@ -82,9 +82,11 @@ class Tabular(TextModel):
         if not torch.isfinite(output).all():
             check_weights(self.module)
             raise NumberError("the module's output for this row is NaN or infinite although its weights are finite")
+        kind = request.score or "logit"
         function = OwnFunction(request.target) if callable(request.target) else None
-        target, label = (0, "own function") if function or request.vector else self._target(output, request)
-        score = TabularScore(self, tuple(x.shape), request.score or "logit", request.vector, function)
+        target = None if function or request.vector else self._target(output, request.target)
+        label = f"output {target} ({kind})" if output.shape[1] > 1 else "output"
+        score = TabularScore(self, tuple(x.shape), kind, request.vector, function)
         names = self._names(end.shape[0], request)
         return Case(
             ends=Ends(start.reshape(-1, 1), end, torch.zeros(len(end), dtype=torch.bool, device=end.device)),
@@ -95,14 +97,10 @@ class Tabular(TextModel):
             offsets=((0, 0),) * len(names),
             segments=(0,) * len(names),
             target=target,
-            target_name=label if not request.vector else "all outputs",
+            target_name="all outputs" if request.vector else "own function" if function else label,
             outputs=("outputs",) if request.vector else (),
             baseline=name,
-            chosen=Chosen(
-                None if function or request.vector else target,
-                request.score or "logit",
-                name if name == "zero" else None,
-            ),
+            chosen=Chosen(target, kind, "zero" if name == "zero" else None),
             meta={"features": end[:, 0].tolist()},
         )
 
@@ -158,12 +156,12 @@ class Tabular(TextModel):
             )
         return start, "tensor"
 
-    def _target(self, output: Float[Tensor, "1 C"], request: Request) -> tuple[int, str]:
+    def _target(self, output: Float[Tensor, "1 C"], given: Any) -> int:
         count = output.shape[1]
-        wanted = plain_number(request.target) if request.target is not None else int(output[0].argmax())
+        wanted = plain_number(given) if given is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
             raise InputError(f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}")
-        return (wanted % count, f"output {wanted % count} ({request.score or 'logit'})" if count > 1 else "output")
+        return wanted % count
 
     def _names(self, count: int, request: Request) -> tuple[str, ...]:
         given = request.options.features if isinstance(request.options, TableOptions) else None

@@ -71,8 +71,8 @@ class Tokens:
 
     ids: tuple[int, ...]
     tokens: tuple[str, ...]
-    offsets: tuple[Span, ...]
-    segments: tuple[int, ...]
+    offsets: tuple[Span, ...]  # characters of each token, leading space left out; (0, 0) for special ones
+    segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
     context: Mapping[str, Tensor]  # attention_mask, token_type_ids: (S,)
     texts: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -111,21 +111,28 @@ def tokenise(
         notes = (f"the text was cut from {length} to {limit} tokens",)
         meta = {"truncated": True, "tokens_before": length}
     ids = tuple(encoded["input_ids"])
-    segments = _segments(tokenizer, encoded)
+    if not getattr(encoded, "is_fast", False):
+        raise ModelError(
+            f"{type(tokenizer).__name__} gives no character offsets; pathlens needs them to show words. Load the fast "
+            "version: AutoTokenizer.from_pretrained(..., use_fast=True)"
+        )
+    segments = tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
     keep = {getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk")}
     empty = set(getattr(tokenizer, "all_special_ids", ())) - keep
     if all(segment < 0 or token in empty for segment, token in zip(segments, ids, strict=True)):
         raise InputError(
             f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words"
         )
-    offsets = _offsets(encoded, texts, segments)
+    offsets = tuple(
+        (0, 0) if segment < 0 else trimmed(texts[segment], start, end)
+        for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True)
+    )
     names = tuple(
         texts[segment][start:end] if segment >= 0 and end > start else str(tokenizer.convert_ids_to_tokens(token))
         for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
     )
     names = with_parts(names, list(zip(segments, offsets, strict=True)))
-    names_in = [n for n in ("attention_mask", "token_type_ids") if n in encoded]
-    context = {name: torch.tensor(encoded[name]) for name in names_in}
+    context = {n: torch.tensor(encoded[n]) for n in ("attention_mask", "token_type_ids") if n in encoded}
     context.setdefault("attention_mask", torch.ones(len(ids), dtype=torch.long))
     return Tokens(ids, names, offsets, segments, context, texts, notes, meta)
 
@@ -155,37 +162,16 @@ def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int
         ) from error
 
 
-def _segments(tokenizer: Any, encoded: Any) -> tuple[int, ...]:
-    if not getattr(encoded, "is_fast", False):
-        raise ModelError(
-            f"{type(tokenizer).__name__} gives no character offsets; pathlens needs them to show words. Load the fast "
-            "version: AutoTokenizer.from_pretrained(..., use_fast=True)"
-        )
-    return tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
-
-
-def _offsets(encoded: Any, texts: tuple[str, ...], segments: tuple[int, ...]) -> tuple[Span, ...]:
-    """Characters of each token, leading space left out; (0, 0) for special tokens."""
-    return tuple(
-        (0, 0) if segment < 0 else trimmed(texts[segment], start, end)
-        for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True)
-    )
-
-
 def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     """The longest input the model takes: what the tokenizer says, and what its table of positions holds."""
     limits = []
     stated = getattr(tokenizer, "model_max_length", None)
     if stated and stated < NO_LIMIT:
         limits.append(int(stated))
-    tables = [
-        part
-        for name, part in module.named_modules()
-        if isinstance(part, nn.Embedding)
-        and name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions")
-    ]
-    if tables:
-        table = tables[0]
+    known = ("position_embeddings", "wpe", "embed_positions")
+    embeddings = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Embedding))
+    table = next((part for name, part in embeddings if name.rsplit(".", 1)[-1] in known), None)
+    if table is not None:
         used = table.padding_idx + 1 if table.padding_idx is not None else 0  # RoBERTa's first rows are no positions
         limits.append(table.num_embeddings - used)
     elif (positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)) and positions > 0:
@@ -200,11 +186,6 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
     the model's own config places elsewhere in a vocabulary of another size, are another model's.
     """
     size = len(tokenizer)
-    advice = "load both from the same place: AutoTokenizer.from_pretrained(<the model's own folder or id>)"
-    if size > rows:
-        raise ModelError(
-            f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}; {advice}"
-        )
     config = getattr(module, "config", None)
     clash = [
         name
@@ -213,19 +194,14 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
         and getattr(tokenizer, name, None) is not None
         and getattr(config, name) != getattr(tokenizer, name)
     ]
-    if rows - size > max(1000, 0.05 * rows):
-        if clash:
-            raise ModelError(
-                f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}, and they "
-                f"disagree on {', '.join(clash)}; {advice}"
-            )
-        if size < rows / 4:
-            raise ModelError(
-                f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}; {advice}"
-            )
-        return (f"the tokenizer has {size} words and the model's table {rows}: check that they belong together",)
-    if clash:
-        return (
-            f"the tokenizer and the model's config disagree on {', '.join(clash)}: check that they belong together",
+    disagree = f"disagree on {', '.join(clash)}" if clash else ""
+    far = rows - size > max(1000, 0.05 * rows)
+    if size > rows or (far and (clash or size < rows / 4)):
+        raise ModelError(
+            f"the tokenizer does not belong to this model: it has {size} words, the model's table {rows}"
+            f"{', and they ' + disagree if clash else ''}; load both from the same place: "
+            "AutoTokenizer.from_pretrained(<the model's own folder or id>)"
         )
-    return ()
+    doubt = f"the tokenizer and the model's config {disagree}" if clash else ""
+    doubt = f"the tokenizer has {size} words and the model's table {rows}" if far else doubt
+    return (f"{doubt}: check that they belong together",) if doubt else ()

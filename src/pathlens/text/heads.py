@@ -1,0 +1,275 @@
+"""Models with a head: which class has this text (or pair), which tag this token, which span is the answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pathlens.errors import InputError, ModelError
+from pathlens.text.adapter import Case, Request, index_of, within
+from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of, plain_number
+from pathlens.text.network import Forward, Network, replaced_forwards
+from pathlens.text.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class ReadClass:
+    """Logits → the class each row asks for."""
+
+    score: str
+
+    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+        return form(output, index_of(cases, output.device), self.score)
+
+
+def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
+    """All logits as one vector."""
+    return output[:, None]
+
+
+class Classifier(LanguageModel):
+    """`AutoModelForSequenceClassification` and kin.
+
+    A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
+    alone and the head is applied here to the token it would have found. The logits are the same.
+    """
+
+    kind = "sequence classification"
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+        self.decoder = isinstance(getattr(module, "score", None), nn.Linear) and hasattr(module, "base_model")
+        super().__init__(module, tokenizer, name=name)
+
+    def body(self) -> nn.Module:
+        body: nn.Module = getattr(self.module, "base_model", self.module)
+        return body if self.decoder else self.module
+
+    @cached_property
+    def read_first(self) -> list[nn.Linear]:
+        """Layers whose results are read at the first token alone ([CLS]); a decoder reads its last."""
+        return [] if self.decoder else linears_of_the_first_token(self.network)
+
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
+        again = self.network.runs_again  # then blocks run a second time in the reverse pass, as they are there
+        with replaced_forwards([] if again else self.read_first, _for_the_first_token):
+            return super().forward(points, cases, layer)
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
+        logits: Tensor
+        if self.decoder:
+            hidden, head = raw.last_hidden_state, self.module.get_submodule("score")
+            last = torch.tensor([case.meta.get("read_at", len(case) - 1) for case in cases], device=hidden.device)
+            logits = head(hidden[torch.arange(len(cases), device=hidden.device), last])
+        else:
+            logits = raw.logits
+        return logits
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        """A decoder reads its answer at the last token that is not padding, also where the text ends in that token."""
+        tokens = super().tokenise(text, text_b, request)
+        pad = getattr(self.module.config, "pad_token_id", None)
+        read_at = max((i for i, token in enumerate(tokens.ids) if token != pad), default=len(tokens) - 1)
+        if not self.decoder or read_at == len(tokens) - 1:
+            return tokens
+        note = f"the model reads its answer at token {read_at}: what follows is its padding token"
+        return tokens.noted(note, read_at=read_at)
+
+    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+        if output.ndim != 2:
+            raise ModelError(f"expected one row of logits per text, the model gave shape {tuple(output.shape)}")
+        labels = labels_of(self.module, output.shape[1])
+        if request.vector:
+            return Target("all logits", read_all, outputs=("logits",))
+        index = choose_label(request.target, labels, int(output[0].argmax()))
+        score = request.score or "logit"
+        named = len(labels) > 1 or request.target is not None
+        name = f"{labels[index] if named else 'score'} ({score})"
+        return Target(name, ReadClass(score), index, again=index if named else None, score=score)
+
+
+# ---- a classifier that reads [CLS] alone
+#
+# Its last block need not be computed for the other tokens: their keys and values are needed, but queries, the attention's
+# output and the feed-forward part count at the first token only. That is five sixths of the last block, a seventh of a
+# model with six, in every pass forward and back.
+
+ROWS, TOKENS = 2, 5  # of the pass that finds out
+
+
+def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
+    """Linear layers of the last block whose results matter at the first token alone.
+
+    Found by a gradient, for any architecture: that of the output by the layer's result is exactly zero at every other
+    token, and not at the first.
+    """
+    if not network.blocks or len(network.blocks) != network.depth:
+        return []
+    linears = [part for part in network.blocks[-1].modules() if type(part) is nn.Linear]
+    results: dict[nn.Linear, list[Tensor]] = {part: [] for part in linears}
+    hooks = [part.register_forward_hook(lambda part, _, result: results[part].append(result)) for part in linears]
+    ids = torch.arange(ROWS * TOKENS).reshape(ROWS, TOKENS) % network.embedding.weight.shape[0]
+    mask = torch.ones(ROWS, TOKENS, dtype=torch.long, device=network.device)
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), network.quiet():
+            points = network.embed(ids).clone().requires_grad_()
+            value = network.call(points, {"attention_mask": mask}).logits
+            weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)
+            once = [part for part in linears if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape]
+            if not once:
+                return []
+            total = (value.flatten() * weight).sum()
+            slopes = torch.autograd.grad(total, [results[part][0] for part in once], allow_unused=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [
+        part
+        for part, slope in zip(once, slopes, strict=True)
+        if slope is not None and bool(slope[:, 0].any()) and not bool(slope[:, 1:].any())
+    ]
+
+
+def _for_the_first_token(original: Forward, states: Tensor) -> Tensor:
+    """Zeros for the others, which nobody reads."""
+    return nn.functional.pad(original(states[:, :1]), (0, 0, 0, states.shape[1] - 1))
+
+
+# ---- answers at tokens
+
+
+@dataclass(frozen=True)
+class ReadTag:
+    """Logits → the tag at the token each row asks for; target = (token, label)."""
+
+    score: str
+
+    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+        token, label = index_of(cases, output.device).T
+        return form(output[torch.arange(len(cases), device=output.device), token], label, self.score)
+
+
+def read_tags(output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
+    """Logits as they are: one vector per token."""
+    return output
+
+
+class Tagger(LanguageModel):
+    """`AutoModelForTokenClassification`. Target: (token index, label); default: the surest tag that is not O."""
+
+    kind = "token classification"
+    token_axis = True
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
+        logits: Tensor = raw.logits
+        return logits
+
+    def target(self, tokens: Tokens, output: Float[Tensor, "1 S C"], request: Request) -> Target:
+        labels = labels_of(self.module, output.shape[-1])
+        if request.vector:
+            return Target("all tags", read_tags, outputs=tokens.tokens)
+        sure = output[0].double().log_softmax(-1)  # probabilities of sure tags round to 1 and would tie
+        place, wanted = self._place(tokens, sure, labels, request.target)
+        label = choose_label(wanted, labels, int(sure[place].argmax()), "the target's label")
+        score = request.score or "logit"
+        name = f"{labels[label]} at token {place} {tokens.tokens[place]!r} ({score})"
+        return Target(name, ReadTag(score), (place, label), again=(place, label), score=score)
+
+    def _place(
+        self, tokens: Tokens, sure: Float[Tensor, "S C"], labels: dict[int, str], wanted: Any
+    ) -> tuple[int, Any]:
+        if wanted is None:
+            tagged = sure.clone()
+            tagged[[i for i, s in enumerate(tokens.segments) if s < 0]] = -torch.inf
+            tagged[:, [i for i, name in labels.items() if name == "O"]] = -torch.inf
+            best = int(tagged.argmax())
+            return best // len(labels), best % len(labels)
+        wanted = tuple(map(plain_number, wanted)) if isinstance(wanted, tuple | list) else plain_number(wanted)
+        if isinstance(wanted, int) and not isinstance(wanted, bool):
+            wanted = (wanted, None)
+        if not (isinstance(wanted, tuple | list) and len(wanted) == 2 and isinstance(wanted[0], int)):
+            raise InputError(f"target of a tagger is (token index, label), got {wanted!r}")
+        if not 0 <= wanted[0] < len(tokens):
+            raise InputError(
+                f"target={tuple(wanted)!r}: token index {wanted[0]} is out of range; the text has {len(tokens)} tokens: "
+                + ", ".join(f"{i} {t!r}" for i, t in enumerate(tokens.tokens[:40]))
+            )
+        return wanted[0], wanted[1]
+
+
+Logits = tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]  # of the start and of the end of an answer
+LONGEST_ANSWER = 64  # tokens; the usual limit when the best span is sought
+
+
+@dataclass(frozen=True)
+class ReadSpan:
+    """Logits of the start and of the end → start, end, or their sum at the span each row asks for."""
+
+    which: str
+    score: str
+
+    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B"]:
+        sides = zip(("start", "end"), output, index_of(cases, output[0].device).T, strict=True)
+        parts = [self._read(logits, place, cases) for name, logits, place in sides if self.which in (name, "span")]
+        total = torch.stack(parts).sum(0)
+        return total.exp() if self.score == "prob" else total
+
+    def _read(self, logits: Float[Tensor, "B S"], index: Int[Tensor, "B"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+        rows = torch.arange(len(index), device=logits.device)
+        if self.score == "logit":
+            return logits[rows, index]
+        real = logits.float().masked_fill(~within(cases, logits), -torch.inf)  # padding is no answer
+        return torch.log_softmax(real, dim=-1)[rows, index]
+
+
+def read_both(output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
+    """Logits of the start and of the end: two vectors."""
+    return torch.stack(output, dim=1)
+
+
+class Answerer(LanguageModel):
+    """`AutoModelForQuestionAnswering`: text = question, text_b = passage.
+
+    Target: "span" (default, the sum of both logits at the predicted span), "start" or "end".
+    """
+
+    kind = "question answering"
+    token_axis = True
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Logits:
+        return raw.start_logits, raw.end_logits
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        if text_b is None:
+            raise InputError("question answering needs two texts: explain(model, question, passage)")
+        return super().tokenise(text, text_b, request)
+
+    def target(self, tokens: Tokens, output: Logits, request: Request) -> Target:
+        if request.vector:
+            return Target("start and end logits", read_both, outputs=("start", "end"))
+        which = "span" if request.target is None else request.target
+        if which not in ("start", "end", "span"):
+            raise InputError(f'target of question answering is "start", "end" or "span", got {which!r}')
+        start, end = best_span(output[0][0], output[1][0], tokens.segments)
+        first, last = tokens.offsets[start][0], tokens.offsets[end][1]
+        score = request.score or "logit"
+        name = f"{which} of the answer {tokens.texts[1][first:last]!r} ({score})"
+        return Target(name, ReadSpan(which, score), (start, end), again=which, score=score)
+
+
+def best_span(start: Float[Tensor, "S"], end: Float[Tensor, "S"], segments: Sequence[int]) -> tuple[int, int]:
+    """The span of the passage with the largest sum of logits, start before end."""
+    inside = torch.tensor([segment == 1 for segment in segments], device=start.device)
+    if not inside.any():
+        raise InputError("no token of the passage is left after truncation; shorten the question or split the passage")
+    sums = start[:, None].float() + end[None, :].float()
+    place = torch.arange(len(segments), device=start.device)
+    ahead = place[None, :] - place[:, None]
+    allowed = inside[:, None] & inside[None, :] & (ahead >= 0) & (ahead < LONGEST_ANSWER)
+    best = int(sums.masked_fill(~allowed, -torch.inf).argmax())
+    return best // len(segments), best % len(segments)
