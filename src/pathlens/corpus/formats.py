@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from pathlens.errors import InputError, MissingError, first_line
-from pathlens.text.hub import cache_alone_without_hub
 
 Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
@@ -246,6 +245,8 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
 
 def _load_hub(datasets: Any, source: Source) -> Any:
     if not (Path(source.data).is_dir() and is_saved(Path(source.data))):
+        from pathlens.text.load import cache_alone_without_hub  # with torch, which files do not wait for
+
         with cache_alone_without_hub():
             return datasets.load_dataset(source.data, source.config, split=source.split)
     saved = datasets.load_from_disk(source.data)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,10 +25,12 @@ from torch import Tensor, nn
 
 from pathlens.checks import check_choices, option_names
 from pathlens.errors import InputError, ModelError
+from pathlens.text.network import evaluation_mode
 from pathlens.types import Ends, Span
 
 SCORES = ("logit", "logprob", "prob")
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
+Kind = TypeVar("Kind", bound="ModelOptions")
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
 
 
@@ -62,6 +64,10 @@ class Request:
     def __post_init__(self) -> None:
         if self.score is not None and self.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, got {self.score!r}")
+
+    def options_of(self, kind: type[Kind]) -> Kind:
+        """The options of a model kind, as they are by default where none of its own came."""
+        return self.options if isinstance(self.options, kind) else kind()
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,8 @@ class TextModel(ABC):
         return ""
 
     def quiet(self) -> AbstractContextManager[None]:
-        return nullcontext()
+        module = self.whole()
+        return nullcontext() if module is None else evaluation_mode(module)
 
     def whole(self) -> nn.Module | None:
         """Everything that has weights; they make the model's fingerprint."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
-from pathlens.text.generator import DEFAULT_SCORE, Generator, options_of
+from pathlens.text.generator import DEFAULT_SCORE, Generator, GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.tokens import Tokens
 
@@ -55,10 +55,12 @@ class CausalLM(Generator):
             body = _cut(
                 prompt, words[0], len(prompt)
             )  # without the beginning that the tokenizer adds of its own accord
-        asked = options_of(request).sink
+        asked = request.options_of(GeneratorOptions).sink
         if asked is None or asked is False:
             return body
-        if asked is True and (prompt.segments[0] < 0 or self._begins(prompt.ids[0])):
+        # May the prompt's own first token serve? Any special one, unless the adapter knows which one this model needs.
+        begins = not self.named and prompt.ids[0] in self.tokenizer.all_special_ids
+        if asked is True and (prompt.segments[0] < 0 or begins):
             return _holding_first(prompt)
         sink = self.sink if asked is True else asked
         if sink is None:
@@ -75,10 +77,6 @@ class CausalLM(Generator):
             segments=(-1, *body.segments),
         )
         return opened.noted(note, sink=sink)
-
-    def _begins(self, first: int) -> bool:
-        """May the prompt's own first token serve? Any special one, unless the adapter knows which one this model needs."""
-        return not self.named and first in self.tokenizer.all_special_ids
 
     def _sink_id(self, wanted: Any) -> int:
         number = self.tokenizer.convert_tokens_to_ids(wanted) if isinstance(wanted, str) else None

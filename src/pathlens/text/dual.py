@@ -6,7 +6,7 @@ f(a, b) = e_a(a) · e_b(b)        nothing else changes in `ij`: each side has it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
-from pathlens.text.network import Network, check_layer, evaluation_mode, states_of
+from pathlens.text.network import Network, check_layer, states_of
 from pathlens.text.sentence import PromptedOptions, SentenceEncoder, embedding_target
 from pathlens.types import Ends
 
@@ -70,9 +70,8 @@ class ClipText(SentenceEncoder):
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str | None = None) -> None:
         self.clip = model
-        super().__init__(model.text_model, tokenizer, name=name or "clip text")
+        super().__init__(model.text_model, tokenizer, pooling="last", name=name or "clip text")
         self.network = ClipTextNetwork(model.text_model, model)
-        self.head = self._end_token
 
     def whole(self) -> nn.Module:
         whole: nn.Module = self.clip
@@ -81,12 +80,11 @@ class ClipText(SentenceEncoder):
     def settings(self) -> tuple[str, ...]:
         return ()
 
-    def _end_token(
+    def head(
         self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
     ) -> Float[Tensor, "B k"]:
         """The end token stands last, after the text and before any padding."""
-        rows = torch.arange(len(states), device=states.device)
-        projected: Tensor = self.clip.text_projection(states[rows, mask.sum(1) - 1])
+        projected: Tensor = self.clip.text_projection(super().head(states, mask, cases))
         return projected
 
 
@@ -126,7 +124,6 @@ class ClipImage(TextModel):
     """
 
     kind = "clip image"
-    limit = None
 
     def __init__(self, model: Any, processor: Any = None, *, name: str = "clip image") -> None:
         if not hasattr(model, "vision_model") or not hasattr(model, "visual_projection"):
@@ -138,9 +135,6 @@ class ClipImage(TextModel):
     def whole(self) -> nn.Module:
         whole: nn.Module = self.clip
         return whole
-
-    def quiet(self) -> AbstractContextManager[None]:
-        return evaluation_mode(self.clip)
 
     def two_texts_are_a_pair(self) -> bool:
         return True

@@ -126,7 +126,7 @@ class Generator(LanguageModel):
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in outputs]}
         notes = (*asked.notes, *self._defaults(request, score))
         given = request.target if isinstance(request.target, str) else outputs[0].ids[0]
-        again = None if options_of(request).generate is not None else given
+        again = None if request.options_of(GeneratorOptions).generate is not None else given
         return replace(asked, name=f"{contrasted(outputs)} ({score})", again=again, meta=meta, notes=notes)
 
     def _defaults(self, request: Request, score: str) -> tuple[str, ...]:
@@ -143,7 +143,8 @@ class Generator(LanguageModel):
 
     def _alternatives(self, opened: Tokens, request: Request) -> tuple[Output, ...]:
         """What is explained: one output, or one against another."""
-        count, contrast = options_of(request).generate, options_of(request).contrast
+        options = request.options_of(GeneratorOptions)
+        count, contrast = options.generate, options.contrast
         if count is not None:
             if request.target is not None:
                 raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
@@ -193,7 +194,7 @@ class Generator(LanguageModel):
         assert isinstance(tokens, Asked)  # see `tokenise`
         reading, score = tokens.reading, str(tokens.meta["score"])
         if request.vector:
-            if request.target is not None or options_of(request).generate is not None:
+            if request.target is not None or request.options_of(GeneratorOptions).generate is not None:
                 raise InputError(
                     "vaig explains all logits of the next token as one vector, so it takes no target; leave it out, explain a "
                     "block (block='…'), or use ig for a single token"
@@ -202,10 +203,6 @@ class Generator(LanguageModel):
         each = len(reading.ids) if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0 else None
         outputs = () if each is None else reading.outputs
         return Target(tokens.name, ReadOutputs(score, each), reading, outputs, tokens.again, score)
-
-
-def options_of(request: Request) -> GeneratorOptions:
-    return request.options if isinstance(request.options, GeneratorOptions) else GeneratorOptions()
 
 
 def _read_text(opened: Tokens) -> str:

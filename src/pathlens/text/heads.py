@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request, index_of, within
 from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of, plain_number
-from pathlens.text.network import Forward, Network, replaced_forwards
+from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
 from pathlens.text.tokens import Tokens
 
 
@@ -116,7 +116,7 @@ def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     ids = torch.arange(ROWS * TOKENS).reshape(ROWS, TOKENS) % network.embedding.weight.shape[0]
     mask = torch.ones(ROWS, TOKENS, dtype=torch.long, device=network.device)
     try:
-        with torch.inference_mode(False), torch.enable_grad(), network.quiet():
+        with torch.inference_mode(False), torch.enable_grad(), evaluation_mode(network.whole):
             points = network.embed(ids).clone().requires_grad_()
             value = network.call(points, {"attention_mask": mask}).logits
             weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)

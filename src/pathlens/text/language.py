@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
@@ -92,9 +91,6 @@ class LanguageModel(TextModel):
     def dtype_name(self) -> str:
         return str(self.network.dtype).removeprefix("torch.")
 
-    def quiet(self) -> AbstractContextManager[None]:
-        return self.network.quiet()
-
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         return self.output(self.network.run(points, self.inputs(collate(cases, points)), layer), cases)
 
@@ -107,10 +103,6 @@ class LanguageModel(TextModel):
             return chat_tokens(self.tokenizer, text, limit=self.limit)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 
-    def held(self, tokens: Tokens) -> Bool[Tensor, "S"]:
-        """Tokens that stay at their value along the whole path: the special ones."""
-        return torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
-
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The table of word embeddings, for paths through words."""
@@ -122,7 +114,7 @@ class LanguageModel(TextModel):
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         tokens = self.tokenise(text, text_b, request)
         layer = check_layer(request.layer, self.network.depth)
-        held = self.held(tokens)
+        held = torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
         context = {name: value.to(self.network.device)[None] for name, value in tokens.context.items()}
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0

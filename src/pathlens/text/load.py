@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from torch import nn
 
@@ -16,7 +20,6 @@ from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.heads import Answerer, Classifier, Tagger
-from pathlens.text.hub import hub_has_an_address
 from pathlens.text.sentence import POOLINGS, SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
@@ -165,3 +168,34 @@ def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
         return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False, **kept) is not None
     except (OSError, ValueError):
         return False
+
+
+def hub_has_an_address() -> bool:
+    """Without one only the cache is asked: nobody should wait for half a minute of retries on a train."""
+    from huggingface_hub import constants
+
+    if getproxies():  # then the proxy looks names up
+        return True
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def cache_alone_without_hub() -> Iterator[None]:
+    """While a data set is loaded: where the hub has no address, its libraries are told to be off line."""
+    import datasets
+    from huggingface_hub import constants
+
+    places = [constants, datasets.config]
+    before = [place.HF_HUB_OFFLINE for place in places]
+    try:
+        if not hub_has_an_address():
+            for place in places:
+                place.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value

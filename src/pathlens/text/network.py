@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
@@ -67,10 +67,6 @@ class Network:
         with torch.no_grad():
             rows: Tensor = self.embedding(ids.to(self.device))
         return rows.detach()
-
-    def quiet(self) -> AbstractContextManager[None]:
-        """Evaluation mode inside, every module's own mode restored afterwards; one user at a time."""
-        return evaluation_mode(self.whole)
 
     def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
         """One forward pass from word embeddings; keyword inputs the model does not know are left out."""

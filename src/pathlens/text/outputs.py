@@ -117,26 +117,6 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
     )
 
 
-def scores_of(kept: Kept, cases: Sequence[Case], score: str) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
-    """The score of every output token of every row, and its sign: 0 past a row's own."""
-    readings = [case.target for case in cases]
-    most = max(len(reading.ids) for reading in readings)
-    device = kept.logits.device
-
-    def table(values: Callable[[Reading], Sequence[float]], dtype: torch.dtype) -> Tensor:
-        rows = {id(r): [*values(r), *[0] * (most - len(r.ids))] for r in readings}
-        return torch.tensor([rows[id(r)] for r in readings], dtype=dtype, device=device)
-
-    at = torch.searchsorted(kept.at, table(lambda r: r.at, torch.long)).clamp_max(len(kept.at) - 1)
-    which = table(lambda r: r.ids, torch.long)
-    rows = torch.arange(len(readings), device=device)[:, None]
-    value = kept.logits[rows, at, which]
-    if score != "logit":
-        value = value.float() - kept.logits.float().logsumexp(-1)[rows, at]
-    sign = table(lambda r: r.sign, value.dtype)
-    return (value.exp() if score == "prob" else value), sign
-
-
 @dataclass(frozen=True)
 class ReadOutputs:
     """All output tokens as one number, the continuation's total or the difference of two; or a number for each."""
@@ -145,8 +125,22 @@ class ReadOutputs:
     each: int | None = None  # T, for a number of each: only texts with as many share a batch
 
     def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B T 1"]:
-        value, sign = scores_of(output, cases, self.score)
-        return (value * sign).sum(-1) if self.each is None else (value * sign)[..., None]
+        readings = [case.target for case in cases]
+        most = max(len(reading.ids) for reading in readings)
+        device = output.logits.device
+
+        def table(field: str, dtype: torch.dtype) -> Tensor:
+            """(B, T); zeros past a row's own tokens."""
+            rows = {id(r): [*getattr(r, field), *[0] * (most - len(r.ids))] for r in readings}
+            return torch.tensor([rows[id(r)] for r in readings], dtype=dtype, device=device)
+
+        at = torch.searchsorted(output.at, table("at", torch.long)).clamp_max(len(output.at) - 1)
+        rows = torch.arange(len(readings), device=device)[:, None]
+        value = output.logits[rows, at, table("ids", torch.long)]
+        if self.score != "logit":
+            value = value.float() - output.logits.float().logsumexp(-1)[rows, at]
+        value = (value.exp() if self.score == "prob" else value) * table("sign", value.dtype)
+        return value.sum(-1) if self.each is None else value[..., None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.tokens import Tokens
 from pathlens.types import SIMILARITIES
 
-Head = Callable[[Tensor, Tensor, Sequence[Case]], Tensor]  # token states (B, S, d), mask (B, S) → (B, k)
 POOLINGS = ("mean", "cls", "last")
 
 
@@ -73,10 +72,11 @@ class SentenceEncoder(LanguageModel):
     kind = "sentence encoder"
     default_method = "ij"
     options: type[ModelOptions] = EncoderOptions
-    normalised = False  # does the model itself end in a Normalize?
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, pooling: str = "mean", name: str | None = None) -> None:
-        self.pooling, self.head = pooling, pooling_head(pooling)
+        if pooling not in POOLINGS:
+            raise InputError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
+        self.pooling = pooling
         super().__init__(module, tokenizer, name=name)
 
     def settings(self) -> tuple[str, ...]:
@@ -89,11 +89,19 @@ class SentenceEncoder(LanguageModel):
         states: Tensor = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
         return self.head(states, within(cases, states), cases)
 
-    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
-        """The second text is not part of the input: it only fixes what is compared with."""
-        return super().tokenise(text, None, request)
+    def head(
+        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
+    ) -> Float[Tensor, "B k"]:
+        """Mean, first token or last token of the states."""
+        if self.pooling == "cls":
+            return states[:, 0]
+        if self.pooling == "last":
+            return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
+        weight = mask.to(states.dtype)[..., None]
+        return (states * weight).sum(1) / weight.sum(1)
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        """The second text is not part of the input: it only fixes what is compared with."""
         if text_b is not None and request.target is None and not request.vector and request.block is None:
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         return super().case(text, None, request=request)
@@ -108,7 +116,7 @@ class SentenceEncoder(LanguageModel):
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"], request: Request) -> Target:
         target = embedding_target(request)
         if target is not None:
-            cosine = target.value is not None and similarity_of(request) == "cosine"
+            cosine = target.value is not None and request.options_of(EncoderOptions).similarity == "cosine"
             if cosine and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
                 raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
             return target
@@ -138,12 +146,11 @@ class SentenceTransformerEncoder(SentenceEncoder):
             raise ModelError(
                 f"a SentenceTransformer that begins with {type(parts[0]).__name__} has no transformer to explain"
             )
-        self.normalised = type(parts[-1]).__name__ == "Normalize"
+        self.normalised = type(parts[-1]).__name__ == "Normalize"  # does the model itself end in one?
         stated = getattr(model, "similarity_fn_name", None)
         self.similarity = "dot" if stated == "dot" and not self.normalised else None  # of unit vectors: the cosine
         self.after = parts[1:-1] if self.normalised else parts[1:]
         super().__init__(parts[0].auto_model, model.tokenizer, name=name)
-        self.head = self._own_modules
         if model.max_seq_length is not None:
             self.limit = min(model.max_seq_length, self.limit or model.max_seq_length)
 
@@ -160,7 +167,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
         ]
         return repr(described), str(self.normalised), str(self.sentence_transformer.truncate_dim)
 
-    def _own_modules(
+    def head(
         self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
     ) -> Float[Tensor, "B k"]:
         features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}
@@ -177,7 +184,7 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def prompt(self, request: Request) -> str:
         model = self.sentence_transformer
-        options = request.options if isinstance(request.options, PromptedOptions) else PromptedOptions()
+        options = request.options_of(PromptedOptions)
         if options.prompt is not None:
             return options.prompt
         name = model.default_prompt_name if options.prompt_name is None else options.prompt_name
@@ -200,38 +207,15 @@ class SentenceTransformerEncoder(SentenceEncoder):
         return replace(held, offsets=offsets, texts=(text,))
 
 
-def similarity_of(request: Request) -> str:
-    """How this request compares two texts."""
-    return request.options.similarity if isinstance(request.options, EncoderOptions) else "cosine"
-
-
 def embedding_target(request: Request) -> Target | None:
     """The vector itself, or its similarity with the second text's; None where neither is asked for."""
     if request.vector:
         name = "embedding" if request.norm == "outside" else "normalised embedding"
         return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
     if isinstance(request.target, tuple) and request.target[0] == "similarity":
-        kind = similarity_of(request)
+        kind = request.options_of(EncoderOptions).similarity
         return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), request.target[1])
     return None
-
-
-def pooling_head(pooling: str) -> Head:
-    """Mean, first token or last token of the states."""
-    if pooling not in POOLINGS:
-        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
-
-    def mean(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
-        weight = mask.to(states.dtype)[..., None]
-        return (states * weight).sum(1) / weight.sum(1)
-
-    def cls(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
-        return states[:, 0]
-
-    def last(states: Tensor, mask: Tensor, cases: Sequence[Case]) -> Tensor:
-        return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
-
-    return {"mean": mean, "cls": cls, "last": last}[pooling]
 
 
 def open_sentence_transformer(source: str, *, name: str | None = None, **options: Any) -> SentenceTransformerEncoder:
@@ -273,7 +257,6 @@ class Shifted(Wrapped):
     """
 
     inner: SentenceEncoder
-    normalised = False
 
     def __init__(self, encoder: SentenceEncoder, *, reference: str = "pad", scale: float = 1.0) -> None:
         if not isinstance(encoder, SentenceEncoder):
@@ -306,7 +289,7 @@ class Shifted(Wrapped):
         baseline = self.reference if request.baseline is None else request.baseline
         request = replace(request, baseline=baseline)
         if text_b is not None and not request.vector and request.target is None:
-            if similarity_of(request) == "cosine":
+            if request.options_of(EncoderOptions).similarity == "cosine":
                 raise InputError(
                     "a shifted embedding has length zero at its reference, so the cosine is not defined where the path "
                     "starts; use method='ij' (its norm is taken outside), or similarity='dot'"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request
-from pathlens.text.generator import Generator, options_of
+from pathlens.text.generator import Generator, GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.tokens import Tokens, trimmed
 
@@ -51,7 +51,7 @@ class Seq2Seq(Generator):
         return (int(first), *before)
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
-        if isinstance(options_of(request).sink, str):
+        if isinstance(request.options_of(GeneratorOptions).sink, str):
             raise InputError(
                 "sink is for causal models; here the decoder's own start token and the encoder's special ones are held"
             )

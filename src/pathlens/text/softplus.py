@@ -121,14 +121,11 @@ def smoothed(case: Case, beta: float) -> Case:
     report: dict[str, Any] = {"beta": beta, "calls": mode.count, "moved": float((moved - plain)[1].norm())}
     note = f"softplus (β = {beta:g}) had no ReLU to replace"
     if mode.count and plain.ndim == 1:
-        report |= {
-            "output": float(plain[1]),
-            "smoothed": float(moved[1]),
-            "moved_baseline": float((moved - plain)[0].abs()),
-        }
+        (f_baseline, f_input), (new_baseline, new_input) = plain.tolist(), moved.tolist()
+        report |= {"output": f_input, "smoothed": new_input, "moved_baseline": abs(new_baseline - f_baseline)}
         note = (
             f"ReLU was replaced by softplus (β = {beta:g}) for the explanation only: the output moved from "
-            f"{float(plain[1]):.6g} to {float(moved[1]):.6g}, at the baseline from {float(plain[0]):.6g} to {float(moved[0]):.6g}"
+            f"{f_input:.6g} to {new_input:.6g}, at the baseline from {f_baseline:.6g} to {new_baseline:.6g}"
         )
     return replace(case.noted(note, softplus=report), score=score, pack=(case.pack, score))
 
@@ -152,10 +149,10 @@ class _Watch(TorchDispatchMode):
 def kinks(case: Case) -> dict[str, tuple[str, ...]]:
     """{operation: modules} whose second derivative is zero wherever it exists, found in one pass through the model."""
     stack: list[Any] = []
-    root: list[Any] = []
+    entered: list[Any] = []  # the model itself first
 
     def enter(module: Any, args: Any) -> None:
-        root.append(module) if not stack and not root else None
+        entered.append(module)
         stack.append(module)
 
     def leave(module: Any, args: Any, output: Any) -> None:
@@ -168,7 +165,7 @@ def kinks(case: Case) -> dict[str, tuple[str, ...]]:
     finally:
         for hook in hooks:
             hook.remove()
-    names = {id(part): name for name, part in root[0].named_modules()} if root else {}
+    names = {id(part): name for name, part in entered[0].named_modules()} if entered else {}
     return {
         operation: tuple(
             dict.fromkeys(f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules if m is not None)
@@ -177,7 +174,7 @@ def kinks(case: Case) -> dict[str, tuple[str, ...]]:
     }
 
 
-def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
+def warn_of_kinks(case: Case) -> Case:
     """Second derivatives of a ReLU model say nothing about its interactions: warn, and note it in the result."""
     kinked = kinks(case)
     if not kinked:
@@ -190,7 +187,7 @@ def warn_of_kinks(case: Case, stacklevel: int = 2) -> Case:
         "missing and the matrix need not add up. Pass softplus=10 (or explain inside `with pl.softplus(beta=10):`), "
         "which rounds ReLU for the explanation only; other kinked functions must be replaced in the model"
     )
-    warnings.warn(note, CurvatureWarning, stacklevel=stacklevel)
+    warnings.warn(note, CurvatureWarning, stacklevel=9)  # where `explain` was called
     return case.noted(note, kinks={operation: list(modules) for operation, modules in kinked.items()})
 
 
@@ -202,4 +199,4 @@ def prepared(case: Case, beta: float | None, *, second_order: bool) -> Case:
     elif around:  # the `with` around the call does it already; the result says what it did
         noted = smoothed(case, around[-1].beta)
         case = replace(case, notes=noted.notes, meta=noted.meta)
-    return warn_of_kinks(case, stacklevel=9) if second_order else case
+    return warn_of_kinks(case) if second_order else case

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from pathlens.checks import option
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, Scores, TextModel, index_of
 from pathlens.text.language import OwnFunction, form, plain_number
-from pathlens.text.network import check_weights, evaluation_mode
+from pathlens.text.network import check_weights
 from pathlens.types import Ends
 
 
@@ -58,9 +57,6 @@ class Tabular(TextModel):
 
     def whole(self) -> nn.Module:
         return self.module
-
-    def quiet(self) -> AbstractContextManager[None]:
-        return evaluation_mode(self.module)
 
     def output(self, rows: Float[Tensor, "B *shape"]) -> Tensor:
         """(B, C), if the module is as expected; `case` checks it."""
@@ -164,8 +160,7 @@ class Tabular(TextModel):
         return wanted % count
 
     def _names(self, count: int, request: Request) -> tuple[str, ...]:
-        given = request.options.features if isinstance(request.options, TableOptions) else None
-        names = given or self.features
+        names = request.options_of(TableOptions).features or self.features
         if names is None:
             return tuple(f"x{i}" for i in range(count))
         if len(names) != count:
