@@ -74,7 +74,8 @@ class Solution:
     def _joined(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
         if not self.by_coordinate:
             return self.placed(rows)
-        return torch.tensordot(torch.as_tensor(self.units.members, dtype=rows.dtype), rows, dims=1)
+        joined: Tensor = torch.tensordot(torch.as_tensor(self.units.members, dtype=rows.dtype), rows, dims=1)
+        return joined
 
     def placed(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
         """The rows of the moving units among all; zeros where nothing moved."""
