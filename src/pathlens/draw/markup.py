@@ -27,16 +27,11 @@ PHRASES = 400
 Drawn = tuple[Markup, tuple[str, ...]]  # the part, and notes on what was left out
 
 
-def section(block: blocks.Block) -> Drawn:
-    """A block under its title."""
-    part, notes = draw(block)
-    return element("section", None, element("h2", None, block.title) if block.title else "", part), notes
-
-
 def sections(every: Sequence[blocks.Block]) -> Drawn:
-    """Blocks one below the other."""
-    drawn = [section(block) for block in every]
-    return join(part for part, _ in drawn), tuple(note for _, notes in drawn for note in notes)
+    """Blocks one below the other, each under its title."""
+    drawn = [(block.title, *draw(block)) for block in every]
+    parts = (element("section", None, element("h2", None, title) if title else "", part) for title, part, _ in drawn)
+    return join(parts), tuple(note for *_, notes in drawn for note in notes)
 
 
 def article(page: blocks.Page, *extra: str) -> Markup:
@@ -61,10 +56,9 @@ def document(thing: Any, path: str | Path | None = None, *, unit: str | None = N
     The numbers themselves travel along as JSON (`embed.extract` reads them back), unless they are too large.
     """
     page = page_of(thing, unit)
-    data = page.data() if page.data is not None else None
-    lost = page.data is not None and data is None
-    note = ["too large to travel inside the page; save() keeps the numbers"] if lost else []
-    text = whole(page.title, article(page, *note), data_element(data) if data is not None else "")
+    data = page.data() if page.data is not None else {}
+    note = ["too large to travel inside the page; save() keeps the numbers"] if data is None else []
+    text = whole(page.title, article(page, *note), data_element(data) if data else "")
     if path is not None:
         write_text(path, text)
     return text
@@ -111,7 +105,7 @@ def draw(block: blocks.Block) -> Drawn:
 def running(block: blocks.Running) -> Drawn:
     """Exactly the characters of the text, so that a copy of it is the text."""
     parts = [
-        element("p", {"class": "text", "dir": "auto"}, *(_stretch(each, block.limit) for each in paragraph))
+        element("p", {"class": "text", "dir": "auto"}, *(_stretch(each, block.limit, tabindex=0) for each in paragraph))
         for paragraph in block.paragraphs
     ]
     if block.outside:
@@ -125,12 +119,10 @@ def running(block: blocks.Running) -> Drawn:
     return join(parts), ()
 
 
-def _stretch(stretch: Stretch, limit: float) -> object:
+def _stretch(stretch: Stretch, limit: float, **marks: object) -> str:
     if not stretch.units:
         return stretch.text
-    return element(
-        "span", {"class": _unit(stretch.value, limit), "title": stretch.tip, "tabindex": 0}, stretch.text
-    )  # fmt: skip
+    return element("span", {"class": _unit(stretch.value, limit), "title": stretch.tip, **marks}, stretch.text)
 
 
 def _unit(value: float, limit: float) -> str:
@@ -165,20 +157,13 @@ def _bar(name: str, value: float, text: str, limit: float, signed: bool, tip: st
 
 
 @draw.register
-def links(block: blocks.Links) -> Drawn:
-    return svg.arcs(block), ()
-
-
-@draw.register
 def grid(block: Grid) -> Drawn:
     """A heat table with sums in the margins; a large one as a picture of every cell above its strongest lines."""
-    small = max(len(block.rows), len(block.columns)) <= SIDE
-    shown = block if small else block.fold(FOLDED, FOLDED)
-    table = heat_table(shown)
-    if small:
-        return table, shown.notes
+    if max(len(block.rows), len(block.columns)) <= SIDE:
+        return heat_table(block), block.notes
+    shown = block.fold(FOLDED, FOLDED)
     words = element("p", {"class": "outside"}, "every cell, one pixel each; below, the strongest lines")
-    return join([words, pixels(block), table]), shown.notes
+    return join([words, pixels(block), heat_table(shown)]), shown.notes
 
 
 @draw.register
@@ -194,9 +179,8 @@ def phrases(block: blocks.Phrases) -> Drawn:
             return element("li", None, element("div", {"class": "phrase"}, line))
         # browsers and this function's own recursion stay well below trouble: `kept` is at most PHRASES deep
         below = element("ul", None, *[grow(child) for child in inside])
-        return element(
-            "li", None, element("details", {"open": "open"}, element("summary", {"class": "phrase"}, line), below)
-        )
+        above = element("summary", {"class": "phrase"}, line)
+        return element("li", None, element("details", {"open": "open"}, above, below))
 
     return element("ul", {"class": "tree"}, grow(0)), notes
 
@@ -254,9 +238,8 @@ def charts(block: blocks.Charts) -> Drawn:
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
     common = palette.limit([panel.limit for panel in block.panels])
-    return element(
-        "div", {"class": "panels"}, *[_panel(panel, common if block.common else panel.limit) for panel in block.panels]
-    ), ()  # fmt: skip
+    every = (_panel(panel, common if block.common else panel.limit) for panel in block.panels)
+    return element("div", {"class": "panels"}, *every), ()
 
 
 def _panel(panel: blocks.Panel, limit: float) -> Markup:
@@ -270,14 +253,9 @@ def _panel(panel: blocks.Panel, limit: float) -> Markup:
     return element("section", None, element("h3", None, title), element("table", {"class": "bars"}, *rows))
 
 
-@draw.register
-def swarm(block: blocks.Swarm) -> Drawn:
-    return svg.swarm(block), ()
-
-
-@draw.register
-def scatter(block: blocks.Scatter) -> Drawn:
-    return svg.scatter(block), ()
+draw.register(blocks.Links, lambda block: (svg.arcs(block), ()))
+draw.register(blocks.Swarm, lambda block: (svg.swarm(block), ()))
+draw.register(blocks.Scatter, lambda block: (svg.scatter(block), ()))
 
 
 @draw.register
@@ -342,11 +320,8 @@ def packed(matrix: np.ndarray) -> str:
 
 
 def _prompt(paragraph: Sequence[Stretch], limit: float) -> Markup:
-    children: list[object] = []
-    for part in paragraph:
-        marks = {"class": _unit(part.value, limit), "title": part.tip, "data-units": " ".join(map(str, part.units))}
-        children.append(element("span", marks, part.text) if part.units else part.text)
-    return element("p", {"class": "text prompt", "dir": "auto"}, *children)
+    parts = [_stretch(part, limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph]
+    return element("p", {"class": "text prompt", "dir": "auto"}, *parts)
 
 
 def _outputs(block: Continued) -> Markup:
@@ -368,12 +343,12 @@ def _outputs(block: Continued) -> Markup:
 
 def _every_cell(block: Continued) -> Markup:
     shape = f"{len(block.cells.rows)} × {len(block.cells.columns)}"
-    words = (
-        f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right; click one"
-    )
+    words = f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right"
     cursor = element("i", {"class": "cursor", "hidden": "hidden"})
     box = element("div", {"class": "pixelbox"}, pixels(block.cells), cursor)
-    return join([element("p", {"class": "outside"}, words), box, element("p", {"class": "outside readout"}, "")])
+    return join(
+        [element("p", {"class": "outside"}, f"{words}; click one"), box, element("p", {"class": "outside readout"}, "")]
+    )
 
 
 # ---------------------------------------------------------------- rows to filter, sort and open

@@ -13,7 +13,7 @@ from pathlens.draw import palette, words
 from pathlens.draw.blocks import Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
 from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
-from pathlens.draw.words import Stretch, Units, visible
+from pathlens.draw.words import Stretch, visible
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import (
     Continuation,
@@ -45,12 +45,12 @@ def explanation(result: Explanation) -> Page:
 
 def pair(result: PairExplanation) -> Page:
     """Both texts, the table with its reference, the strongest pairs."""
-    kept = words.texts_of(result)
     sides = (result.tokens_a, result.offsets_a, result.special_a), (result.tokens_b, result.offsets_b, result.special_b)
-    named = [
-        (name, "".join(part.text for part in words.stretches(kept[k], _plain(*sides[k]), 1.0)))
-        for k, name in enumerate("AB")
-    ]
+    named = []
+    for name, text, (tokens, offsets, special) in zip("AB", words.texts_of(result), sides, strict=False):
+        here = words.drawn(tokens, offsets, special)
+        parts = words.stretches(text, tokens, offsets, np.zeros(len(tokens)), here, 1.0)
+        named.append((name, "".join(part.text for part in parts)))
     rows, columns = (REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b)
     grid = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title="token × token")
     grid = grid.without_zeros(*((False, *flags) if flags else () for flags in (result.special_a, result.special_b)))
@@ -129,7 +129,7 @@ def continuation(result: Continuation) -> Page:
     additive, full, limit = _sums(result), palette.limit(result.matrix), palette.limit(result.scores)
     cells = Grid(result.tokens, result.outputs, result.matrix, additive=additive, corner="from ↓  to →", between="→")
     block = Continued(
-        prompt=_prompt(result, limit),
+        prompt=tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1),
         spoken=_spoken(result),
         outputs=result.outputs,
         sources=_own_sources(result),
@@ -281,10 +281,6 @@ def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any],
     return tuple(i for i in range(len(tokens)) if not flags[i] or i in met)
 
 
-def _plain(tokens: Sequence[str], offsets: Sequence[Any], special: Sequence[bool]) -> Units:
-    return Units(tokens, offsets, np.zeros(len(tokens)), words.drawn(tokens, offsets, special))
-
-
 def _paragraphs(result: Any, limit: float) -> dict[int, tuple[Stretch, ...]]:
     """Segment → its running text."""
     here = words.drawn(result.tokens, result.offsets, result.special)
@@ -294,24 +290,19 @@ def _paragraphs(result: Any, limit: float) -> dict[int, tuple[Stretch, ...]]:
     for segment in sorted({s for s, flag in zip(segments, here, strict=True) if flag and s >= 0}):
         inside = [flag and s == segment for s, flag in zip(segments, here, strict=True)]
         text = kept[segment] if segment < len(kept) else None
-        units = Units(result.tokens, result.offsets, result.scores, inside)
-        paragraphs[segment] = words.stretches(text, units, limit)
+        paragraphs[segment] = words.stretches(text, result.tokens, result.offsets, result.scores, inside, limit)
     return paragraphs
 
 
 # ---------------------------------------------------------------- a continuation
 
 
-def _prompt(result: Continuation, limit: float) -> tuple[tuple[Stretch, ...], ...]:
-    return tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1)
-
-
 def _spoken(result: Continuation) -> tuple[Stretch, ...]:
     """The continuation as running text; `units` are output tokens, values what they add to later ones."""
     inside = [end > start for start, end in result.output_offsets]
     values = np.array([result.scores[unit] if unit >= 0 else 0.0 for unit in _own_sources(result)])
-    units = Units(result.outputs, result.output_offsets, values, inside)
-    return words.stretches(words.texts_of(result)[1], units, palette.limit(result.scores))
+    text, limit = words.texts_of(result)[1], palette.limit(result.scores)
+    return words.stretches(text, result.outputs, result.output_offsets, values, inside, limit)
 
 
 def _own_sources(result: Continuation) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.cells import cell_len
@@ -214,21 +214,20 @@ class Line:
     width: float
     ticks: bool  # too many to write them all
 
+    def centred(self, width: float) -> Line:
+        """Moved right: the shorter of two texts stands in the middle."""
+        return replace(self, at={i: x + (width - self.width) / 2 for i, x in self.at.items()})
+
     def labels(self, y: float, *, up: bool) -> list[Markup]:
         """The names, upright, or slanted above (`up`) or below a row of ticks."""
         if not self.ticks:
             return [_label(self.names[i], self.at[i], y, i) for i in self.written]
         marks = "".join(f"M{x:.1f} {y - 4:.0f}v8" for x in self.at.values())
         turn = -50 if up else 50
-        return [
-            element("path", {"class": "ticks", "d": marks}),
-            *(
-                _label(
-                    self.names[i], self.at[i], y - 8 if up else y + 14, i, f"rotate({turn} {self.at[i]:.1f} {y:.0f})"
-                )
-                for i in self.written
-            ),
-        ]
+        beside = y - 8 if up else y + 14
+        turned = ((i, f"rotate({turn} {self.at[i]:.1f} {y:.0f})") for i in self.written)
+        names = [_label(self.names[i], self.at[i], beside, i, rotation) for i, rotation in turned]
+        return [element("path", {"class": "ticks", "d": marks}), *names]
 
 
 def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -> Line:
@@ -246,15 +245,33 @@ def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -
 
 def arcs(given: blocks.Links) -> Markup:
     """The strongest pairs as arcs, between two lines of names or over one; a slider hides the weaker ones."""
-    return _between(given) if given.below else _inside(given)
+    shapes, texts, width, height = (_between if given.below else _over)(given)
+    count, first = len(shapes), min(FIRST, len(shapes))
+    size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "width": f"{width:.0f}", "height": f"{height:.0f}"}
+    words = {"class": "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
+    # weakest first, so that strong arcs lie on top
+    paths = reversed([_arc(given, rank, shape) for rank, shape in enumerate(shapes)])
+    drawing = element("svg", {**size, **words}, *paths, *texts)
+    top = element("input", {"type": "range", "class": "top", "min": 1, "max": max(count, 1), "value": first})
+    least = element("input", {"type": "range", "class": "least", "min": 0, "max": 100, "value": 0})
+    controls = element(
+        "div",
+        {"class": "controls", "data-digits": palette.decimals(given.limit)},
+        element("label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")),
+        element("label", None, "at least ", least, element("output", {"class": "floor"}, "0")),
+    )
+    return element("figure", None, controls, element("div", {"class": "scroll"}, drawing))
 
 
-def _between(given: blocks.Links) -> Markup:
+Shapes = tuple[list[str], list[Markup], float, float]  # of arcs, the names, width and height
+
+
+def _between(given: blocks.Links) -> Shapes:
     first = given.links[:FIRST]
     above = line(given.above, given.shown[0], [a for a, *_ in first])
     below = line(given.below, given.shown[1], [b for _, b, _ in first])
     width = max(above.width, below.width)
-    above, below = (_shifted(each, (width - each.width) / 2) for each in (above, below))
+    above, below = (each.centred(width) for each in (above, below))
     slack = SLACK if above.ticks or below.ticks else 0.0
     top, bottom = HEAD + slack, HEAD + slack + GAP
     start, end, bend = top + 9, bottom - 17, GAP / 2
@@ -263,33 +280,26 @@ def _between(given: blocks.Links) -> Markup:
         f"{below.at[b]:.1f} {end - bend:.0f} {below.at[b]:.1f} {end:.0f}"
         for a, b, _ in given.links
     ]
-    paths = [_arc(given, rank, shape, "b") for rank, shape in enumerate(shapes)]
     texts = [
         element("g", {"class": "a"}, *above.labels(top, up=True)),
         element("g", {"class": "b"}, *below.labels(bottom, up=False)),
     ]
-    return _with_sliders(given, paths, texts, width, bottom + 18 + slack)
+    return shapes, texts, width, bottom + 18 + slack
 
 
-def _inside(given: blocks.Links) -> Markup:
+def _over(given: blocks.Links) -> Shapes:
     over = line(given.above, given.shown[0], [i for a, b, _ in given.links[:FIRST] for i in (a, b)])
     heights = [min(18 + 0.32 * abs(over.at[b] - over.at[a]), 170.0) for a, b, _ in given.links]
     base = 16 + 0.75 * max(heights, default=0.0)
-    paths = []
-    for rank, ((a, b, _), height) in enumerate(zip(given.links, heights, strict=True)):
+    shapes = []
+    for (a, b, _), height in zip(given.links, heights, strict=True):
         x, y, rise = over.at[a], over.at[b], base - height
-        shape = f"M{x:.1f} {base:.0f}C{x:.1f} {rise:.0f} {y:.1f} {rise:.0f} {y:.1f} {base:.0f}"
-        paths.append(_arc(given, rank, shape, "a"))
+        shapes.append(f"M{x:.1f} {base:.0f}C{x:.1f} {rise:.0f} {y:.1f} {rise:.0f} {y:.1f} {base:.0f}")
     text = element("g", {"class": "a"}, *over.labels(base + 18, up=False))
-    return _with_sliders(given, paths, [text], over.width, base + 30 + (SLACK if over.ticks else 0))
+    return shapes, [text], over.width, base + 30 + (SLACK if over.ticks else 0)
 
 
-def _shifted(given: Line, extra: float) -> Line:
-    """Moved right: the shorter of two texts is centred."""
-    return Line(given.names, {i: x + extra for i, x in given.at.items()}, given.written, given.width, given.ticks)
-
-
-def _arc(given: blocks.Links, rank: int, shape: str, other: str) -> Markup:
+def _arc(given: blocks.Links, rank: int, shape: str) -> Markup:
     link = given.links[rank]
     a, b, value = link
     share = palette.strength(value, given.limit)
@@ -298,7 +308,7 @@ def _arc(given: blocks.Links, rank: int, shape: str, other: str) -> Markup:
     return element(
         "path",
         {
-            "class": f"arc {kind}", "d": shape, "data-rank": rank, "data-ends": f"a{a} {other}{b}",
+            "class": f"arc {kind}", "d": shape, "data-rank": rank, "data-ends": f"a{a} {'b' if given.below else 'a'}{b}",
             "data-size": f"{abs(value):.4g}", "stroke-width": f"{0.8 + 5.2 * share:.1f}",
             "stroke-opacity": f"{0.25 + 0.65 * share:.2f}", "display": "none" if rank >= FIRST else None,
         },
@@ -309,26 +319,6 @@ def _arc(given: blocks.Links, rank: int, shape: str, other: str) -> Markup:
 def _label(name: str, x: float, y: float, index: int, turn: str | None = None) -> Markup:
     place = {"x": f"{x:.1f}", "y": f"{y:.0f}", "data-unit": index, "transform": turn}
     return element("text", {**place, "class": "slanted" if turn else None}, visible(name))
-
-
-def _with_sliders(
-    given: blocks.Links, paths: Sequence[Markup], texts: Sequence[Markup], width: float, height: float
-) -> Markup:
-    count = len(paths)
-    size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "width": f"{width:.0f}", "height": f"{height:.0f}"}
-    words = {"class": "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
-    # weakest first, so that strong arcs lie on top
-    drawing = element("svg", {**size, **words}, *reversed(paths), *texts)
-    first = min(FIRST, count)
-    top = element("input", {"type": "range", "class": "top", "min": 1, "max": max(count, 1), "value": first})
-    least = element("input", {"type": "range", "class": "least", "min": 0, "max": 100, "value": 0})
-    controls = element(
-        "div",
-        {"class": "controls", "data-digits": palette.decimals(given.limit)},
-        element("label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")),
-        element("label", None, "at least ", least, element("output", {"class": "floor"}, "0")),
-    )
-    return element("figure", None, controls, element("div", {"class": "scroll"}, drawing))
 
 
 def _apart(wanted: Sequence[int], at: Mapping[int, float], least: float = 13.0) -> list[int]:

@@ -30,22 +30,6 @@ class Stretch:
     tip: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Units:
-    """What stands on a text: names, characters and values of all units, and which of them are drawn."""
-
-    names: Sequence[str]
-    offsets: Sequence[Span]
-    values: np.ndarray
-    drawn: Sequence[bool]
-
-    def tip(self, units: Sequence[int], digits: int) -> str:
-        """Each unit with its value; where several share a stretch, their sum first."""
-        each = " ".join(f"{visible(self.names[i])} {palette.number(float(self.values[i]), digits)}" for i in units)
-        total = palette.number(float(sum(self.values[i] for i in units)), digits)
-        return each if len(units) == 1 else f"{total} = {each}"
-
-
 def visible(text: str) -> str:
     """A label on one line: control characters as pictures, so none can act on a terminal or a page."""
     if not text:
@@ -97,15 +81,24 @@ def drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool
     return [not flag and end > start for (start, end), flag in zip(offsets, flags, strict=True)]
 
 
-def stretches(text: str | None, units: Units, limit: float) -> tuple[Stretch, ...]:
-    """A text cut into what units stand on and what lies between; rebuilt from the units where it was not kept."""
-    order = sorted((i for i, here in enumerate(units.drawn) if here), key=lambda i: units.offsets[i])
+def stretches(
+    text: str | None,
+    names: Sequence[str],
+    offsets: Sequence[Span],
+    values: np.ndarray,
+    here: Sequence[bool],
+    limit: float,
+) -> tuple[Stretch, ...]:
+    """A text cut into what units stand on and what lies between; rebuilt from the units where it was not kept.
+
+    here: which of the units are drawn.
+    """
+    order = sorted((i for i, inside in enumerate(here) if inside), key=lambda i: offsets[i])
     if not order:
         return ()
-    offsets = units.offsets
     if text is None or max(offsets[i][1] for i in order) > len(text):
-        text, offsets = _rebuilt(units.names, offsets, order)
-    cut: list[Stretch] = []
+        text, offsets = _rebuilt(names, offsets, order)
+    parts: list[Stretch] = []
     at, k, digits = 0, 0, palette.decimals(limit, 4)
     while k < len(order):
         start, end = offsets[order[k]]
@@ -117,11 +110,13 @@ def stretches(text: str | None, units: Units, limit: float) -> tuple[Stretch, ..
         # a decoder's token often owns the blank before it: colour the word, not the blank
         covered = text[start:end]
         start += (len(covered) - len(covered.lstrip())) if covered.strip() else 0
-        cut += [Stretch(text[at:start])] if start > at else []
-        value = float(sum(units.values[i] for i in members))
-        cut.append(Stretch(text[start:end], tuple(members), value, units.tip(members, digits)))
+        parts += [Stretch(text[at:start])] if start > at else []
+        value = float(sum(values[i] for i in members))
+        tip = " ".join(f"{visible(names[i])} {palette.number(float(values[i]), digits)}" for i in members)
+        tip = tip if len(members) == 1 else f"{palette.number(value, digits)} = {tip}"  # their sum first
+        parts.append(Stretch(text[start:end], tuple(members), value, tip))
         at, k = end, k + 1
-    return (*cut, *([Stretch(text[at:])] if at < len(text) else []))
+    return (*parts, *([Stretch(text[at:])] if at < len(text) else []))
 
 
 def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int]) -> tuple[str, list[Span]]:
