@@ -158,7 +158,7 @@ class TextModel(ABC):
         """Do two texts ask for a token × token result by default (a Siamese encoder)?"""
         return False
 
-    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text), of a kind whose two texts are a pair."""
         raise ModelError(f"{self.name!r} is a {self.kind} model; it gives no vector of a text")
 
@@ -200,7 +200,7 @@ class Wrapped(TextModel):
     def two_texts_are_a_pair(self) -> bool:
         return self.inner.two_texts_are_a_pair()
 
-    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         return self.inner.embed(text, request)
 
     def sides(self) -> tuple[TextModel, TextModel]:
@@ -238,6 +238,6 @@ def within(cases: Sequence[Case], points: Float[Tensor, "B S *d"]) -> Bool[Tenso
     return torch.arange(points.shape[1], device=points.device) < lengths[:, None]
 
 
-def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, "B *n"]:
+def index_of(cases: Sequence[Case], device: torch.device) -> Int[Tensor, " B *n"]:
     """The integer targets of the rows, one or several of each."""
     return torch.tensor([case.target for case in cases], device=device)

@@ -39,7 +39,7 @@ def default_name(tokenizer: Any, decoder: bool) -> str:
     return "mask" if "mask" in known else "mean" if decoder else "pad" if "pad" in known else "zero"
 
 
-def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any) -> Baseline:
+def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Network, tokenizer: Any) -> Baseline:
     """The baseline's word embeddings; held tokens keep the text's rows."""
     ids = torch.tensor(tokens.ids)
     end = network.embed(ids)
@@ -72,7 +72,7 @@ def _token_id(name: str, tokenizer: Any) -> int:
     return known[name]
 
 
-def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"], network: Network) -> Baseline:
+def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"], network: Network) -> Baseline:
     row = torch.zeros_like(end[0])
     if name == "mean":
         with torch.no_grad():
@@ -81,7 +81,7 @@ def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"], net
     return Baseline(torch.where(held[:, None], end, row), None, name, name)
 
 
-def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"]) -> Baseline:
+def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"]) -> Baseline:
     """A tensor of the text's shape, or one row for every token."""
     if tensor.shape not in (end.shape, end.shape[1:]):
         raise InputError(
@@ -95,7 +95,7 @@ def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, "S"
 
 
 def _text(
-    texts: tuple[str, ...], tokens: Tokens, held: Bool[Tensor, "S"], network: Network, tokenizer: Any
+    texts: tuple[str, ...], tokens: Tokens, held: Bool[Tensor, " S"], network: Network, tokenizer: Any
 ) -> Baseline:
     """A given text laid over the moving tokens, cut or filled to their number (of each segment, for a pair)."""
     start, notes, known = list(tokens.ids), [], token_ids(tokenizer)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, first_line
 from pathlens.text.tokens import Tokens, tokenise
 from pathlens.types import Span
 
@@ -147,8 +147,7 @@ def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, **turn, **given.options))
     except Exception as error:  # a template is a program of its own and may raise anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"the tokenizer's chat template refused these messages: {reason}") from error
+        raise InputError(f"the tokenizer's chat template refused these messages: {first_line(error)}") from error
 
 
 def _checked(messages: Any) -> tuple[Mapping[str, Any], ...]:

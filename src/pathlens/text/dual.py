@@ -179,7 +179,7 @@ class ClipImage(TextModel):
         projected: Tensor = self.clip.visual_projection(self.vision.post_layernorm(states[:, 0]))
         return projected
 
-    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         with torch.no_grad():
             return self.forward(self.patches(self.pixels(text))[None], 0)[0]
 

@@ -24,7 +24,7 @@ class ReadClass:
 
     score: str
 
-    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         return form(output, index_of(cases, output.device), self.score)
 
 
@@ -149,7 +149,7 @@ class ReadTag:
 
     score: str
 
-    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         token, label = index_of(cases, output.device).T
         return form(output[torch.arange(len(cases), device=output.device), token], label, self.score)
 
@@ -213,13 +213,15 @@ class ReadSpan:
     which: str
     score: str
 
-    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Logits, cases: Sequence[Case]) -> Float[Tensor, " B"]:
         sides = zip(("start", "end"), output, index_of(cases, output[0].device).T, strict=True)
         parts = [self._read(logits, place, cases) for name, logits, place in sides if self.which in (name, "span")]
         total = torch.stack(parts).sum(0)
         return total.exp() if self.score == "prob" else total
 
-    def _read(self, logits: Float[Tensor, "B S"], index: Int[Tensor, "B"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def _read(
+        self, logits: Float[Tensor, "B S"], index: Int[Tensor, " B"], cases: Sequence[Case]
+    ) -> Float[Tensor, " B"]:
         rows = torch.arange(len(index), device=logits.device)
         if self.score == "logit":
             return logits[rows, index]
@@ -262,7 +264,7 @@ class Answerer(LanguageModel):
         return Target(name, ReadSpan(which, score), (start, end), again=which, score=score)
 
 
-def best_span(start: Float[Tensor, "S"], end: Float[Tensor, "S"], segments: Sequence[int]) -> tuple[int, int]:
+def best_span(start: Float[Tensor, " S"], end: Float[Tensor, " S"], segments: Sequence[int]) -> tuple[int, int]:
     """The span of the passage with the largest sum of logits, start before end."""
     inside = torch.tensor([segment == 1 for segment in segments], device=start.device)
     if not inside.any():

@@ -197,7 +197,7 @@ class OwnFunction:
 
     function: Callable[[Any], Tensor]
 
-    def __call__(self, output: Any, cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Any, cases: Sequence[Case]) -> Float[Tensor, " B"]:
         value = self.function(output)
         if not isinstance(value, Tensor) or value.shape != (len(cases),):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -246,7 +246,7 @@ def with_drift(case: Case) -> Case:
     return case.noted(note, drift=drift)
 
 
-def form(logits: Float[Tensor, "B C"], index: Int[Tensor, "B"], score: str) -> Float[Tensor, "B"]:
+def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str) -> Float[Tensor, " B"]:
     """The chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
     rows = torch.arange(logits.shape[0], device=logits.device)
     if score == "logit":

@@ -15,7 +15,7 @@ from urllib.request import getproxies
 from torch import nn
 
 from pathlens.checks import option
-from pathlens.errors import InputError, ModelError, PathlensError
+from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
@@ -136,9 +136,8 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
     except PathlensError:
         raise
     except (OSError, ValueError, TypeError, AttributeError, AssertionError, RuntimeError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"{str(model)!r} could not be loaded ({first}); give a built-in name ({', '.join(BUILT_IN)}), an existing "
+            f"{str(model)!r} could not be loaded ({first_line(error)}); give a built-in name ({', '.join(BUILT_IN)}), an existing "
             "folder, or a hub id that can be reached"
         ) from error
     return _hugging_face(module.eval(), tokenizer, pooling)

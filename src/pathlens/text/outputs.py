@@ -64,7 +64,7 @@ class Kept(NamedTuple):
     """Logits, at a few positions only: a vocabulary is large."""
 
     logits: Float[Tensor, "B P V"]
-    at: Int[Tensor, "P"]  # the positions, ascending
+    at: Int[Tensor, " P"]  # the positions, ascending
 
 
 def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
@@ -124,7 +124,7 @@ class ReadOutputs:
     score: str
     each: int | None = None  # T, for a number of each: only texts with as many share a batch
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B T 1"]:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, " B"] | Float[Tensor, "B T 1"]:
         readings = [case.target for case in cases]
         most = max(len(reading.ids) for reading in readings)
         device = output.logits.device
@@ -149,7 +149,7 @@ class ReadNext:
 
     function: Callable[[Tensor, Sequence[Case]], Tensor] | None = None
 
-    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, "B"] | Float[Tensor, "B 1 V"]:
+    def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, " B"] | Float[Tensor, "B 1 V"]:
         last = torch.tensor([case.target.at[0] for case in cases], device=output.logits.device)
         rows = torch.arange(len(cases), device=last.device)
         logits = output.logits[rows, torch.searchsorted(output.at, last)]

@@ -37,7 +37,7 @@ class ReadSimilarity:
 
     similarity: str
 
-    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, "B"]:
+    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         other = torch.stack([case.target for case in cases]).to(output)
         product = (output * other).sum(-1)
         return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
@@ -106,7 +106,7 @@ class SentenceEncoder(LanguageModel):
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         return super().case(text, None, request=request)
 
-    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text), before a trailing Normalize."""
         case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline=None))
         with torch.no_grad():
@@ -273,7 +273,7 @@ class Shifted(Wrapped):
     def settings(self) -> tuple[str | int | float, ...]:
         return (*super().settings(), str(self.reference), self.scale)
 
-    def shift(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def shift(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e'(r): it depends on the text's length, its special tokens and prompt alone."""
         plain = replace(request, target=None, vector=True, layer=None, baseline=self.reference, block=None)
         case = self.inner.case(text, request=plain)
@@ -281,7 +281,7 @@ class Shifted(Wrapped):
             vector: Tensor = self.inner.forward(case.ends.start[None], [case], 0)[0]
         return vector
 
-    def embed(self, text: Any, request: Request) -> Float[Tensor, "k"]:
+    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text)."""
         return (self.inner.embed(text, request) - self.shift(text, request)) / self.scale
 

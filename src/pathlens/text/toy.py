@@ -34,7 +34,7 @@ class ToyScore:
 
     def __call__(
         self, points: Float[Tensor, "B S d"], cases: Sequence[Case]
-    ) -> Float[Tensor, "B"] | Float[Tensor, "B 1 3"]:
+    ) -> Float[Tensor, " B"] | Float[Tensor, "B 1 3"]:
         points = points * within(cases, points)[..., None].to(points)
         linear = (points @ self.model.a.to(points)).sum(-1)
         reach = self.model.coupling(points.shape[1]).to(points)
@@ -64,7 +64,7 @@ class ToyModel(TextModel):
         place = torch.arange(length, dtype=torch.float64)
         return 1 / (1 + (place[:, None] - place[None]).abs())
 
-    def row(self, word: str) -> Float[Tensor, "d"]:
+    def row(self, word: str) -> Float[Tensor, " d"]:
         """A word's embedding: always the same for the same word."""
         generator = torch.Generator().manual_seed(zlib.crc32(word.lower().encode()))
         return torch.randn(self.d, generator=generator, dtype=torch.float64)
@@ -111,7 +111,7 @@ class ToyModel(TextModel):
         """H, the same everywhere."""
         return torch.einsum("ij,de->idje", self.coupling(length), self.m)
 
-    def ig(self, start: Float[Tensor, "S d"], end: Float[Tensor, "S d"]) -> Float[Tensor, "S"]:
+    def ig(self, start: Float[Tensor, "S d"], end: Float[Tensor, "S d"]) -> Float[Tensor, " S"]:
         """Closed form."""
         slope = self.a + torch.einsum("idje,je->id", self.hessian(len(end)), (start + end) / 2)
         return ((end - start) * slope).sum(-1)
