@@ -1,7 +1,7 @@
 """Secants: an integrand on both ends at once. Two runs, one way back (or one push per unit), and the sum is exact.
 
 Each operation of the network is integrated along its own line, from its value in the baseline's run to its value in the
-text's (METHODS §13), so Σ scores = F(x) − F(b) to rounding, with nothing to converge. The principle is DeepLIFT's Rescale
+text's (docs/methods/secant.md), so Σ scores = F(x) − F(b) to rounding, with nothing to converge. The principle is DeepLIFT's Rescale
 rule (Shrikumar, Greenside, Kundaje, ICML 2017); products are shared as in a two-player Shapley value.
 
 Limits: unlike an integral of the whole network, the scores depend on how the function is written, operation by operation.
@@ -20,7 +20,7 @@ from torch import Tensor
 from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.directional import TOKENS_AT_ONCE
-from pathlens.integrand.secant import attention, maxima, norms, products
+from pathlens.integrand.secant import attention, products, reductions
 from pathlens.integrand.secant.both import Both, watching_integrated
 from pathlens.integrand.secant.table import add_in_place_rules
 
@@ -34,9 +34,8 @@ __all__ = [
     "SecantScores",
     "SecantVectors",
     "attention",
-    "maxima",
-    "norms",
     "products",
+    "reductions",
     "watching_integrated",
 ]
 

@@ -1,4 +1,4 @@
-"""The table of mean derivatives between the two values of an operation (METHODS §13), one small function an operation.
+"""The table of mean derivatives between the two values of an operation (docs/methods/secant.md), one small function an operation.
 
 A rule has its operation's signature and gives the followed result, or NotImplemented for a use it does not cover. With
 0 for the baseline's run, 1 for the text's and a bar for the mean of both:
@@ -6,8 +6,8 @@ A rule has its operation's signature and gives the followed result, or NotImplem
     elementwise g         (g(x1) − g(x0)) / (x1 − x0)                                     elementwise.py
     product a·b           ā·Δb + Δa·b̄                                                     products.py
     quotient a/n          (Δa − ȳ·Δn) / n̄    so every normalisation, however it is written, is bounded
-    softmax p             L·(Δz − Σ w·Δz),  L the logarithmic mean of p0 and p1, w = L/ΣL   norms.py
-    maximum               the share of the way on which each entry is the largest          maxima.py
+    softmax p             L·(Δz − Σ w·Δz),  L the logarithmic mean of p0 and p1, w = L/ΣL   reductions.py
+    maximum               the share of the way on which each entry is the largest          reductions.py
     linear operations     themselves                                                      here
 
 An operation that has no rule is integrated along its own line (own_line.py).
