@@ -338,3 +338,23 @@ def test_a_query_may_have_a_prompt_of_its_own(tmp_path):
     cut = SentenceTransformer(modules=[parts[0], Pooling(32, pooling_mode="cls")])
     with pytest.raises(pl.InputError, match="another model"):
         Index.open(tmp_path / "index", cut)
+
+
+@pytest.mark.parametrize("baseline", ["given a text of words", "default", "pad", None])
+def test_a_query_has_the_baseline_of_the_build(minilm, tmp_path, baseline):
+    """Whatever words a baseline's text begins with: it is no name of the format."""
+    build(DOCUMENTS[:2], tmp_path, minilm, baseline=baseline)
+    hit = Index.open(tmp_path, minilm).search(QUERY, 1)[0]
+    direct = pl.explain(minilm, QUERY, hit.explanation.meta["texts"][1], baseline=baseline)
+    assert hit.explanation.meta["baseline"] == direct.meta["baseline"]
+    assert np.abs(hit.explanation.full_matrix[:, :-1] - direct.full_matrix).max() < 3e-3  # 16 bits
+
+
+def test_an_index_of_secants_is_searched_by_secants(model, tmp_path):
+    build(DOCUMENTS[:3], tmp_path, model, method="secant")
+    for hit in Index.open(tmp_path, model).search(QUERY, 3):
+        direct = pl.explain(model, QUERY, hit.explanation.meta["texts"][1], method="secant")
+        assert hit.explanation.method == "secant" and hit.explanation.certificate.converged
+        rows = hit.explanation.full_matrix.sum(1)  # what 16 bits lose of a document's token is in the remainder
+        assert np.abs(rows - direct.full_matrix.sum(1)).max() < 1e-5
+        assert np.abs(hit.explanation.full_matrix[:, :-1] - direct.full_matrix).max() < 3e-3

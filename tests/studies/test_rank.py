@@ -246,7 +246,7 @@ def test_numbers_read_as_others_are_damage_too(vectors, tmp_path):
     for was, now in [
         (b'"vectors":{"dtype":"F32"', b'"vectors":{"dtype":"I32"'),
         (b'"embedding":{"dtype":"F64"', b'"embedding":{"dtype":"I64"'),
-        (b'"pathlens_vectors":"2"', b'"pathlens_vectors":"x"'),
+        (b'"pathlens_vectors":"3"', b'"pathlens_vectors":"x"'),
     ]:
         assert whole.count(was) == 1
         path.write_bytes(whole.replace(was, now))
@@ -291,3 +291,23 @@ def test_a_ranking_for_a_picture_is_drawn_and_saved(tmp_path):
     assert "(picture)" in (tmp_path / "hits.html").read_text()
     swapped = pl.rank(pl.DualEncoder(dual.b, dual.a), "a red circle", [picture()], n_steps=2)
     assert swapped[0].text == "(picture)" and json.dumps(swapped.to_dict())
+
+
+def test_secants_rank_and_pair_like_the_direct_call(model):
+    """Vectors by another method that compares two texts, and every result says by which."""
+    direct = [pl.explain(model, QUERY, text, method="secant") for text in DOCUMENTS]
+    encoded = pl.encode(model, [QUERY, *DOCUMENTS], method=pl.SECANT())
+    ranking = pl.rank(model, QUERY, DOCUMENTS, method="secant")
+    for hit in ranking:
+        wanted = direct[hit.document]
+        for pair in (hit.explanation, encoded.pair(0, hit.document + 1)):
+            assert pair.method == wanted.method == "secant"
+            assert pair.meta["rule"] == wanted.meta["rule"]
+            assert np.abs(pair.full_matrix - wanted.full_matrix).max() < 1e-5
+    assert ranking.why(0, 1).method == "secant"
+    assert "the query was encoded with method ij" in pl.rank(model, QUERY, encoded)[0].explanation.meta["notes"][0]
+    for choice in ({"method": "ig"}, {"method": pl.SECANT(gives="vectors")}, {"method": "secant", "gives": "scores"}):
+        with pytest.raises(pl.InputError, match="does not compare two texts"):
+            pl.encode(model, DOCUMENTS, **choice)
+        with pytest.raises(pl.InputError, match="does not compare two texts"):
+            pl.rank(model, QUERY, DOCUMENTS, **choice)

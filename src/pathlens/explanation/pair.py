@@ -1,6 +1,6 @@
 """Two texts' vectors → token × token, with the reference row and column, and its certificate.
 
-A text's vectors belong to that text alone, so the same arithmetic serves a fresh pair (`ij`), vectors computed
+A text's vectors belong to that text alone, so the same arithmetic serves a fresh pair, vectors computed
 once and saved (`pl.encode`), a ranking and an index.
 """
 
@@ -122,7 +122,7 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
         kind="matrix",
     )
     return PairExplanation(
-        method="ij",
+        method=meta["chosen"]["method"],
         target=f"{measure.similarity} similarity",
         certificate=proof,
         meta=_about(meta, (a, b), measure),
@@ -165,7 +165,7 @@ def one_sided(query: Float[np.ndarray, "*k"], side: Side, measure: Measure, meta
         also=(side.gap * reach,),
     )
     return Explanation(
-        method="ij",
+        method=meta["chosen"]["method"],
         target=f"{measure.similarity} similarity with the query",
         certificate=proof,
         meta=_about(meta, (side,), measure),

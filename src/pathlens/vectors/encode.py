@@ -19,7 +19,8 @@ from torch import Tensor
 
 from pathlens.engine.assemble import side_of
 from pathlens.engine.explainer import Explainer
-from pathlens.engine.options import IJ
+from pathlens.engine.methods import entry_for
+from pathlens.engine.options import RECORDS, Compared, Method
 from pathlens.engine.prepare import Choices, Prepared, embedding_of
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, PathlensError
@@ -34,7 +35,7 @@ from pathlens.vectors.documents import Passage, as_list, passages, prompt_of
 TOGETHER = 64  # texts integrated in one go
 SURE = 0.5  # estimates are kept under tolerance · SURE · ‖e‖: pairs with a cosine of at least this settle
 Limit = Callable[[np.ndarray], float]  # e(text) → how long a vector's error may be
-MIXED = ("layer", "unit", "baseline")  # two texts' vectors may differ in these, and the pair then says so
+MIXED = ("method", "layer", "unit", "baseline")  # two texts' vectors may differ in these, and the pair then says so
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Vectors:
     """Texts with their vectors, and how they were made. `vectors.pair(0, 1)`; `.save(path)`; `Vectors.load(path)`."""
 
     items: tuple[Side, ...]
-    header: Mapping[str, Any]  # model, stamp, layer, unit, baseline, norm, tolerance, versions
+    header: Mapping[str, Any]  # model, stamp, method, layer, unit, baseline, norm, tolerance, versions
 
     def __len__(self) -> int:
         return len(self.items)
@@ -103,7 +104,8 @@ def encode(
 ) -> Vectors:
     """Per-text vectors that can be saved, loaded, and paired at the price of a matrix product.
 
-    model, layer, unit, baseline, norm, tolerance, n_steps, rule, …: as in `pl.explain` with method "ij".
+    model, layer, unit, baseline, norm, tolerance, n_steps, rule, …: as in `pl.explain`.
+    method: "ij" (default), or another that compares two texts ("secant").
     side: "a" or "b", for a dual encoder whose two sides differ (queries and documents, images and texts).
 
     Limits: the estimates are held under tolerance/2 relative to ‖e(text)‖, so a pair with a cosine of 0.5 or more
@@ -128,7 +130,7 @@ def encode(
 
 @dataclass(frozen=True, eq=False)
 class SideEncoder:
-    """One side of a sentence encoder with the choices of `ij`: texts → embeddings, and vectors that explain them."""
+    """One side of a sentence encoder with a method that compares two texts: texts → embeddings, and vectors that explain them."""
 
     explainer: Explainer
     place: int = 0  # 0: the first text of a pair, 1: the second
@@ -136,9 +138,12 @@ class SideEncoder:
     @staticmethod
     def of(model: Any, place: int = 0, **choices: Any) -> SideEncoder:
         """A choice that would not be read is refused, not ignored."""
-        explainer = Explainer(model, method="ij", **choices)
-        encoder = SideEncoder(explainer, place)
-        if encoder.method.coordinates:
+        method = choices.pop("method", None) or "ij"
+        explainer = Explainer(model, method=method, **choices)
+        if not isinstance(explainer.method, Compared):
+            able = " or ".join(repr(name) for name, record in RECORDS.items() if issubclass(record, Compared))
+            raise InputError(f"method={method!r} does not compare two texts; vectors of texts are made by {able}")
+        if explainer.method.coordinates:
             raise InputError("coordinates=True is for one pair: pl.explain(model, a, b, coordinates=True)")
         for name in ("target", "score"):
             if getattr(explainer.choices, name) is not None:
@@ -148,21 +153,22 @@ class SideEncoder:
                 f"{explainer.model.name!r} is a {explainer.model.kind} model, and vectors are for sentence encoders; use "
                 "'minilm', a SentenceTransformer, or (encoder, tokenizer)"
             )
-        explainer.method_for("")  # knows which rules it takes
+        settled = explainer.method_for("")  # knows which rules it takes
+        if entry_for(settled).sides != 2:
+            raise InputError(f"{settled} does not compare two texts; leave gives and block out")
         for name in ("baseline", "unit"):
             given = getattr(explainer.choices, name)
             if isinstance(given, tuple) and len(given) != 2:
                 raise InputError(f"a tuple of {name}s has one for each text, two in all; got {len(given)}")
-        return encoder
+        return SideEncoder(explainer, place)
 
     @property
     def choices(self) -> Choices:
         return self.explainer.choices
 
     @property
-    def method(self) -> IJ:
-        assert isinstance(self.explainer.method, IJ)
-        return self.explainer.method
+    def method(self) -> Method[Any]:
+        return self.explainer.method_for("")
 
     @property
     def other(self) -> SideEncoder:
@@ -175,7 +181,9 @@ class SideEncoder:
 
     @property
     def measure(self) -> Measure:
-        return self.method.measure(self.choices.accuracy.tolerance)
+        method = self.method
+        assert isinstance(method, Compared)
+        return method.measure(self.choices.accuracy.tolerance)
 
     def any_pair(self, embedding: np.ndarray) -> float:
         """How long a vector's error may be when nothing is known of the other text."""
@@ -183,10 +191,11 @@ class SideEncoder:
 
     def header(self, baseline_name: str = "") -> dict[str, Any]:
         """How vectors of this encoder are made."""
-        meta = self.explainer.describe()
+        meta = self.explainer.describe(self.method)
         meta.pop("seconds")
         return {
             **meta,
+            "method": self.method.name,
             "stamp": fingerprint(self.explainer.model),
             "norm": self.measure.norm,
             "similarity": self.measure.similarity,
@@ -256,13 +265,36 @@ class SideEncoder:
 
 
 def _in_a_header(baseline: Any) -> Any:
-    """A baseline's name or text, one for each side, or a fingerprint of the numbers that were given."""
-    if baseline is None or isinstance(baseline, str):
-        return baseline or "default"
+    """How a baseline was chosen, one for each side: None, its name or text, or a fingerprint of the numbers given."""
+    if baseline is None:
+        return None
+    if isinstance(baseline, str):
+        return {"named": baseline}
     if isinstance(baseline, tuple):
         return [_in_a_header(each) for each in baseline]
     numbers = baseline.detach().cpu().numpy() if isinstance(baseline, Tensor) else np.asarray(baseline)
-    return f"given {sha256(repr((numbers.shape, numbers.tobytes())).encode()).hexdigest()[:8]}"
+    return {"numbers": sha256(repr((numbers.shape, numbers.tobytes())).encode()).hexdigest()[:8]}
+
+
+def chosen_baseline(record: Any) -> Any:
+    """What `_in_a_header` wrote → as it was chosen; numbers that were given are not kept."""
+    if isinstance(record, list):
+        return tuple(chosen_baseline(each) for each in record)
+    return None if record is None else record.get("named")
+
+
+def _in_words(value: Any) -> str:
+    """An entry of a header for a note."""
+    match value:
+        case None:
+            return "default"
+        case {"named": name}:
+            return str(name)
+        case {"numbers": mark}:
+            return f"of numbers ({mark})"
+        case list():
+            return " | ".join(map(_in_words, value))
+    return str(value)
 
 
 def measure_of(header: Mapping[str, Any], similarity: str | None = None) -> Measure:
@@ -275,7 +307,7 @@ def mixed(a: Mapping[str, Any], b: Mapping[str, Any], first: str, second: str) -
     differ = [name for name in MIXED if a.get(name) != b.get(name)]
     if not differ:
         return []
-    one, two = (", ".join(f"{name} {header.get(name)}" for name in differ) for header in (a, b))
+    one, two = (", ".join(f"{name} {_in_words(header.get(name))}" for name in differ) for header in (a, b))
     return [f"{first} was encoded with {one}, {second} with {two}"]
 
 

@@ -22,15 +22,27 @@ from pathlens.errors import InputError, ModelError, NumberError, PathlensError, 
 from pathlens.files import make_folder, write_whole
 from pathlens.text.load import load
 from pathlens.vectors.documents import Passage, as_list, read_documents
-from pathlens.vectors.encode import SideEncoder, Vectors, check_model, measure_of
+from pathlens.vectors.encode import SideEncoder, Vectors, check_model, chosen_baseline, measure_of
 from pathlens.vectors.rank import Candidate, Query, Ranking, ranked
 from pathlens.vectors.store import STORAGES, EmbeddingTable, digest, pack, unpack
 
-FORMAT = 3  # an index of another format is refused
+FORMAT = 4  # an index of another format is refused
 MANIFEST = "index.json"
 SHORTEST = 1e-18  # the square of a shorter length is no float32: the store could not compare it
 PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
-FIELDS = ("model", "stamp", "baseline", "unit", "norm", "similarity", "tolerance", "rows", "passages", "files")
+FIELDS = (
+    "model",
+    "stamp",
+    "method",
+    "baseline",
+    "unit",
+    "norm",
+    "similarity",
+    "tolerance",
+    "rows",
+    "passages",
+    "files",
+)
 CONTENT = ("files", "rows", "sha256", "embeddings_sha256")  # of a manifest; the rest says how it was made
 
 
@@ -53,7 +65,7 @@ def build(
         unit="word" is the other way to a smaller index.
     chunk: cut documents longer than the model takes at sentences.
     store: where the table of embeddings lives, when not beside the rest (any LanceDB address, also object storage).
-    Other choices as in `pl.explain`: layer, unit, baseline, norm, tolerance, n_steps.
+    Other choices as in `pl.encode`: method, layer, unit, baseline, norm, tolerance, n_steps.
 
     A build that was interrupted goes on where it stopped: finished vector files are kept. An index that is there
     already stays whole until the first new vector file is ready to take its place.
@@ -85,7 +97,7 @@ def build(
     rows = [{"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces]
     every = np.concatenate(embeddings)
     table.write(every, rows)
-    return _finish(folder, {**header, "embeddings_sha256": digest(every)}, files, rows, store)
+    return _write_manifest(folder, {**header, "embeddings_sha256": digest(every)}, files, rows, store)
 
 
 def _read(documents: Any) -> tuple[list[str], list[str], list[Any]]:
@@ -150,7 +162,7 @@ def _remove_stale(folder: Path, current: set[str]) -> None:
             file.unlink()
 
 
-def _finish(
+def _write_manifest(
     folder: Path, header: Mapping[str, Any], files: list[Any], rows: list[Any], store: str | None
 ) -> dict[str, Any]:
     table = Path(store or folder / "table").rglob("*")  # nothing, where it is kept elsewhere
@@ -183,8 +195,8 @@ class Index:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], model: Any = None) -> None:
         self.folder, self.manifest = folder, manifest
         self.table = EmbeddingTable(manifest.get("store") or str(folder / "table"))
-        self.choices = {name: manifest[name] for name in ("layer", "tolerance", "norm") if manifest.get(name)}
-        if (baseline := _chosen(manifest["baseline"])) is not None:
+        self.choices = {name: manifest[name] for name in ("method", "layer", "tolerance", "norm") if manifest.get(name)}
+        if (baseline := chosen_baseline(manifest["baseline"])) is not None:
             self.choices["baseline"] = baseline
         if manifest["unit"] != "spans":
             self.choices["unit"] = manifest["unit"]
@@ -352,13 +364,6 @@ def _check_fields(manifest: Mapping[str, Any]) -> None:
         raise ValueError("its counts of passages do not agree")
     if manifest.get("sha256", checksum := _manifest_sum(manifest)) != checksum:
         raise ValueError("its content does not match its checksum")
-
-
-def _chosen(baseline: Any) -> Any:
-    """A baseline as the manifest names it → as it was chosen; numbers that were given are not kept."""
-    if isinstance(baseline, list):
-        return tuple(_chosen(each) for each in baseline)
-    return None if baseline == "default" or str(baseline).startswith("given") else baseline
 
 
 def _manifest_sum(manifest: Mapping[str, Any]) -> str:

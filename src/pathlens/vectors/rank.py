@@ -110,7 +110,7 @@ def rank(
     top: explain only this many from the best (every document is scored; only these are integrated).
     one_sided: integrate the documents alone: V_b,j · e(query), one score per document token.
     chunk: cut documents longer than the model takes at sentences; the best piece stands for its document.
-    Other choices as in `pl.explain`: layer, unit, similarity, norm, baseline, tolerance, n_steps, …
+    Other choices as in `pl.encode`: method, layer, unit, similarity, norm, baseline, tolerance, n_steps, …
     """
     first = SideEncoder.of(model, **choices)
     if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
@@ -259,7 +259,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
     value = above.similarity - below.similarity
     texts = [above.meta["texts"][0], f"{text_a}\n{text_b}"]
     return PairExplanation(
-        method="ij",
+        method=above.method,
         target=f"{above.target}: {target}",
         certificate=_difference_certificate(above.certificate, below.certificate, matrix, value),
         meta={**above.meta, "texts": texts, "columns_above": len(above.tokens_b)},

@@ -21,7 +21,7 @@ from pathlens.errors import MissingError, NumberError, StoreError
 from pathlens.explanation.pair import Side
 from pathlens.files import write_whole
 
-FORMAT = 2  # files of another format are refused; in format 1 the model's stamp hung on the machine
+FORMAT = 3  # files of another format are refused
 # of a text, in the header
 PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes", "baseline")
 STACKED = ("reference", "embedding")  # one row per text
