@@ -20,6 +20,16 @@ if TYPE_CHECKING:  # a saved result is drawn, and a page served, without waiting
     from torch import Tensor
 
 Span = tuple[int, int]
+
+# names and defaults that Python, the command line and the page offer: each is written here, or in a record of options
+FIXED_RULES = ("gauss", "midpoint", "trapezoid", "left", "right")  # the nodes of a leg follow from their number
+RULES = ("adaptive", *FIXED_RULES, "split")  # split-step moves units one at a time: a path of its own
+TEXT_UNITS = ("token", "word", "sentence")
+PROMPT_UNITS = ("turn", "passage")  # of a prompt that says what its parts are
+BASELINES = ("mask", "pad", "unk", "eos", "zero", "mean")  # by name; a text or a tensor may stand there too
+SCORES = ("logit", "logprob", "prob")
+TOLERANCE = 1e-3  # how exactly scores must add up, relative to the output's change
+MAX_NODES = 512
 SIMILARITIES = ("cosine", "dot")  # ways to compare two embeddings; the first by default
 NORMS = ("outside", "inside")  # embeddings are normalised after the integral (the paper), or inside it
 

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 import pathlens as pl
+from pathlens.engine.options import LEAST_NODES
 from pathlens.explanation.store import from_dict
 from pathlens.serve.app import POLICY, make_app
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
+from pathlens.types import RULES
 from tests.support.models import classifier, encoder
 
 TEXT = "the movie was not really funny , but moving ."
@@ -54,6 +56,17 @@ def test_health_and_methods(client):
     assert [m["name"] for m in facts["models"]] == ["toy", "tiny", "encoder", "slow"]
     assert facts["models"][1]["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"] and facts["models"][2]["pair"]
     assert {m["name"] for m in client.get("/api/methods").json()} == set(pl.methods())
+
+
+def test_a_request_offers_what_the_library_takes(client):
+    """Names and bounds are the library's own: nothing is offered that is refused afterwards."""
+    fields = client.get("/api/openapi.json").json()["components"]["schemas"]["ExplainRequest"]["properties"]
+    rule, nodes = fields["rule"]["anyOf"][0], fields["max_nodes"]["anyOf"][0]
+    assert tuple(rule["enum"]) == RULES and nodes["minimum"] == LEAST_NODES
+    ask = {"model": "toy", "text": "a b c"}
+    assert client.post("/api/explain", json={**ask, "max_nodes": LEAST_NODES}).status_code == 200
+    for each in rule["enum"]:
+        assert client.post("/api/explain", json={**ask, "rule": each}).status_code == 200, each
 
 
 def test_explain_gives_what_the_library_gives(client, models):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pathlens as pl
-from pathlens.engine.methods import METHODS, RULES
+from pathlens.engine.methods import METHODS
+from pathlens.types import RULES
 from tests.support.bank import BANK, TEXT, BankModel, interactions, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")

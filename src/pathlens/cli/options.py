@@ -22,6 +22,7 @@ import typer
 from pathlens.checks import Option
 from pathlens.engine.options import options
 from pathlens.errors import InputError
+from pathlens.types import BASELINES, PROMPT_UNITS, RULES, SCORES, TEXT_UNITS, TOLERANCE
 
 
 def place_to_write(value: Any) -> Any:
@@ -57,9 +58,9 @@ Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment),
 Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
 TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
 Layer = Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")]
-Unit = Annotated[str, typer.Option(help="token, word or sentence.")]
+Unit = Annotated[str, typer.Option(help=f"{', '.join(TEXT_UNITS)}.")]
 Tolerance = Annotated[float, typer.Option(help="How exactly the scores must add up.")]
-Baseline = Annotated[str | None, typer.Option(help="mask, pad, unk, eos, zero, mean, or a text.")]
+Baseline = Annotated[str | None, typer.Option(help=f"{', '.join(BASELINES)}, or a text.")]
 OneMethod = Annotated[str | None, typer.Option("--method", help="See `pathlens methods`.")]
 OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
@@ -133,7 +134,7 @@ class Choices(OfMethods):
     target: Annotated[
         str | None, typer.Option(help="Label or index; start, end, span; what a generator says (default: predicted).")
     ] = None
-    tolerance: Tolerance = 1e-3
+    tolerance: Tolerance = TOLERANCE
     n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None
     truncation: Annotated[bool, typer.Option("--truncation", help="Cut texts that are too long.")] = False
     option: Annotated[list[str] | None, typer.Option(help="Any other option, NAME=VALUE; repeatable.")] = None
@@ -154,10 +155,12 @@ class AllChoices(Choices):
     layer: Layer = None
     unit: Annotated[
         str | None,
-        typer.Option(help="token (default), word, sentence; of a chat: turn, passage (default with passages)."),
+        typer.Option(
+            help=f"{', '.join(TEXT_UNITS)} (default: token); of a chat: {', '.join(PROMPT_UNITS)} (default with passages)."
+        ),
     ] = None
-    score: Annotated[str | None, typer.Option(help="logit, logprob or prob.")] = None
-    rule: Annotated[str | None, typer.Option(help="adaptive, gauss, midpoint, trapezoid, left, right, split.")] = None
+    score: Annotated[str | None, typer.Option(help=f"{', '.join(SCORES)}.")] = None
+    rule: Annotated[str | None, typer.Option(help=f"{', '.join(RULES)}.")] = None
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:

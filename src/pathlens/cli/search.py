@@ -12,6 +12,7 @@ import typer
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
 from pathlens.errors import InputError
+from pathlens.types import TOLERANCE
 
 Query = Annotated[str, typer.Argument(help="The query.")]
 Where = Annotated[Path, typer.Argument(help="The index.")]
@@ -29,7 +30,7 @@ def rank(
     layer: o.Layer = None,
     unit: o.Unit = "word",
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
-    tolerance: o.Tolerance = 1e-3,
+    tolerance: o.Tolerance = TOLERANCE,
     output: o.Output,
 ) -> None:
     """Examples:
@@ -99,7 +100,7 @@ def build(
     unit: o.Unit = "token",
     layer: o.Layer = None,
     chunk: o.Chunk = False,
-    tolerance: o.Tolerance = 1e-3,
+    tolerance: o.Tolerance = TOLERANCE,
     store: Annotated[str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")] = None,
     quiet: o.Quiet = False,
 ) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from pathlens.cli import options as o
+from pathlens.serve.tasks import ServerLimits
+from pathlens.types import TOLERANCE
 
 
 def serve(
@@ -17,8 +19,8 @@ def serve(
     token: Annotated[
         str | None, typer.Option(envvar="PATHLENS_TOKEN", help="Asked of every request; better set in the environment.")
     ] = None,
-    max_units: Annotated[int, typer.Option(help="Longest text, in tokens.", min=1)] = 512,
-    max_waiting: Annotated[int, typer.Option(help="Jobs that may wait.", min=1)] = 16,
+    max_units: Annotated[int, typer.Option(help="Longest text, in tokens.", min=1)] = ServerLimits.units,
+    max_waiting: Annotated[int, typer.Option(help="Jobs that may wait.", min=1)] = ServerLimits.waiting,
 ) -> None:
     """Examples:
 
@@ -32,7 +34,6 @@ def serve(
     The API is described at /api/openapi.json.
     """
     from pathlens.serve.app import serve as verb
-    from pathlens.serve.tasks import ServerLimits
 
     limits = ServerLimits(units=max_units, waiting=max_waiting)
     tell = lambda line: typer.echo(f"pathlens: {line}", err=True)  # noqa: E731
@@ -44,7 +45,7 @@ def doctor(
     *,
     text: Annotated[str | None, typer.Option(help="A text to examine with (default: a short review).")] = None,
     text_b: Annotated[str | None, typer.Option(help="A second text, for models that take two.")] = None,
-    tolerance: o.Tolerance = 1e-3,
+    tolerance: o.Tolerance = TOLERANCE,
     output: o.Output,
 ) -> None:
     """Examples:

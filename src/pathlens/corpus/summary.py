@@ -21,6 +21,7 @@ from pathlens.corpus.schema import carried
 from pathlens.errors import InputError, StoreError
 from pathlens.explanation.view import Viewable
 from pathlens.report import Report
+from pathlens.types import TOLERANCE
 
 LEAST = 5  # texts a word must be in
 MOST = 10  # words shown in each direction
@@ -49,7 +50,7 @@ class Summary(Viewable):
     title: str
     tables: Mapping[str, SummaryTable]
     notes: tuple[str, ...] = ()
-    tolerance: float = 1e-3
+    tolerance: float = TOLERANCE
 
     def __getitem__(self, name: str) -> SummaryTable:
         return self.tables[name]
@@ -120,7 +121,7 @@ def summarise(
             tables += _speech(ask, tagger(pipeline), least, notes)
     title = f"{Path(folder).name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
     answered = {table.name: table for table in tables if table.rows}
-    return Summary(title, answered, tuple(notes), choices.get("tolerance", 1e-3))
+    return Summary(title, answered, tuple(notes), choices.get("tolerance", TOLERANCE))
 
 
 def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, by_word: bool) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Law, Patient, Verdict
 from pathlens.errors import InputError, PathlensError, first_line
 from pathlens.explanation.view import Viewable
+from pathlens.types import TOLERANCE
 
 __all__ = ["Check", "Diagnosis", "examine"]
 MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
@@ -70,7 +71,7 @@ def examine(
     text: Any = None,
     text_b: Any = None,
     *,
-    tolerance: float = 1e-3,
+    tolerance: float = TOLERANCE,
     tell: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Run the laws of the library on a model and a text; `tell` hears the name of each law before it is tried."""

@@ -13,6 +13,7 @@ import torch
 from pathlens.engine.explainer import Explainer
 from pathlens.text.adapter import Case, Request, TextModel, Wrapped
 from pathlens.text.language import LanguageModel
+from pathlens.types import TOLERANCE
 
 HOLDS, FAILS, LEFT_OUT = "holds", "fails", "left out"
 
@@ -54,7 +55,7 @@ class Patient:
     model: TextModel
     text: Any
     text_b: Any = None
-    tolerance: float = 1e-3
+    tolerance: float = TOLERANCE
 
     @property
     def language(self) -> LanguageModel | None:

@@ -14,17 +14,8 @@ import torch
 from pathlens.checks import given, option_names, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, SIG, Method, R, Scores, build
-from pathlens.engine.prepare import (
-    Accuracy,
-    Choices,
-    Prepared,
-    check_method,
-    prepare,
-    prepare_side,
-    tree_source,
-    trees_for,
-)
+from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, build
+from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, PathlensError
@@ -36,6 +27,7 @@ from pathlens.path.words.store import path_cache
 from pathlens.text.chat import as_chat
 from pathlens.text.load import LoadOptions, load
 from pathlens.text.network import ONE_AT_A_TIME
+from pathlens.types import MAX_NODES, TOLERANCE
 
 T = TypeVar("T")
 
@@ -63,13 +55,13 @@ class Explainer(Generic[R]):
         layer: int | None = None,
         unit: Any = "token",
         score: str | None = None,
-        tolerance: float = 1e-3,
+        tolerance: float = TOLERANCE,
         n_steps: int | None = None,
         rule: str | None = None,
         truncation: bool = False,
         internal_batch_size: int | None = None,
         memory_budget: int | None = None,
-        max_nodes: int = 512,
+        max_nodes: int = MAX_NODES,
         softplus: float | None = None,
         **options: Any,
     ) -> None:

@@ -18,10 +18,9 @@ from pathlens.path.line import line
 from pathlens.path.staircase import prefix, token_lines
 from pathlens.path.words.route import word_route
 from pathlens.text.adapter import Case
-from pathlens.types import Ends, Route
+from pathlens.types import RULES, Ends, Route
 
-RULES = ("adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split")
-NOT_SPLIT = RULES[:-1]  # split-step moves units one at a time: a path of its own
+NOT_SPLIT = tuple(rule for rule in RULES if rule != "split")
 
 
 @dataclass(frozen=True)

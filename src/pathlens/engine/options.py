@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pathlens.checks import Option, check_choices, did_you_mean, given, option, option_names, options_of
+from pathlens.checks import Option, check_choices, did_you_mean, given, option, option_names, options_of, whole_number
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import (
@@ -24,10 +24,38 @@ from pathlens.explanation.record import (
     VectorExplanation,
 )
 from pathlens.path.words.options import PathOptions, WordOptions
-from pathlens.types import NORMS, SIMILARITIES
+from pathlens.types import MAX_NODES, NORMS, RULES, SIMILARITIES, TOLERANCE
 
 R = TypeVar("R", covariant=True)
 Scores = Explanation | Continuation  # a generator's continuation has a score per output token
+LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
+MOST_NODES = 100_000  # more only fill the memory: no score changes any more
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How exactly to integrate; names as in `pl.explain`."""
+
+    tolerance: float = option(TOLERANCE, "How exactly the scores must add up.")
+    n_steps: int | None = option(None, "Fixed number of nodes instead of a tolerance.", least=1, most=MOST_NODES)
+    rule: str | None = option(None, "Where on the path to look.", choices=RULES, checked=False)
+    max_nodes: int = option(MAX_NODES, "At most so many nodes.", least=LEAST_NODES, most=MOST_NODES)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
+            raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
+        whole_number("max_nodes", self.max_nodes)
+        most = max(whole_number("n_steps", self.n_steps) if self.n_steps is not None else 0, self.max_nodes)
+        if self.rule is not None and self.rule not in (*RULES, "log"):  # the only one of ih, where it may be named
+            raise InputError(f"rule={self.rule!r} is not known; rules: {', '.join(RULES)}")
+        if most > MOST_NODES:
+            raise InputError(
+                f"at most {MOST_NODES} nodes fit a text, got {most}; leave n_steps out and a tolerance finds the number it needs"
+            )
+        if self.max_nodes < LEAST_NODES:
+            raise InputError(
+                f"max_nodes must be at least {LEAST_NODES}, got {self.max_nodes}; for fewer nodes use n_steps"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +112,7 @@ class Compared(_Embedded):
         None, "How two texts are compared (default: as the model does, else cosine).", choices=SIMILARITIES
     )
 
-    def measure(self, tolerance: float = 1e-3) -> Measure:
+    def measure(self, tolerance: float = TOLERANCE) -> Measure:
         """How two embeddings are compared, and how exactly the matrix must add up to it."""
         return Measure(self.similarity or SIMILARITIES[0], self.norm, tolerance)
 

@@ -13,9 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pathlens.checks import whole_number
-from pathlens.engine.methods import RULES, Entry, entry_for
-from pathlens.engine.options import IH, IJ, Compared, Method
+from pathlens.engine.methods import Entry, entry_for
+from pathlens.engine.options import IH, IJ, Accuracy, Compared, Method
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
@@ -24,35 +23,6 @@ from pathlens.text.softplus import prepared
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
 from pathlens.units.units import Units, units
-
-LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
-MOST_NODES = 100_000  # more only fill the memory: no score changes any more
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How exactly to integrate; names as in `pl.explain`."""
-
-    tolerance: float = 1e-3
-    n_steps: int | None = None
-    rule: str | None = None
-    max_nodes: int = 512
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
-            raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
-        whole_number("max_nodes", self.max_nodes)
-        most = max(whole_number("n_steps", self.n_steps) if self.n_steps is not None else 0, self.max_nodes)
-        if self.rule is not None and self.rule not in (*RULES, "log"):
-            raise InputError(f"rule={self.rule!r} is not known; rules: {', '.join(RULES)}")
-        if most > MOST_NODES:
-            raise InputError(
-                f"at most {MOST_NODES} nodes fit a text, got {most}; leave n_steps out and a tolerance finds the number it needs"
-            )
-        if self.max_nodes < LEAST_NODES:
-            raise InputError(
-                f"max_nodes must be at least {LEAST_NODES}, got {self.max_nodes}; for fewer nodes use n_steps"
-            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

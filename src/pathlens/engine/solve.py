@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pathlens.engine.methods import NOT_SPLIT, Entry
-from pathlens.engine.options import Method
-from pathlens.engine.prepare import Accuracy, Prepared
+from pathlens.engine.options import Accuracy, Method
+from pathlens.engine.prepare import Prepared
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import bound_of
 from pathlens.integrand import Coordinates, Integrand, Value

@@ -17,7 +17,7 @@ from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.types import NORMS, SIMILARITIES, Span
+from pathlens.types import NORMS, SIMILARITIES, TOLERANCE, Span
 
 LEAST = 0.1  # a cosine near zero is not asked for more digits than one of this size; of a dot product, this · lengths
 NOISE = 1e-5  # float32: no error is asked to be smaller than this, relative to the lengths
@@ -54,7 +54,7 @@ class Measure:
 
     similarity: str = "cosine"
     norm: str = "outside"
-    tolerance: float = 1e-3
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         check_choice("similarity", self.similarity, dict.fromkeys(SIMILARITIES, ""))

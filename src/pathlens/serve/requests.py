@@ -1,6 +1,6 @@
 """What a request may say, and what is done for it: the names of `pl.explain` and of the studies, with bounds.
 
-Options of methods are not written here: they come from the methods' records.
+Options are not written here: they come from the records of the library, with narrower bounds where others wait.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from pathlens.checks import Option
-from pathlens.engine.options import options
+from pathlens.checks import Option, options_of
+from pathlens.engine.options import Accuracy, options
 from pathlens.serve.tasks import BOUNDS
+from pathlens.types import BASELINES, PROMPT_UNITS, SCORES, TEXT_UNITS
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
 Text = Annotated[str, Field(min_length=1, max_length=BOUNDS["characters"])]
 Words = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Place = Annotated[int, Field(ge=0, lt=BOUNDS["documents"])]
-MOST = {"steps": 100, "neighbours": 1000, "factor": 4}  # lower than the library's: others wait
+MOST = {  # lower than the library's: others wait
+    "steps": 100, "neighbours": 1000, "factor": 4, "n_steps": BOUNDS["nodes"], "max_nodes": BOUNDS["nodes"],
+}  # fmt: skip
 WRITTEN_AS: dict[str, Any] = {  # options that take several forms in Python: the one they have in JSON
     "tree": Annotated[str, Field(max_length=BOUNDS["characters"])],
     "hold": Annotated[list[Name], Field(max_length=8)],
+    "tolerance": Annotated[float, Field(ge=1e-9, le=1.0)],
 }
 NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
 
@@ -41,7 +45,7 @@ def _kind(option: Option) -> Any:
     return {str: Name, bool: bool}.get(plain, WRITTEN_AS.get(option.name))
 
 
-SERVED = {option.name: option for option in options() if _kind(option) is not None}
+SERVED = {each.name: each for each in (*options(), *options_of(Accuracy)) if _kind(each) is not None}
 
 
 class _Shared(BaseModel):
@@ -52,15 +56,11 @@ class _Shared(BaseModel):
     model: Name = Field(description="One of the models named at start: GET /api/health lists them.")
     target: int | Words | None = Field(None, description="Class index or label; start, end, span; a generator's words.")
     baseline: Annotated[str, Field(max_length=2000)] | None = Field(
-        None, description="mask, pad, unk, eos, zero, mean, or a text."
+        None, description=f"{', '.join(BASELINES)}, or a text."
     )
     layer: int | None = Field(None, ge=-1000, le=1000)
-    unit: Literal["token", "word", "sentence", "turn", "passage"] = "token"
-    score: Literal["logit", "logprob", "prob"] | None = None
-    tolerance: float = Field(1e-3, ge=1e-9, le=1.0)
-    n_steps: int | None = Field(None, ge=1, le=BOUNDS["nodes"])
-    max_nodes: int = Field(BOUNDS["nodes"], ge=1, le=BOUNDS["nodes"])
-    rule: Literal["adaptive", "gauss", "midpoint", "trapezoid", "left", "right", "split", "log"] | None = None
+    unit: Literal[*TEXT_UNITS, *PROMPT_UNITS] = "token"  # type: ignore[valid-type]
+    score: Literal[SCORES] | None = None  # type: ignore[valid-type]
     truncation: bool = False
     softplus: float | None = Field(None, gt=0, le=1e4)
     contrast: Words | None = Field(None, description="What a generator could have said instead.")

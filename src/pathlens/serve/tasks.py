@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pathlens.errors import PathlensError, first_line
+from pathlens.types import MAX_NODES
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
-BOUNDS = {"characters": 20_000, "nodes": 512, "documents": 64}  # of one text, one integral, one ranking
+BOUNDS = {"characters": 20_000, "nodes": MAX_NODES, "documents": 64}  # of one text, one integral, one ranking
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load
 from pathlens.text.softplus import check_beta
+from pathlens.types import FIXED_RULES, MAX_NODES
 
 COUNTS = (4, 8, 16, 32, 64)
-RULES = ("gauss", "midpoint", "trapezoid", "left")
+RULES = tuple(rule for rule in FIXED_RULES if rule != "right")  # it errs as left does, the other way
 BETAS = (1, 2, 5, 10, 20, 50, 100)
-MOST = 512  # nodes of a single rule; the ceiling of the library
+MOST = MAX_NODES  # of a single rule
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,8 @@ from pathlens.explanation.record import Continuation, Explanation, PairExplanati
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
-from pathlens.types import Span
+from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened, units
-
-INSIDE = ("token", "word", "sentence")
 
 
 def zoom(
@@ -39,7 +37,7 @@ def zoom(
     `pl.explain`; what the result says of itself (layer, score, target, similarity, tolerance, …) is kept unless given.
     inside: "token", "word" or, of one text, "sentence".
     """
-    if inside not in (("token", "word") if isinstance(result, PairExplanation) else INSIDE):
+    if inside not in (("token", "word") if isinstance(result, PairExplanation) else TEXT_UNITS):
         raise InputError(f'inside must be "token" or "word" (of one text also "sentence"), got {inside!r}')
     if isinstance(result, PairExplanation):
         if units:

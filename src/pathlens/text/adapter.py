@@ -26,9 +26,8 @@ from torch import Tensor, nn
 from pathlens.checks import check_choices, option_names
 from pathlens.errors import InputError, ModelError
 from pathlens.text.network import evaluation_mode
-from pathlens.types import Ends, Span
+from pathlens.types import SCORES, Ends, Span
 
-SCORES = ("logit", "logprob", "prob")
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
 Kind = TypeVar("Kind", bound="ModelOptions")
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
@@ -79,7 +78,7 @@ class Chosen:
 
     target: int | str | tuple[Any, ...] | None = None
     score: str = ""  # one of SCORES
-    baseline: str | tuple[str, ...] | None = None  # a name of `text.baseline.NAMES`, or texts
+    baseline: str | tuple[str, ...] | None = None  # one of BASELINES, or texts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

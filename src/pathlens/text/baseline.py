@@ -12,8 +12,7 @@ from torch import Tensor
 from pathlens.errors import InputError
 from pathlens.text.network import Network
 from pathlens.text.tokens import Tokens
-
-NAMES = ("mask", "pad", "unk", "eos", "zero", "mean")
+from pathlens.types import BASELINES
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +48,12 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
         return _text(choice, tokens, held, network, tokenizer)
     if not isinstance(choice, str):
         raise InputError(
-            f"baseline must be one of {', '.join(NAMES)}, a text, a tensor, or a list of these; got "
+            f"baseline must be one of {', '.join(BASELINES)}, a text, a tensor, or a list of these; got "
             f"{type(choice).__name__}"
         )
     if choice in ("zero", "mean"):
         return _constant(choice, end, held, network)
-    if choice in NAMES or choice in getattr(tokenizer, "all_special_tokens", ()):
+    if choice in BASELINES or choice in getattr(tokenizer, "all_special_tokens", ()):
         start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
         return Baseline(network.embed(start), tuple(start.tolist()), choice, choice)
     return _text((choice,), tokens, held, network, tokenizer)
@@ -62,7 +61,7 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
 
 def _token_id(name: str, tokenizer: Any) -> int:
     """A token by its name, or a special one as it is written."""
-    if name not in NAMES:
+    if name not in BASELINES:
         return int(tokenizer.convert_tokens_to_ids(name))
     known = token_ids(tokenizer)
     if name not in known:
@@ -106,7 +105,7 @@ def _text(
         ]
         new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         if not new:
-            raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(NAMES)}")
+            raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(BASELINES)}")
         if known.get("unk") in new:
             raise InputError(
                 f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"

@@ -15,14 +15,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from pathlens.errors import InputError
-from pathlens.types import Span
+from pathlens.types import PROMPT_UNITS, Span
 from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
 Label = tuple[str | int, ...]  # tokens with equal labels are one unit
 Row = tuple[str, Span, int, np.ndarray]  # (name, characters, segment, members (S,)) of one unit
 Parts = Mapping[str, Mapping[str, Sequence[int]]]  # of a prompt, by level: {"turn": {"user": (start, end)}, …}
-LEVELS = ("turn", "passage")  # units that a prompt has when it says what its parts are
 REST = "template"
 
 
@@ -94,7 +93,7 @@ def units(
         return _opened(unit, table, parts or {})
     if not isinstance(unit, str):
         return _by_given_spans(unit, table)
-    if unit in LEVELS:
+    if unit in PROMPT_UNITS:
         return _by_part(unit, table, parts or {})
     if unit == "token":
         spans = tuple((start, end) for start, end in offsets)
