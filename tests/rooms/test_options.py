@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields
 
 import numpy as np
@@ -54,6 +55,14 @@ def test_a_slip_is_named_with_what_was_meant():
             pl.explain(models.classifier("bert"), TEXTS[0], **choices)
     with pytest.raises(pl.InputError, match="did you mean 'similarity'"):
         pl.explain(models.encoder(), *TEXTS[:2], simlarity="dot")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("basline", "baseline"), ("tolerence", "tolerance"), ("max_node", "max_nodes"), ("unt", "unit")]
+)
+def test_a_slip_in_everyones_options_is_named_too(slip, meant):
+    with pytest.raises(pl.InputError, match=f"did you mean '{meant}'"):
+        pl.explain(models.classifier("bert"), TEXTS[0], **{slip: 1})
 
 
 def test_wrong_values_are_refused_by_the_record_itself():
@@ -132,9 +141,12 @@ def test_coordinates_of_a_pair_go_by_unit_too():
         {"method": "ig", "path": "dig", "steps": 3, "neighbours": 9},
         {"method": "sig", "context": "prefix"},
         {"layer": 1},
+        {"n_steps": 3, "rule": "left"},
+        {"rule": "midpoint", "max_nodes": 40},
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
 def test_a_saved_result_is_opened_as_it_was_made(how, tmp_path):
     model = models.classifier("bert")
     whole = pl.load(pl.explain(model, TEXT, unit="sentence", tolerance=1e-3, **how).save(tmp_path / "whole.json"))
@@ -144,6 +156,32 @@ def test_a_saved_result_is_opened_as_it_was_made(how, tmp_path):
     assert len(near.tokens) > len(whole.tokens)
     if near.method != "sig":  # a prefix of tokens is another path
         assert np.isclose(near.scores.sum(), whole.scores.sum(), atol=4 * whole.certificate.bound)
+    if "rule" in how:  # the same nodes: sums that are off are off by the same
+        assert np.isclose(near.scores.sum(), whole.scores.sum(), atol=1e-5)
+
+
+def test_a_text_that_was_cut_is_opened_cut():
+    short = copy.deepcopy(models.tokenizer())
+    short.model_max_length = 24
+    model, encoder = (models.classifier("bert")[0], short), (models.encoder()[0], short)
+    long = TEXT + " the movie was great ." * 20
+    whole = pl.explain(model, long, unit="sentence", truncation=True, tolerance=1e-2)
+    near = zoom(model, whole, [1])
+    assert whole.meta["truncated"] and near.meta["truncated"]
+    assert len(near.tokens) > len(whole.tokens) and near.offsets[-2] == whole.offsets[-2]
+    pair = pl.explain(encoder, long, TEXT, unit="sentence", truncation=True, n_steps=4, tolerance=1.0)
+    opened = zoom(encoder, pair, a=[1])
+    assert len(opened.tokens_a) > len(pair.tokens_a)
+    assert np.isclose(opened.full_matrix.sum(), pair.full_matrix.sum(), atol=1e-5)
+
+
+def test_a_model_where_the_result_belongs_is_refused():
+    model = models.classifier("bert")
+    whole = pl.explain(model, TEXT, unit="sentence", tolerance=1e-2)
+    with pytest.raises(pl.InputError, match="tuple has none; the model comes first"):
+        zoom(whole, model, [1])
+    with pytest.raises(pl.InputError, match="opens the units of a result, and str has none"):
+        zoom(model, TEXT, [1])
 
 
 def test_an_answers_span_is_opened_as_it_was_asked():

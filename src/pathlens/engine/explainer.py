@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice, repeat
 from typing import Any, Generic, Literal, TypeVar, overload
 
@@ -95,7 +96,7 @@ class Explainer(Generic[R]):
         if bare.name not in self._built:
             names, of_model = option_names(bare), option_names(self.model.options)
             named = {name: value for name, value in self._options.items() if name in names or name not in of_model}
-            record = build(bare, named, others=of_model)
+            record = build(bare, named, others=(*of_model, *_keywords(Explainer.__init__), *_keywords(self.__call__)))
             if isinstance(record, WordOptions):  # words met in several texts are searched once
                 record = build(record, {"cache": path_cache(record.cache)})
             if isinstance(record, IDG):
@@ -243,10 +244,22 @@ class Explainer(Generic[R]):
             "rule": rule,
             **plain,
             **({"context": method.context} if isinstance(method, SIG) else {}),
-            "chosen": {"method": method.name, "layer": choices.layer, **plain},
+            "chosen": {
+                "method": method.name,
+                "layer": choices.layer,
+                "truncation": choices.truncation,
+                **asdict(choices.accuracy),
+                **plain,
+            },
             "seconds": seconds,
             "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
         }
+
+
+def _keywords(call: Callable[..., Any]) -> list[str]:
+    """What a call takes by name only."""
+    each = inspect.signature(call).parameters.values()
+    return [parameter.name for parameter in each if parameter.kind is parameter.KEYWORD_ONLY]
 
 
 def _or_error(make: Callable[..., T], *given: Any) -> T | Exception:

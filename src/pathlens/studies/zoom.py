@@ -8,44 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.record import Continuation, Explanation, PairExplanation
+from pathlens.explanation.record import OfUnits, PairExplanation, Result
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened, units
 
+Same = TypeVar("Same", bound=OfUnits | PairExplanation)
+
 
 def zoom(
     model: Any,
-    result: PairExplanation | Explanation | Continuation,
+    result: Same,
     units: Sequence[int | str] = (),
     *,
     a: Sequence[int] = (),
     b: Sequence[int] = (),
     inside: str = "token",
     **choices: Any,
-) -> Any:
+) -> Same:
     """Open units of a result: the chosen ones become tokens, the others stay, and everything still adds up.
 
     Of one text: `units` are names or indices of its units (passages, turns, sentences). Of a pair: `a` and `b` are
     indices into `tokens_a` and `tokens_b`. An opened unit's tokens sum to what the unit had. Choices as in
-    `pl.explain`; what the result says of itself (layer, score, target, similarity, tolerance, …) is kept unless given.
+    `pl.explain`; what the result says of itself (layer, score, target, similarity, rule, tolerance, …) is kept unless given.
     inside: "token", "word" or, of one text, "sentence".
     """
+    if not isinstance(result, OfUnits | PairExplanation):
+        order = "; the model comes first" if isinstance(model, Result) else ""
+        raise InputError(
+            f"zoom(model, result, ...) opens the units of a result, and {type(result).__name__} has none{order}"
+        )
     if inside not in (("token", "word") if isinstance(result, PairExplanation) else TEXT_UNITS):
         raise InputError(f'inside must be "token" or "word" (of one text also "sentence"), got {inside!r}')
     if isinstance(result, PairExplanation):
         if units:
             raise InputError("a pair's units are opened by side: zoom(model, result, a=[...], b=[...])")
-        return _pair(model, result, a, b, inside, choices)
+        pair: Any = _pair(model, result, a, b, inside, choices)
+        return pair
     if a or b:
         raise InputError("a and b are for a pair of texts; of one text name the units: zoom(model, result, [...])")
-    return _one(model, result, units, inside, choices)
+    opened: Same = _one(model, result, units, inside, choices)
+    return opened
 
 
 def _pair(
@@ -60,7 +69,8 @@ def _pair(
         raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
     parts = (pair.offsets_a, pair.special_a, a), (pair.offsets_b, pair.special_b, b)
     spans = tuple(
-        _opened(side, text, *part, inside) for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
+        _opened(side, text, *part, inside, choices)
+        for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
     )
     opened = Explainer(encoder, unit=spans, **choices)(*texts)
     _check_same_pair(pair, opened, given)
@@ -84,7 +94,13 @@ def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapp
 
 
 def _opened(
-    model: TextModel, text: str, offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[int], inside: str
+    model: TextModel,
+    text: str,
+    offsets: Sequence[Span],
+    special: Sequence[bool],
+    chosen: Sequence[int],
+    inside: str,
+    choices: Mapping[str, Any],
 ) -> list[Span]:
     """The partition as character spans, the chosen units replaced by their tokens."""
     chosen = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
@@ -93,16 +109,17 @@ def _opened(
         if not whole or not 0 <= number < len(offsets) or special[number]:
             have = [i for i, flag in enumerate(special) if not flag]
             raise InputError(f"unit {number!r} cannot be opened; units with text: {have[0]} to {have[-1]}")
+    request = Request(vector=True, truncation=choices.get("truncation", False))
     spans: list[Span] = []
     for number, (offset, flag) in enumerate(zip(offsets, special, strict=True)):
         if flag:
             continue
-        spans += _pieces(model, text, offset, inside) if number in chosen else [(offset[0], offset[1])]
+        spans += _pieces(model, text, offset, inside, request) if number in chosen else [(offset[0], offset[1])]
     return spans
 
 
-def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span]:
-    case = model.case(text, request=Request(vector=True))
+def _pieces(model: TextModel, text: str, offset: Span, inside: str, request: Request) -> list[Span]:
+    case = model.case(text, request=request)
     cut = units(inside, case.tokens, case.offsets, case.segments, case.texts)
     start, end = offset
     return [
@@ -112,9 +129,7 @@ def _pieces(model: TextModel, text: str, offset: Span, inside: str) -> list[Span
     ]
 
 
-def _one(
-    model: Any, result: Explanation | Continuation, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]
-) -> Any:
+def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta
     if result.method == "ij":
@@ -140,7 +155,7 @@ def _one(
     return opened
 
 
-def _indices(result: Explanation | Continuation, wanted: Sequence[int | str]) -> list[int]:
+def _indices(result: OfUnits, wanted: Sequence[int | str]) -> list[int]:
     if isinstance(wanted, str) or not wanted:
         raise InputError(f"name the units to open in a list; this result has: {_listed(result)}")
     indices = []
@@ -152,12 +167,12 @@ def _indices(result: Explanation | Continuation, wanted: Sequence[int | str]) ->
     return indices
 
 
-def _listed(result: Explanation | Continuation) -> str:
+def _listed(result: OfUnits) -> str:
     names = [f"{i} {name!r:.30}" for i, name in enumerate(result.tokens)]
     return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
 
 
-def _unit_of(result: Explanation | Continuation) -> Any:
+def _unit_of(result: OfUnits) -> Any:
     """The cut the result was made with: by its name, or from the characters of its units."""
     unit = result.meta.get("unit", "token")
     if unit != "spans":
@@ -169,7 +184,7 @@ def _unit_of(result: Explanation | Continuation) -> Any:
     }
 
 
-def _texts_of(result: Explanation | Continuation) -> list[Any]:
+def _texts_of(result: OfUnits) -> list[Any]:
     """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
     texts, spans = list(result.meta["texts"]), result.meta.get("spans")
     given = texts[:1] if "outputs" in result.meta else texts
@@ -179,7 +194,7 @@ def _texts_of(result: Explanation | Continuation) -> list[Any]:
     return given
 
 
-def _chosen(result: Explanation | Continuation | PairExplanation) -> dict[str, Any]:
+def _chosen(result: OfUnits | PairExplanation) -> dict[str, Any]:
     """The choices the result was made with, as `pl.explain` takes them."""
     if "chosen" not in result.meta:
         raise InputError(
@@ -192,4 +207,4 @@ def _chosen(result: Explanation | Continuation | PairExplanation) -> dict[str, A
     if baselines:
         sides = isinstance(result, PairExplanation)
         chosen["baseline"] = tuple(baselines) if sides else baselines if len(baselines) > 1 else baselines[0]
-    return {**chosen, "tolerance": result.certificate.tolerance}
+    return {"tolerance": result.certificate.tolerance, **chosen}  # older files say it in the certificate alone
