@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
@@ -15,6 +16,11 @@ def whole_number(name: str, value: Any, *, least: int = 1, what: str = "") -> in
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(f"{name} must be a whole number{what} of at least {least}, got {value!r}")
     return value
+
+
+def plain_number(value: Any) -> Any:
+    """numpy's and torch's whole numbers as Python's; anything else as it is."""
+    return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,10 +1,11 @@
 """Model kinds (`pl.models`): what a text is put to. For those who bring a model of their own, see docs/extending.md."""
 
-from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, TextModel, Wrapped
+from pathlens.text.adapter import Case, Chosen, Request, TextModel, Wrapped
 from pathlens.text.causal import CausalLM
 from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.load import load
+from pathlens.text.options import ModelOptions
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, Shifted
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular

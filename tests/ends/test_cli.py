@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import pathlens as pl
+from pathlens.checks import option_names
 from pathlens.engine.options import options
-from tests.support.models import classifier
+from pathlens.text.options import GeneratorOptions, PromptedOptions
+from tests.support.models import classifier, generator
 
 ENV = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 TEXT = "the movie was not really funny"
@@ -198,6 +200,34 @@ def test_interrupting_is_quiet(folder):
             said += more
     os.close(screen)
     assert running.returncode in (130, -signal.SIGINT) and b"Traceback" not in said, said.decode()
+
+
+def test_options_of_models_are_options_of_the_command(tmp_path):
+    """They come from the model kinds' records: what has several types in Python is read as what it says."""
+    for part in generator():
+        part.save_pretrained(tmp_path / "writer")
+    ask = [
+        "explain",
+        "writer",
+        TEXT,
+        "--target",
+        " funny",
+        "--contrast",
+        " moving",
+        "--sink",
+        "false",
+        "--n-steps",
+        "8",
+    ]
+    done = pathlens(*ask, "--json", "a.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    choices = {"target": " funny", "contrast": " moving", "sink": False, "n_steps": 8}
+    wanted = pl.explain(str(tmp_path / "writer"), TEXT, **choices)
+    assert pl.load(tmp_path / "a.json").scores == pytest.approx(wanted.scores, abs=1e-6)
+    shown = pathlens("explain", "--help").stdout
+    names = [*option_names(GeneratorOptions), *option_names(PromptedOptions)]
+    assert all(f"--{name.replace('_', '-')}" in shown for name in names)
+    refused(pathlens("explain", "writer", TEXT, "--generate", "few", cwd=tmp_path), "--generate")
 
 
 def test_options_of_methods_are_options_of_the_command(folder, tmp_path):

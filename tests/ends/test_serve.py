@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import pathlens as pl
-from pathlens.engine.options import LEAST_NODES
+from pathlens.checks import option_names
+from pathlens.engine.options import LEAST_NODES, Accuracy
 from pathlens.explanation.store import from_dict
 from pathlens.serve.app import POLICY, make_app
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
+from pathlens.text.options import GeneratorOptions, PromptedOptions
 from pathlens.types import RULES
 from tests.support.models import classifier, encoder
 
@@ -63,6 +65,7 @@ def test_a_request_offers_what_the_library_takes(client):
     fields = client.get("/api/openapi.json").json()["components"]["schemas"]["ExplainRequest"]["properties"]
     rule, nodes = fields["rule"]["anyOf"][0], fields["max_nodes"]["anyOf"][0]
     assert tuple(rule["enum"]) == RULES and nodes["minimum"] == LEAST_NODES
+    assert {*option_names(GeneratorOptions), *option_names(PromptedOptions), *option_names(Accuracy)} <= set(fields)
     ask = {"model": "toy", "text": "a b c"}
     assert client.post("/api/explain", json={**ask, "max_nodes": LEAST_NODES}).status_code == 200
     for each in rule["enum"]:

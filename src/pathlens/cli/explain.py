@@ -12,6 +12,7 @@ import typer
 from pathlens.cli import options as o
 from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
+from pathlens.text.options import TEMPLATES
 
 
 def explain(
@@ -22,8 +23,7 @@ def explain(
     method: o.OneMethod = None,
     baseline: o.Baseline = None,
     choices: o.AllChoices,
-    generate: Annotated[int | None, typer.Option(help="Generators: explain this many tokens of its own.")] = None,
-    contrast: Annotated[str | None, typer.Option(help="Generators: what it could have said instead.")] = None,
+    of_model: o.OfModels,
     chat: Annotated[
         Path | None, typer.Option(help="Messages as JSON: [{role, content}, …]; - reads standard input.")
     ] = None,
@@ -31,7 +31,7 @@ def explain(
     passage: Annotated[
         list[str] | None, typer.Option(help="A retrieved passage, before the question; repeatable.")
     ] = None,
-    template: Annotated[str | None, typer.Option(help="The chat template's tokens: held or shown.")] = None,
+    template: Annotated[str | None, typer.Option(help=f"The chat template's tokens: {' or '.join(TEMPLATES)}.")] = None,
     output: o.Output,
 ) -> None:
     """Examples:
@@ -54,8 +54,7 @@ def explain(
 
     prompt = read_prompt(text, chat, system, passage, template)
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
-    given |= choices.given()
-    given |= {name: value for name, value in {"generate": generate, "contrast": contrast}.items() if value is not None}
+    given |= choices.given() | of_model.given()
     with o.warnings_in_a_line():
         result = verb(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
     output.give(result)

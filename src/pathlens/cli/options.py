@@ -19,9 +19,10 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from pathlens.checks import Option
+from pathlens.checks import Option, options_of
 from pathlens.engine.options import options
 from pathlens.errors import InputError
+from pathlens.text.options import GeneratorOptions, PromptedOptions
 from pathlens.types import BASELINES, PROMPT_UNITS, RULES, SCORES, TEXT_UNITS, TOLERANCE
 
 
@@ -113,18 +114,35 @@ class Output:
             result.show()
 
 
-def _of_methods(option: Option) -> tuple[str, Any, Any]:
-    """An option of methods as a field, from its record. None: not given, so the record's default holds."""
+def _field(option: Option, panel: str) -> tuple[str, Any, Any]:
+    """An option of a method or a model kind as a field, from its record. None: not given, so its default holds."""
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     flag = f"--{option.name.replace('_', '-')}"
     choices = f" {' | '.join(option.choices)}" if option.choices else ""
     shown = f"{option.help} [{', '.join(option.methods)}]{choices}".replace("[", r"\[")
-    described = typer.Option(flag, help=shown, rich_help_panel="Options of methods")
+    described = typer.Option(flag, help=shown, rich_help_panel=panel)
     return option.name, Annotated[kind | None, described], field(default=None)
 
 
-OfMethods: Any = make_dataclass("OfMethods", map(_of_methods, options()), frozen=True)
+def _given(record: Any) -> dict[str, Any]:
+    """The options that were given, as Python takes them: what may have several types is read as JSON where it is JSON."""
+    named = {name: value for name, value in vars(record).items() if value is not None}
+    return {n: _value(v) if n in SEVERAL_TYPES and isinstance(v, str) else v for n, v in named.items()}
+
+
+OF_METHODS = options()
+OF_MODELS = tuple(
+    each
+    for kind in (GeneratorOptions, PromptedOptions)
+    for each in options_of(kind)
+    if each.name not in {of_method.name for of_method in OF_METHODS}
+)
+SEVERAL_TYPES = {each.name for each in (*OF_METHODS, *OF_MODELS) if each.type is Any or bool in get_args(each.type)}
+OfMethods: Any = make_dataclass("OfMethods", [_field(each, "Options of methods") for each in OF_METHODS], frozen=True)
+OfModels: Any = make_dataclass(
+    "OfModels", [_field(each, "Options of models") for each in OF_MODELS], frozen=True, namespace={"given": _given}
+)
 
 
 @dataclass(frozen=True)
@@ -141,8 +159,7 @@ class Choices(OfMethods):
 
     def given(self) -> dict[str, Any]:
         """As `pl.explain` takes them; what was not given is left out."""
-        named = {name: value for name, value in vars(self).items() if value is not None and name != "option"}
-        named |= {each.name: _value(named[each.name]) for each in options() if each.type is Any and each.name in named}
+        named = {name: value for name, value in _given(self).items() if name != "option"}
         if self.target is not None and self.target.isascii() and self.target.removeprefix("-").isdigit():
             named["target"] = int(self.target)
         return named | parse_options(self.option)

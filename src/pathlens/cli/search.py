@@ -12,7 +12,7 @@ import typer
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
 from pathlens.errors import InputError
-from pathlens.types import TOLERANCE
+from pathlens.types import SIMILARITIES, TOLERANCE
 
 Query = Annotated[str, typer.Argument(help="The query.")]
 Where = Annotated[Path, typer.Argument(help="The index.")]
@@ -29,7 +29,7 @@ def rank(
     chunk: o.Chunk = False,
     layer: o.Layer = None,
     unit: o.Unit = "word",
-    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
+    similarity: Annotated[str, typer.Option(help=f"{' or '.join(SIMILARITIES)}.")] = SIMILARITIES[0],
     tolerance: o.Tolerance = TOLERANCE,
     output: o.Output,
 ) -> None:

@@ -26,8 +26,9 @@ from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
 from pathlens.text.chat import as_chat
-from pathlens.text.load import LoadOptions, load
+from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
+from pathlens.text.options import LoadOptions
 from pathlens.types import MAX_NODES, TOLERANCE
 
 T = TypeVar("T")

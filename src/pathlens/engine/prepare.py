@@ -18,7 +18,8 @@ from pathlens.engine.options import IH, IJ, Accuracy, Compared, Method
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
-from pathlens.text.adapter import Case, ModelOptions, Request, TextModel
+from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree

@@ -6,6 +6,7 @@ Options are not written here: they come from the records of the library, with na
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, options
 from pathlens.serve.tasks import BOUNDS
+from pathlens.text.options import TEMPLATES, GeneratorOptions, PromptedOptions
 from pathlens.types import BASELINES, PROMPT_UNITS, SCORES, TEXT_UNITS
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
@@ -22,11 +24,14 @@ Words = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Place = Annotated[int, Field(ge=0, lt=BOUNDS["documents"])]
 MOST = {  # lower than the library's: others wait
-    "steps": 100, "neighbours": 1000, "factor": 4, "n_steps": BOUNDS["nodes"], "max_nodes": BOUNDS["nodes"],
+    "steps": 100, "neighbours": 1000, "factor": 4, "generate": 256, "n_steps": BOUNDS["nodes"], "max_nodes": BOUNDS["nodes"],
 }  # fmt: skip
-WRITTEN_AS: dict[str, Any] = {  # options that take several forms in Python: the one they have in JSON
+WRITTEN_AS: dict[str, Any] = {  # where the type alone does not say what JSON may hold
     "tree": Annotated[str, Field(max_length=BOUNDS["characters"])],
     "hold": Annotated[list[Name], Field(max_length=8)],
+    "contrast": Words,
+    "sink": bool | Name,
+    "prompt": Annotated[str, Field(max_length=2000)],
     "tolerance": Annotated[float, Field(ge=1e-9, le=1.0)],
 }
 NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
@@ -38,14 +43,18 @@ def _kind(option: Option) -> Any:
         return None
     if option.choices:
         return Literal[option.choices]
+    if option.name in WRITTEN_AS:
+        return WRITTEN_AS[option.name]
     plain = next((each for each in get_args(option.type) or (option.type,) if each is not NoneType), Any)
     if plain is int:
         most = [each for each in (option.most, MOST.get(option.name)) if each is not None]
         return Annotated[int, Field(ge=option.least, le=min(most, default=None))]
-    return {str: Name, bool: bool}.get(plain, WRITTEN_AS.get(option.name))
+    return {str: Name, bool: bool}.get(plain)
 
 
-SERVED = {each.name: each for each in (*options(), *options_of(Accuracy)) if _kind(each) is not None}
+RECORDS = (PromptedOptions, GeneratorOptions, Accuracy)
+OFFERED = (*chain.from_iterable(map(options_of, RECORDS)), *options())  # of a name both have, the methods' is offered
+SERVED = {each.name: each for each in OFFERED if _kind(each) is not None}
 
 
 class _Shared(BaseModel):
@@ -63,10 +72,6 @@ class _Shared(BaseModel):
     score: Literal[SCORES] | None = None  # type: ignore[valid-type]
     truncation: bool = False
     softplus: float | None = Field(None, gt=0, le=1e4)
-    contrast: Words | None = Field(None, description="What a generator could have said instead.")
-    generate: int | None = Field(None, ge=1, le=256, description="Tokens of a generator's own to be explained.")
-    prompt: Annotated[str, Field(max_length=2000)] | None = None
-    prompt_name: Name | None = None
 
     def choices(self, *without: str) -> dict[str, Any]:
         """As keyword arguments of `pl.explain`."""
@@ -97,7 +102,9 @@ class ExplainRequest(_OfOneText):
     method: Name | None = None
     system: Text | None = Field(None, description="A chat model's system prompt.")
     passages: list[Text] | None = Field(None, max_length=64, description="Retrieved texts, put before the text.")
-    template: Literal["held", "shown"] | None = Field(None, description="The chat template's own tokens; makes a chat.")
+    template: Literal[TEMPLATES] | None = Field(  # type: ignore[valid-type]
+        None, description="The chat template's own tokens; makes a chat."
+    )
 
     def answer(self, take: Take) -> Any:
         from pathlens.engine.explainer import explain

@@ -23,25 +23,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pathlens.checks import check_choices, option_names
+from pathlens.checks import option_names
 from pathlens.errors import InputError, ModelError
 from pathlens.text.network import evaluation_mode
+from pathlens.text.options import ModelOptions
 from pathlens.types import SCORES, Ends, Span
 
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
 Kind = TypeVar("Kind", bound="ModelOptions")
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """What only one model kind understands: a kind with options subclasses this, every option a field (`checks.option`).
-
-    Options as they are by default are those of a kind that has none.
-    """
-
-    def __post_init__(self) -> None:
-        check_choices(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +48,7 @@ class Request:
     block: str | None = None
     hold: tuple[str, ...] = ()
     norm: str = "outside"  # "inside": the vector of a sentence encoder is normalised before it is explained
-    options: ModelOptions = ModelOptions()
+    options: ModelOptions = field(default_factory=ModelOptions)
 
     def __post_init__(self) -> None:
         if self.score is not None and self.score not in SCORES:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pathlens.errors import InputError, first_line
+from pathlens.text.options import TEMPLATES
 from pathlens.text.tokens import Tokens, tokenise
 from pathlens.types import Span
 
-TEMPLATE = ("held", "shown")
 BETWEEN = "\n\n"  # between passages, and before the question
 
 
@@ -88,8 +88,8 @@ def chat(
 
     `unit="turn"` and `unit="passage"` then ask which message, which passage.
     """
-    if template not in TEMPLATE:
-        raise InputError(f"template must be one of {', '.join(TEMPLATE)}, got {template!r}")
+    if template not in TEMPLATES:
+        raise InputError(f"template must be one of {', '.join(TEMPLATES)}, got {template!r}")
     listed = _listed(passages)
     if messages is not None:
         if user is not None or system is not None:

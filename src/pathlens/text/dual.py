@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import Network, check_layer, states_of
-from pathlens.text.sentence import PromptedOptions, SentenceEncoder, embedding_target
+from pathlens.text.options import PromptedOptions
+from pathlens.text.sentence import SentenceEncoder, embedding_target
 from pathlens.types import Ends
 
 

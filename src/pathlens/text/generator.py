@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pathlens.checks import option, whole_number
+from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, TooLongError
-from pathlens.text.adapter import Case, ModelOptions, Request
-from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name, plain_number
+from pathlens.text.adapter import Case, Request
+from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name
+from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import (
     Asked,
     Kept,
@@ -34,22 +35,6 @@ from pathlens.text.outputs import (
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # a logit's path is rougher, and its own level means nothing
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorOptions(ModelOptions):
-    """Of a model that writes."""
-
-    contrast: str | int | None = option(None, "What it could have said instead: why not that?")
-    generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", least=1)
-    sink: str | bool | None = option(
-        True, "Causal models: the token held in front (True: the one the model needs; None: none)."
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.generate is not None:
-            object.__setattr__(self, "generate", whole_number("generate", plain_number(self.generate)))
 
 
 class Generator(LanguageModel):

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request, index_of, within
-from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of, plain_number
+from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
 from pathlens.text.tokens import Tokens
 

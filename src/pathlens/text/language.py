@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
@@ -273,11 +273,6 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     if not -len(labels) <= wanted < len(labels):
         raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
     return wanted % len(labels)
-
-
-def plain_number(value: Any) -> Any:
-    """numpy's and torch's whole numbers as Python's; anything else as it is."""
-    return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
 
 
 def _list(labels: dict[int, str]) -> str:

@@ -6,7 +6,6 @@ import difflib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,13 +13,12 @@ from urllib.request import getproxies
 
 from torch import nn
 
-from pathlens.checks import option
 from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.heads import Answerer, Classifier, Tagger
-from pathlens.text.sentence import POOLINGS, SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 
@@ -33,15 +31,6 @@ KINDS: dict[str, tuple[Callable[[nn.Module, Any], TextModel], str]] = {  # suffi
     "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
 }
 ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadOptions:
-    """Choices of `pl.explain` that are made when the model is loaded."""
-
-    pooling: str | None = option(None, "A bare encoder: how token states become one vector.", choices=POOLINGS)
-    dtype: Any = option(None, "A folder or hub id: the precision it is loaded in.")
-    device_map: Any = option(None, "A folder or hub id: the device it is loaded to.")
 
 
 def load(model: Any, **options: Any) -> TextModel:

@@ -10,14 +10,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pathlens.checks import option
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
-from pathlens.text.adapter import Case, ModelOptions, Request, Scores, Wrapped, within
+from pathlens.text.adapter import Case, Request, Scores, Wrapped, within
 from pathlens.text.language import LanguageModel, Score, Target
+from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.tokens import Tokens
-from pathlens.types import SIMILARITIES
-
-POOLINGS = ("mean", "cls", "last")
 
 
 @dataclass(frozen=True)
@@ -41,26 +38,6 @@ class ReadSimilarity:
         other = torch.stack([case.target for case in cases]).to(output)
         product = (output * other).sum(-1)
         return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions(ModelOptions):
-    """Of a model that compares two texts by their vectors."""
-
-    similarity: str = option("cosine", "How two texts are compared.", choices=SIMILARITIES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptedOptions(EncoderOptions):
-    """Of a `SentenceTransformer`, and of what is made of one."""
-
-    prompt: str | None = option(None, "A text that is put before every text, and held.")
-    prompt_name: str | None = option(None, "One of the model's own prompts (default: the one it says).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.prompt is not None and not isinstance(self.prompt, str):
-            raise InputError(f"prompt must be a text, got {self.prompt!r}")
 
 
 class SentenceEncoder(LanguageModel):

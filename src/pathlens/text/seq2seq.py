@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request
-from pathlens.text.generator import Generator, GeneratorOptions
+from pathlens.text.generator import Generator
+from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.tokens import Tokens, trimmed
 

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pathlens.checks import option
+from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, NumberError
-from pathlens.text.adapter import Case, Chosen, ModelOptions, Request, Scores, TextModel, index_of
-from pathlens.text.language import OwnFunction, form, plain_number
+from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, index_of
+from pathlens.text.language import OwnFunction, form
 from pathlens.text.network import check_weights
+from pathlens.text.options import TableOptions
 from pathlens.types import Ends
 
 
@@ -35,13 +36,6 @@ class TabularScore:
         if self.vector:
             return output[:, None]
         return form(output, index_of(cases, output.device), self.score)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions(ModelOptions):
-    """Of a table's rows."""
-
-    features: Sequence[str] | None = option(None, "Names of the features, in their order.")
 
 
 class Tabular(TextModel):

@@ -1,0 +1,88 @@
+"""Options of model kinds: each is a field here, and the command line, the page and `pl.explain` read it.
+
+Light: nobody who asks what may be chosen waits for torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pathlens.checks import check_choices, option, plain_number, whole_number
+from pathlens.errors import InputError
+from pathlens.types import SIMILARITIES
+
+POOLINGS = ("mean", "cls", "last")
+TEMPLATES = ("held", "shown")  # a chat template's own tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What only one model kind understands: a kind with options subclasses this, every option a field (`checks.option`).
+
+    Options as they are by default are those of a kind that has none.
+    """
+
+    name: ClassVar[str] = ""  # of the models that take them, for people
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorOptions(ModelOptions):
+    """Of a model that writes."""
+
+    name: ClassVar[str] = "generators"
+
+    contrast: str | int | None = option(None, "What it could have said instead: why not that?")
+    generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", least=1)
+    sink: str | bool | None = option(
+        True, "Causal models: the token held in front (True: the one the model needs; None: none)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generate is not None:
+            object.__setattr__(self, "generate", whole_number("generate", plain_number(self.generate)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions(ModelOptions):
+    """Of a model that compares two texts by their vectors."""
+
+    name: ClassVar[str] = "sentence encoders"
+
+    similarity: str = option("cosine", "How two texts are compared.", choices=SIMILARITIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedOptions(EncoderOptions):
+    """Of a `SentenceTransformer`, and of what is made of one."""
+
+    prompt: str | None = option(None, "A text that is put before every text, and held.")
+    prompt_name: str | None = option(None, "One of the model's own prompts (default: the one it says).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prompt is not None and not isinstance(self.prompt, str):
+            raise InputError(f"prompt must be a text, got {self.prompt!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ModelOptions):
+    """Of a table's rows."""
+
+    name: ClassVar[str] = "tables"
+
+    features: Sequence[str] | None = option(None, "Names of the features, in their order.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """Choices of `pl.explain` that are made when the model is loaded."""
+
+    pooling: str | None = option(None, "A bare encoder: how token states become one vector.", choices=POOLINGS)
+    dtype: Any = option(None, "A folder or hub id: the precision it is loaded in.")
+    device_map: Any = option(None, "A folder or hub id: the device it is loaded to.")
