@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# what an editor and a type checker see; `_DOOR` says the same to Python, and a test holds them together
+# what an editor and a type checker see; `_DOOR` and `_ROOMS` say the same to Python, and a test holds them together
 if TYPE_CHECKING:
     from pathlens import models as models
     from pathlens import studies as studies
@@ -45,9 +45,32 @@ if TYPE_CHECKING:
     from pathlens.explanation.store import load as load
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
+    from pathlens.models import Answerer as Answerer
+    from pathlens.models import Case as Case
+    from pathlens.models import CausalLM as CausalLM
+    from pathlens.models import Chosen as Chosen
+    from pathlens.models import Classifier as Classifier
+    from pathlens.models import DualEncoder as DualEncoder
+    from pathlens.models import ModelOptions as ModelOptions
+    from pathlens.models import Request as Request
+    from pathlens.models import SentenceEncoder as SentenceEncoder
+    from pathlens.models import SentenceTransformerEncoder as SentenceTransformerEncoder
+    from pathlens.models import Seq2Seq as Seq2Seq
+    from pathlens.models import Shifted as Shifted
+    from pathlens.models import Tabular as Tabular
+    from pathlens.models import Tagger as Tagger
+    from pathlens.models import TextModel as TextModel
+    from pathlens.models import ToyModel as ToyModel
+    from pathlens.models import Wrapped as Wrapped
     from pathlens.studies.compare import compare as compare
+    from pathlens.studies.layers import layers as layers
+    from pathlens.studies.nodes import nodes as nodes
+    from pathlens.studies.nodes import softplus_curve as softplus_curve
+    from pathlens.studies.pathview import pathview as pathview
+    from pathlens.studies.whatif import whatif as whatif
     from pathlens.studies.zoom import zoom as zoom
     from pathlens.text.chat import chat as chat
+    from pathlens.text.softplus import softplus as softplus
     from pathlens.vectors.encode import Vectors as Vectors
     from pathlens.vectors.encode import encode as encode
     from pathlens.vectors.rank import Ranking as Ranking
@@ -75,17 +98,19 @@ _ROOMS = ("models", "studies")  # their names are also given here, so that what 
 __all__ = [*sorted(_WHERE), *_ROOMS, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"pathlens.{name}")
-    if name.startswith("_"):
-        raise AttributeError(f"module 'pathlens' has no attribute {name!r}")
-    rooms = [import_module(f"pathlens.{_WHERE[name]}")] if name in _WHERE else map(__getattr__, _ROOMS)
-    for room in rooms:
-        if name in _WHERE or name in room.__all__:
-            globals()[name] = value = getattr(room, name)
-            return value
-    raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(__all__)}")
+if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name for a name of the door
+
+    def __getattr__(name: str) -> Any:
+        if name in _ROOMS:
+            return import_module(f"pathlens.{name}")
+        if name.startswith("_"):
+            raise AttributeError(f"module 'pathlens' has no attribute {name!r}")
+        rooms = [import_module(f"pathlens.{_WHERE[name]}")] if name in _WHERE else map(__getattr__, _ROOMS)
+        for room in rooms:
+            if name in _WHERE or name in room.__all__:
+                globals()[name] = value = getattr(room, name)
+                return value
+        raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

@@ -192,7 +192,7 @@ def round_trip(patient: Patient) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "result.html"
         result.to_html(page)
-        again = [load(result.save(Path(folder) / "result.json")), load(page)]
+        again: list[Any] = [load(result.save(Path(folder) / "result.json")), load(page)]
     if all(np.array_equal(result.scores, each.scores) for each in again):
         return Verdict(HOLDS, "JSON and page give the same numbers back")
     return Verdict(FAILS, "numbers changed", "report this")

@@ -15,7 +15,7 @@ import torch
 from pathlens.checks import given, option_names, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, build
+from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, Secants, build
 from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
@@ -41,12 +41,24 @@ class Explainer(Generic[R]):
     for those who build on it: `prepare` reads a text, `solve` takes the integrals of many, `assemble` makes a result.
     """
 
+    # fmt: off
     @overload
     def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Any) -> None: ...
     @overload
-    def __init__(
-        self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Any
-    ) -> None: ...
+    def __init__(self: Explainer[Scores], model: Any, *, method: Literal["ig", "sig", "dig", "udig"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[PhraseTree], model: Any, *, method: Literal["idg"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[Interactions], model: Any, *, method: Literal["ih"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[VectorExplanation], model: Any, *, method: Literal["vaig"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[PairExplanation], model: Any, *, method: Literal["ij"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[Secants], model: Any, *, method: Literal["secant"], **choices: Any) -> None: ...
+    @overload
+    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Any) -> None: ...
+    # fmt: on
     def __init__(
         self,
         model: Any,
@@ -300,6 +312,10 @@ def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["vaig"]
 def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> list[PairExplanation]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> PairExplanation: ...
+@overload
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> list[Secants]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> Secants: ...
 @overload
 def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Choice) -> list[Scores]: ...
 @overload

@@ -28,6 +28,7 @@ from pathlens.types import MAX_NODES, NORMS, RULES, SIMILARITIES, TOLERANCE
 
 R = TypeVar("R", covariant=True)
 Scores = Explanation | Continuation  # a generator's continuation has a score per output token
+Secants = Scores | VectorExplanation | PairExplanation
 LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
 MOST_NODES = 100_000  # more only fill the memory: no score changes any more
 
@@ -219,7 +220,7 @@ class IH(Method[Interactions]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SECANT(_OfBlock, Compared, _ByCoordinate, Method[Scores | VectorExplanation | PairExplanation]):
+class SECANT(_OfBlock, Compared, _ByCoordinate, Method[Secants]):
     """Secants: scores, vectors or pairs, exact in one pass."""
 
     name: ClassVar[str] = "secant"

@@ -68,7 +68,7 @@ def save(result: record.Result, path: str | Path) -> Path:
     return path
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> record.Result | list[record.Result]:
     """The result that `save` wrote, or that a page carries (`to_html`); of a report or comparison, all of them."""
     path = Path(path)
     try:
@@ -83,9 +83,15 @@ def load(path: str | Path) -> Any:
     return from_dict(body, folder=path.parent, source=str(path))
 
 
-def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> Any:
+def from_dict(
+    body: Any, *, folder: Path | None = None, source: str = "the data"
+) -> record.Result | list[record.Result]:
     if isinstance(body, dict) and body.get("kind") == COLLECTION:
-        return [from_dict(item, folder=folder, source=source) for item in body.get("items", [])]
+        return [_one_from_dict(item, folder, source) for item in body.get("items", [])]
+    return _one_from_dict(body, folder, source)
+
+
+def _one_from_dict(body: Any, folder: Path | None, source: str) -> record.Result:
     if not isinstance(body, dict) or "pathlens" not in body or body.get("kind") not in KINDS:
         raise StoreError(f"{source} is not a saved pathlens result (no field 'pathlens', or an unknown kind)")
     if body["pathlens"] > SCHEMA:

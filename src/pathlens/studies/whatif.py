@@ -177,11 +177,11 @@ class _Scene:
         explainer = Explainer(
             self.model, method="ig", coordinates=True, baseline=_first(choices.get("baseline")), **kept
         )
-        coordinates = explainer(self.case.texts[0], self.text_b).coordinates
-        if coordinates is None:
+        result = explainer(self.case.texts[0], self.text_b)
+        if not isinstance(result, Explanation) or result.coordinates is None:
             return None
         delta = self.case.ends.delta.double().cpu()
-        shares = torch.from_numpy(np.asarray(coordinates, dtype=float))
+        shares = torch.from_numpy(np.asarray(result.coordinates, dtype=float))
         return torch.where(delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0)
 
 
