@@ -369,10 +369,13 @@ def test_a_wrong_argument_of_the_model_is_told_before_the_first_row(model, tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_a_broken_model_is_one_error_not_one_in_every_row(model, twenty, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["RuntimeError", "InputError", "Unexpected"])
+def test_a_broken_model_is_one_error_not_one_in_every_row(model, twenty, tmp_path, monkeypatch, name):
+    """Whatever the model's own exception is called: also like one of the library's."""
     source, _ = twenty
-    monkeypatch.setattr(pl.Explainer, "run", lambda self, pairs, **_: [RuntimeError("broken")] * len(pairs))
-    with pytest.raises(ModelError, match="every text of the first batch fails alike.*RuntimeError: broken"):
+    error = type(name, (Exception,), {})("broken")
+    monkeypatch.setattr(pl.Explainer, "run", lambda self, pairs, **_: [error] * len(pairs))
+    with pytest.raises(ModelError, match=f"every text of the first batch fails alike.*{name}: broken"):
         run(model, source, tmp_path, n_steps=3)
     assert not shards(tmp_path)
 

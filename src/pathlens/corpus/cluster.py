@@ -25,6 +25,7 @@ import pyarrow as pa
 from pathlens.corpus.execute import Engine
 from pathlens.corpus.job import Prepared, Recipe
 from pathlens.corpus.reading import RowBatch, groups, rows
+from pathlens.corpus.schema import Explained
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
@@ -52,7 +53,7 @@ def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Ite
 
         count = connect() if address is not None or gpus or ray.is_initialized() else 0
 
-        def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, pa.Table]]:
+        def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, Explained]]:
             todo = {batch.shard for batch in wanted}  # the texts themselves are read on the cluster
             if todo:
                 yield from _stream(ray, job, frozenset(todo), count or connect(), gpus)
@@ -201,7 +202,7 @@ def _datasource(job: Prepared, todo: frozenset[int]) -> Any:
 
 def _stream(
     ray: Any, job: Prepared, todo: frozenset[int], workers: int, gpus: float
-) -> Iterator[tuple[RowBatch, pa.Table]]:
+) -> Iterator[tuple[RowBatch, Explained]]:
     context = ray.data.DataContext.get_current()
     before = (context.target_max_block_size, context.enable_progress_bars)
     context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own

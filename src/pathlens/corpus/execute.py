@@ -23,12 +23,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pathlens import errors
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
 from pathlens.corpus.reading import RowBatch, digest, groups, same_digest
-from pathlens.corpus.schema import Tally, table, tally
+from pathlens.corpus.schema import Explained, Failure, Tally, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, ModelError, PathlensError
@@ -37,7 +36,7 @@ QUEUED = 2  # batches with each worker: one at work, one waiting, so that no wor
 TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
 START = 3  # times workers may die before any has answered: then it is not a row's fault
 
-Engine = Callable[[Iterable[RowBatch]], Iterator[tuple[RowBatch, pa.Table]]]
+Engine = Callable[[Iterable[RowBatch]], Iterator[tuple[RowBatch, Explained]]]
 Suspect = tuple[RowBatch, int]  # a batch, and how often a worker died over it
 
 
@@ -131,12 +130,12 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
     recipe.check_loadable("workers")
     packed = pickle.dumps(recipe)
 
-    def engine(batches: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, pa.Table]]:
+    def engine(batches: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, Explained]]:
         rest = ((batch, 0) for batch in batches)
         suspects: deque[Suspect] = deque()
         deaths, answered = 0, False
         while True:
-            at_work: dict[Future[pa.Table], Suspect] = {}
+            at_work: dict[Future[Explained], Suspect] = {}
             try:
                 with _pool(count) as pool:
                     while True:
@@ -163,7 +162,7 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
             suspects.extendleft(reversed(again))
             for batch in given_up:
                 error = ModelError(f"its worker process died {TRIES} times; out of memory, or a crash in the model")
-                yield batch, table(batch.rows, [error] * len(batch.rows), recipe.kept)
+                yield batch, Explained.of(batch.rows, [error] * len(batch.rows), recipe.kept)
 
     return engine
 
@@ -218,22 +217,23 @@ def _explainer(packed: bytes) -> tuple[Recipe, Explainer]:
     return recipe, recipe.explainer()
 
 
-def _explain(packed: bytes, rows: tuple[Row, ...]) -> pa.Table:
+def _explain(packed: bytes, rows: tuple[Row, ...]) -> Explained:
     recipe, explainer = _explainer(packed)
     return recipe.explain(explainer, rows)
 
 
-def _refuse_breakage(job: Prepared, part: pa.Table) -> None:
+def _refuse_breakage(job: Prepared, failures: tuple[Failure | None, ...]) -> None:
     """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
-    failures = part.column("error").to_pylist()
-    kind, _, words = (failures[0] or "").partition(": ")
-    if words and len(set(failures)) == 1 and hasattr(errors, kind):  # a plain text fails alike: an argument is wrong
+    failure = failures[0]
+    if failure is None or len(set(failures)) > 1:
+        return
+    if failure.ours:
         two = job.source.text_b is not None
         plain = job.explainer.run([("a word", "a word" if two else None)])[0]
-        if isinstance(plain, PathlensError) and " ".join(str(plain).split()) == words:
+        if isinstance(plain, PathlensError) and Failure.of(plain) == failure:  # an argument is wrong
             raise plain
-    if len(failures) > 1 and len(set(failures)) == 1 and kind.endswith("Error") and not hasattr(errors, kind):
-        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {failures[0]}")
+    elif len(failures) > 1:
+        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {failure}")
 
 
 @dataclass(eq=False)
@@ -282,9 +282,10 @@ class _Writer:
         self.count(self.tally, facts.rows, skipped=True)
         return True
 
-    def add(self, batch: RowBatch, part: pa.Table) -> None:
+    def add(self, batch: RowBatch, explained: Explained) -> None:
         if self.tally.rows == self.reused:
-            _refuse_breakage(self.job, part)
+            _refuse_breakage(self.job, explained.failures)
+        part = explained.table
         self.begin()
         rows_wanted, mark, parts = self.open[batch.shard]
         parts.append(part)

@@ -150,9 +150,9 @@ def make_writable(folder: Path) -> None:
     """The folder, made and found writable before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        probe.write_bytes(b"x")
-        probe.unlink()
+        attempt = folder / f".writable-{os.getpid()}"
+        attempt.write_bytes(b"x")
+        attempt.unlink()
     except OSError as error:
         raise _not_writable(folder, error) from error
 

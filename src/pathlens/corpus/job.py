@@ -26,7 +26,7 @@ from pathlens.checks import whole_number
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
-from pathlens.corpus.schema import VERSION, table, tally
+from pathlens.corpus.schema import VERSION, Explained, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
 from pathlens.errors import InputError, PathlensError
@@ -52,11 +52,11 @@ class Recipe:
     def explainer(self) -> Explainer:
         return Explainer(self.model, **self.choices)
 
-    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> pa.Table:
+    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> Explained:
         """One batch, packed; a row that fails gives its error in its place."""
         good = [row for row in batch if row.error is None]
         results = iter(explainer.run([(row.text, row.text_b) for row in good], batch_size=max(len(good), 1)))
-        return table(batch, [next(results) if row.error is None else None for row in batch], self.kept)
+        return Explained.of(batch, [next(results) if row.error is None else None for row in batch], self.kept)
 
     def check_loadable(self, who: str) -> None:
         if not isinstance(self.model, str | os.PathLike):
@@ -221,7 +221,7 @@ class Plan:
             f"time     about {_duration(self.seconds)} with {self.workers} worker{'s' if self.workers > 1 else ''} ({about})",
             f"memory   about {self.memory / 2**20:.0f} MiB at the peak",
             f"disk     about {self.disk / 2**20:.1f} MiB, {self.free / 2**30:.1f} GiB free",
-            f"probe    {self.tried} texts explained: {self.unconverged} not settled, {self.failed} failed",
+            f"tried    {self.tried} texts explained: {self.unconverged} not settled, {self.failed} failed",
         ]
         return [*lines, "the disk will be full before the end"] if self.disk > self.free else lines
 
@@ -285,7 +285,7 @@ def _try(job: Prepared, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
     parts: list[pa.Table] = []
     for batch in groups(some, max(1, min(8, len(some) // 3))):
         clock = time.perf_counter()
-        parts.append(job.recipe.explain(job.explainer, batch))
+        parts.append(job.recipe.explain(job.explainer, batch).table)
         used += [(time.perf_counter() - clock) / len(batch)] * len(batch)
         if sum(used) > SECONDS:
             break

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pathlens.corpus.formats import Row
+from pathlens.errors import PathlensError
 from pathlens.explanation import store
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import PairExplanation
@@ -111,8 +112,38 @@ def carried(kept: Sequence[str]) -> list[str]:
     return [names[k] for k in range(len(kept))]
 
 
-def table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:
-    """Rows and what became of them (a result, or an exception)."""
+@dataclass(frozen=True)
+class Failure:
+    """Why a row was not explained, in plain values: not every exception can go from one process to another."""
+
+    kind: str  # the exception's class
+    words: str  # on one line
+    ours: bool  # said by this library, of a text or a choice; else something broke
+
+    @staticmethod
+    def of(error: BaseException) -> Failure:
+        return Failure(type(error).__name__, " ".join(str(error).split()), isinstance(error, PathlensError))
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.words}"
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A batch: its table, and each row's failure (None where it was explained, or was no text)."""
+
+    table: pa.Table
+    failures: tuple[Failure | None, ...]
+
+    @staticmethod
+    def of(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> Explained:
+        """Rows and what became of them (a result, or an exception)."""
+        failures = [Failure.of(each) if isinstance(each, BaseException) else None for each in results]
+        outcomes = [result if failure is None else failure for result, failure in zip(results, failures, strict=True)]
+        return Explained(_table(rows, outcomes, kept), tuple(failures))
+
+
+def _table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:
     names = carried(kept)
     records = []
     for row, result in zip(rows, results, strict=True):
@@ -124,8 +155,8 @@ def table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> p
 def _result(row: Row, result: Any) -> dict[str, Any]:
     if result is None:  # the row was no text
         return {}
-    if isinstance(result, BaseException):
-        return {"error": f"{type(result).__name__}: {' '.join(str(result).split())}"}
+    if isinstance(result, Failure):
+        return {"error": str(result)}
     kind = type(result).__name__
     columns = FIELDS[kind]
     record: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
