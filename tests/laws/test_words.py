@@ -331,6 +331,7 @@ def test_both_families_of_phrases(tmp_path):
     assert "single coordinates" in both.meta["notes"][-1] and not swapped.meta["notes"]
     again = pl.load(both.save(tmp_path / "idg.json"))
     assert again.nodes == both.nodes and again.plain == both.plain and again.family == both.family
+    assert not again.without_coordinates().meta["notes"]
 
 
 def test_implementation_invariance_of_idg():

@@ -19,7 +19,6 @@ from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, pair_of
 from pathlens.explanation.record import (
-    SINGLE,
     Continuation,
     Explanation,
     Interactions,
@@ -331,12 +330,13 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
     scores = value.sum(-1) if by_coordinate else value
     plain = idg(groups.members, scores.numpy(), square)
     shown = idg(groups.members, scores.numpy(), square, value.numpy(), delta) if by_coordinate else plain
-    shared = _shared(order, solutions)
+    shared, family_note = _shared(order, solutions), ""
     if shown.flat:
         shared["meta"]["notes"].append(FLAT)
     elif by_coordinate:
         share = 100 * (1 - float(shown.dividend.sum()))
-        shared["meta"]["notes"].append(f"{SINGLE}, as in the paper, and take {share:.1f} % of the value")
+        family_note = f"single coordinates share the value, as in the paper, and take {share:.1f} % of the value"
+        shared["meta"]["notes"].append(family_note)
     return PhraseTree(
         **shared,
         certificate=certificate(solution, order.tolerance, scores),
@@ -344,6 +344,7 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
         scores=scores.numpy(),
         tree=tree.source,
         family="phrases and coordinates" if by_coordinate else "phrases",
+        family_note=family_note,
         plain=phrase_nodes(tree.text, groups, plain) if by_coordinate else (),
     )
 

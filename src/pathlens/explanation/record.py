@@ -282,9 +282,6 @@ class Phrase:
     label: str = ""
 
 
-SINGLE = "single coordinates share the value"  # how a note of the paper's family begins
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PhraseTree(Result):
     """Values of phrases over a tree; `nodes[0]` is the whole text, with value 1."""
@@ -296,15 +293,15 @@ class PhraseTree(Result):
     special: tuple[bool, ...] = ()
     tree: str = ""  # where the tree came from: "bracketed", "spans", "dependencies" or "right-branching"
     family: str = "phrases"  # or "phrases and coordinates", the paper's: what shares the value
+    family_note: str = ""  # the one of `meta["notes"]` that is about the family
     plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates
 
     def without_coordinates(self) -> PhraseTree:
         """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""
         if not self.plain:
             return self
-        notes = [note for note in self.meta.get("notes", ()) if not note.startswith(SINGLE)]
-        meta = {**self.meta, "notes": notes}
-        return replace(self, nodes=self.plain, plain=(), family="phrases", meta=meta)
+        meta = {**self.meta, "notes": [note for note in self.meta.get("notes", ()) if note != self.family_note]}
+        return replace(self, nodes=self.plain, plain=(), family="phrases", family_note="", meta=meta)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for node in self.nodes:
