@@ -26,4 +26,4 @@ def test_a_class_that_other_rounding_would_choose_is_no_drift():
         other = copy.deepcopy(module).to(torch.bfloat16)(**inputs)
         assert int(other.logits.argmax()) == 0, "the example is one where the class turns"
     drift = next(check for check in examine((module, tokenizer), TEXT).checks if check.law == "8 precision drift")
-    assert drift.state == "holds", (drift.found, drift.advice)
+    assert drift.state == "holds", (drift.measured, drift.advice)

@@ -28,7 +28,7 @@ class Check:
 
     law: str
     state: str  # "holds", "fails" or "left out"
-    found: str
+    measured: str
     advice: str = ""
     seconds: float = 0.0
 
@@ -56,12 +56,12 @@ class Diagnosis(Viewable):
         from pathlens.draw.blocks import Listing, Page
 
         advice = [f"\n→ {check.advice}" if check.advice else "" for check in self.checks]
-        rows = tuple((c.law, c.state, c.found + more) for c, more in zip(self.checks, advice, strict=True))
+        rows = tuple((c.law, c.state, c.measured + more) for c, more in zip(self.checks, advice, strict=True))
         count = {state: sum(check.state == state for check in self.checks) for state in MARKS}
         marks = tuple(MARKS[check.state] for check in self.checks)
         return Page(
             f"{self.model} ({self.kind}): {count[HOLDS]} hold, {count[FAILS]} fail, {count[LEFT_OUT]} left out",
-            blocks=(Listing(("law", "", "what was found, and what to do"), rows, marks),),
+            blocks=(Listing(("law", "", "what was measured, and what to do"), rows, marks),),
             notes=(f"examined with the text {self.meta.get('text', '')!r}",),
         )
 

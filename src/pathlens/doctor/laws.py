@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pathlens.doctor.patient import FAILS, HOLDS, Changed, Law, Patient, Verdict, judged, left_out
+from pathlens.doctor.patient import FAILS, HOLDS, Changed, Law, Patient, Verdict, left_out, within_limit
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
@@ -49,7 +49,7 @@ def rules(patient: Patient) -> Verdict:
     nodes, log = gauss(16), log_weight(16)
     worst = max(abs(float(nodes.weight @ nodes.t**k) - 1 / (k + 1)) for k in range(31))
     worst = max(worst, *(abs(float(log.weight @ log.t**k) - 1 / (k + 1) ** 2) for k in range(31)))
-    return judged(worst, 1e-12, "Gauss rules integrate polynomials of degree 30", "reinstall numpy")
+    return within_limit(worst, 1e-12, "Gauss rules integrate polynomials of degree 30", "reinstall numpy")
 
 
 def paths(patient: Patient) -> Verdict:
@@ -67,7 +67,7 @@ def paths(patient: Patient) -> Verdict:
         if ends.held.any():
             corners = [route.corner(i)[ends.held] for i in range(route.corners)]
             worst = max(worst, *(float((corner - ends.end[ends.held]).abs().max()) for corner in corners))
-    return judged(worst, 1e-6, f"{', '.join(routes)} join baseline and text, held tokens rest", "report this")
+    return within_limit(worst, 1e-6, f"{', '.join(routes)} join baseline and text, held tokens rest", "report this")
 
 
 def completeness(patient: Patient) -> Verdict:
@@ -77,7 +77,9 @@ def completeness(patient: Patient) -> Verdict:
         f"IG sums to {proof.total:.6g}, the output changes by {proof.f_input - proof.f_baseline:.6g}, with "
         f"{proof.nodes} nodes; largest error estimate {max(proof.error_estimate, default=0):.1e}"
     )
-    return judged(proof.gap, proof.bound, measured, "") if proof.converged else Verdict(FAILS, measured, ADVICE_SUM)
+    return (
+        within_limit(proof.gap, proof.bound, measured, "") if proof.converged else Verdict(FAILS, measured, ADVICE_SUM)
+    )
 
 
 def per_token(patient: Patient) -> Verdict:
@@ -89,7 +91,7 @@ def per_token(patient: Patient) -> Verdict:
         without[i] = ends.start[i]
         alone.append(whole - patient.value(without))
     advice = "is dropout or another random part on?"
-    return judged(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
+    return within_limit(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
 
 
 def linear(patient: Patient) -> Verdict:
@@ -103,7 +105,7 @@ def linear(patient: Patient) -> Verdict:
     runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text).scores for rule in names]
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
     worst = furthest(*((scores, wanted) for scores in runs))
-    return judged(worst, limit, f"{len(names)} rules with 2 nodes on a linear function", "report this")
+    return within_limit(worst, limit, f"{len(names)} rules with 2 nodes on a linear function", "report this")
 
 
 def orders(patient: Patient) -> Verdict:
@@ -112,14 +114,14 @@ def orders(patient: Patient) -> Verdict:
         pair = patient.explain(method="ij")
         limit = max(patient.tolerance * max(abs(pair.similarity), 0.1), 1e-5)
         words = f"IJ with its reference sums to the similarity {pair.similarity:.4f}"
-        return judged(pair.certificate.gap, limit, words, ADVICE_SUM)
+        return within_limit(pair.certificate.gap, limit, words, ADVICE_SUM)
     with patient.model.quiet(), torch.no_grad():
         case = patient.case(vector=True)
         if case.score(case.ends.end[None], [case]).ndim != 3:
             return left_out("this kind of model gives one number, no vector")
     proof = patient.explain(method="vaig").certificate
     limit = max(proof.bound, patient.tolerance * proof.f_input, 1e-5)
-    return judged(proof.gap, limit, "VAIG's vectors sum to the change of the whole output", ADVICE_SUM)
+    return within_limit(proof.gap, limit, "VAIG's vectors sum to the change of the whole output", ADVICE_SUM)
 
 
 def packing(patient: Patient) -> Verdict:
@@ -134,7 +136,7 @@ def packing(patient: Patient) -> Verdict:
     limit = max(rounding(alone), patient.tolerance * float(np.abs(alone).max()))
     advice = "the model mixes rows or looks at padding: explain with internal_batch_size=1"
     worst = furthest((alone, batch), (usual, turned), (usual, single))
-    return judged(worst, limit, "alone, in a batch, in another order and row by row agree", advice)
+    return within_limit(worst, limit, "alone, in a batch, in another order and row by row agree", advice)
 
 
 def padding(patient: Patient) -> Verdict:
@@ -144,7 +146,7 @@ def padding(patient: Patient) -> Verdict:
     rows = patient.case().ends.end
     alone, padded = patient.value(rows), patient.value(torch.nn.functional.pad(rows, (0, 0, 0, 7)))
     advice = "the model ignores its attention mask: explain one text at a time"
-    return judged(abs(alone - padded), rounding(alone), "7 padded positions change nothing", advice)
+    return within_limit(abs(alone - padded), rounding(alone), "7 padded positions change nothing", advice)
 
 
 def entrance(patient: Patient) -> Verdict:
@@ -163,7 +165,7 @@ def entrance(patient: Patient) -> Verdict:
         by_ids = _tensor(model.network.module(input_ids=ids, **known))
     size = float((by_ids - by_rows).abs().max()) / max(1.0, float(by_ids.abs().max()))
     advice = "the model changes its embeddings after the lookup; write a model kind (docs/extending.md)"
-    return judged(size, ROUNDING, "inputs_embeds and input_ids give the same output", advice)
+    return within_limit(size, ROUNDING, "inputs_embeds and input_ids give the same output", advice)
 
 
 def _tensor(output: Any) -> torch.Tensor:
@@ -183,7 +185,7 @@ def twin(patient: Patient) -> Verdict:
             (slope,) = torch.autograd.grad(case.score(point, [case]).sum(), point)
             total += float(weight) * (slope[0] * case.ends.delta).sum(-1).double().cpu()
     advice = "the model keeps state between calls: load it again"
-    return judged(furthest((fast, total)), rounding(fast), "the engine equals a plain loop", advice)
+    return within_limit(furthest((fast, total)), rounding(fast), "the engine equals a plain loop", advice)
 
 
 def round_trip(patient: Patient) -> Verdict:
@@ -225,7 +227,7 @@ def kernels(patient: Patient) -> Verdict:
         f"{' and '.join(scores)} attention give the same scores",
         "load the model with attn_implementation='eager'",
     )
-    return judged(worst, 5 * rounding(usual), words, advice)
+    return within_limit(worst, 5 * rounding(usual), words, advice)
 
 
 @contextmanager

@@ -22,11 +22,11 @@ class Verdict(NamedTuple):
     """A law's state, what was measured, and what to do when it does not hold."""
 
     state: str
-    found: str
+    measured: str
     advice: str = ""
 
 
-def judged(size: float, limit: float, words: str, advice: str) -> Verdict:
+def within_limit(size: float, limit: float, words: str, advice: str) -> Verdict:
     """Holds when `size` is at most `limit`."""
     measured = f"{words} ({size:.1e}, allowed {limit:.1e})"
     return Verdict(HOLDS, measured) if size <= limit else Verdict(FAILS, measured, advice)
