@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import pytest
 import pathlens as pl
 from experiments.faithfulness_tables import joined
 from pathlens.corpus.reading import read_sample
+from pathlens.draw import page_of
 from pathlens.errors import InputError, StoreError
 from pathlens.metrics.evaluate import evaluate
-from pathlens.metrics.record import SIG_NOTE, Evaluation
+from pathlens.metrics.record import SIG_NOTE, Column, Evaluation
 from tests.ends.test_cli import folder, pathlens  # noqa: F401  (a fixture)
 from tests.support import models
 
@@ -116,6 +118,14 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
     for name in ("e.png", "e.svg"):
         assert found.to_png(tmp_path / name).stat().st_size > 20_000
     assert b"gradient-x-input" in (tmp_path / "e.svg").read_bytes()
+
+
+def test_a_metric_stands_where_it_belongs_whatever_its_name(found):
+    mine = Column("AOPC of mine", "higher", found.columns[0].values)
+    page = page_of(replace(found, columns=(*found.columns, mine)))
+    at, over, others = (table.columns for table in page.blocks[:3])
+    assert at == over and len(at) == 1 + len(found.curves)
+    assert "AOPC of mine ↑" in others
 
 
 def test_a_text_that_fails_is_left_out_of_every_row_and_told():

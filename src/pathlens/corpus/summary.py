@@ -41,6 +41,7 @@ class SummaryTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
+    is_slice: bool = False  # a row per value of a column, with the output's mean change
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +202,7 @@ def _slices(
     tables = []
     for name in chosen:
         columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
-        tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
+        tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name)), is_slice=True))
         words = tuple(ask.words_by_slice(name, min(most, 5), least))
         columns = _beside(name, "word", *MEASURED)
         tables.append(SummaryTable(f"words_by_{name}", f"strongest words by {name}", columns, words))

@@ -50,9 +50,9 @@ def evaluation(study: Evaluation) -> blocks.Page:
 
 def _parts(study: Evaluation) -> list[tuple[str, list[Column]]]:
     """The columns in tables that fit a page: at k, over all k, the others."""
-    at = [c for c in study.columns if any(c.name == curve.name for curve in study.curves)]
-    over = [c for c in study.columns if c.name.startswith("AOPC")]
-    rest = [c for c in study.columns if c not in at and c not in over and np.isfinite(c.values).any()]
+    at = [c for c in study.columns if c.curve and not c.over_shares]
+    over = [c for c in study.columns if c.curve and c.over_shares]
+    rest = [c for c in study.columns if not c.curve and np.isfinite(c.values).any()]
     named = [
         (f"at k = {study.share:.0%} of the tokens", at),
         (f"AOPC: mean over k = {_shares(study)}", over),
@@ -74,7 +74,7 @@ def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> blocks.
         (way, *(_interval(study, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
         for way in study.ways
     )
-    heads = ("", *(f"{c.name.removeprefix('AOPC ')}{ARROWS[c.better]}" for c in columns))
+    heads = ("", *(f"{c.curve or c.name}{ARROWS[c.better]}" for c in columns))
     return blocks.Listing(heads, rows, right=True, title=name)
 
 
@@ -222,8 +222,8 @@ def _panels(summary: Any) -> list[blocks.Panel]:
             tuple(blocks.Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
             "mean change of the output",
         )
-        for name, table in summary.tables.items()
-        if name.startswith("slice_")
+        for table in summary.tables.values()
+        if table.is_slice
     ]
     every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
     if (table := summary.tables.get("gap_histogram")) is not None:

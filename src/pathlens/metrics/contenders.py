@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.methods import METHODS
 from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation
@@ -17,11 +18,10 @@ from pathlens.metrics.deletion import Question, outputs, places
 from pathlens.text.adapter import Case, Request, TextModel
 
 KINDS = ("sequence classification", "question answering", "token classification")
-OF_THE_TEXT = ("target", "truncation")  # choices that decide what a text is, besides how it is explained
 RANDOM, LEAVE_ONE_OUT, GRADIENT = "random", "leave-one-out", "gradient-x-input"
 CONTROLS = (RANDOM, LEAVE_ONE_OUT)
-SCORED = ("ig", "sig", "dig", "udig", "secant")  # methods that give one score per token
-THROUGH_WORDS = ("dig", "udig")
+SCORED = tuple(name for name, entry in METHODS.items() if entry.assemble == "tokens")  # a score per token
+THROUGH_WORDS = tuple(name for name in SCORED if METHODS[name].record().through_words)
 TOGETHER = 16  # texts explained in one go; between them the progress moves
 Pair = tuple[Any, Any]
 Tick = Callable[[Any], None]
@@ -109,7 +109,7 @@ def score_texts(
         raise InputError(
             f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is a {model.kind} model"
         )
-    of_the_text = {name: choices[name] for name in OF_THE_TEXT if name in choices}
+    request = request_of(model, choices)
     cases: dict[int, tuple[Case, Case]] = {}
     failures: dict[int, Exception] = {}
     columns: list[dict[int, Scores]] = []
@@ -120,11 +120,11 @@ def score_texts(
     with model.quiet():
         for n, pair in enumerate(pairs):
             try:
-                likelihood = model.case(*pair, request=Request(score="logprob", **of_the_text))
-                cases[n] = model.case(*pair, request=Request(score=choices.get("score"), **of_the_text)), likelihood
+                likelihood = model.case(*pair, request=replace(request, score="logprob"))
+                cases[n] = model.case(*pair, request=request), likelihood
             except PathlensError as error:
                 failures[n] = error
-        references = _reference_rows(model, pairs[min(cases)], reference, of_the_text) if cases else {}
+        references = _reference_rows(model, pairs[min(cases)], reference, request) if cases else {}
         for contender in rows:
             numbers = [n for n in cases if n not in failures]
             if contender.control:
@@ -141,6 +141,11 @@ def score_texts(
     if not texts:
         raise InputError(f"no text could be explained; the first error: {next(iter(failures.values()))}")
     return texts, failures
+
+
+def request_of(model: TextModel, choices: Mapping[str, Any]) -> Request:
+    """What these choices ask of the model itself, whatever the method: its output at the word embeddings."""
+    return Explainer(model, **choices).choices.request()
 
 
 def explained(
@@ -199,11 +204,11 @@ def deletable(case: Case) -> list[int]:
 
 
 def _reference_rows(
-    model: TextModel, pair: Pair, reference: str | Sequence[str] | None, of_the_text: Mapping[str, Any]
+    model: TextModel, pair: Pair, reference: str | Sequence[str] | None, request: Request
 ) -> dict[str, Tensor]:
     """Name → embedding row of the tokens that stand for nothing in log-odds."""
     rows = {}
     for name in [reference] if reference is None or isinstance(reference, str) else reference:
-        case = model.case(*pair, request=Request(baseline=name, **of_the_text))
+        case = model.case(*pair, request=replace(request, baseline=name))
         rows[case.baseline] = case.ends.start[int((~case.ends.held).nonzero()[0])]
     return rows

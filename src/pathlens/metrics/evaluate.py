@@ -122,8 +122,11 @@ def judge(
     lines = [(name, better, np.stack(values, axis=1)) for name, better, values in by_text]
     gaps = np.array([[completeness(text.scores[w].certificate) for text in texts] for w in range(len(rows))])
     columns = [
-        *(Column(name, better, values[..., at]) for name, better, values in lines),
-        *(Column(f"AOPC {name}", better, values[..., chosen].mean(-1)) for name, better, values in lines),
+        *(Column(name, better, values[..., at], curve=name) for name, better, values in lines),
+        *(
+            Column(f"AOPC {name}", better, values[..., chosen].mean(-1), curve=name, over_shares=True)
+            for name, better, values in lines
+        ),
         Column("gap Δ", LOWER, gaps[..., 0]),
         Column("gap Δ %, median", LOWER, gaps[..., 1], median=True),
     ]

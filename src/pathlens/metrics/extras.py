@@ -25,7 +25,6 @@ from pathlens.engine.methods import route_of
 from pathlens.engine.options import build
 from pathlens.errors import ModelError
 from pathlens.metrics.contenders import (
-    OF_THE_TEXT,
     THROUGH_WORDS,
     Contender,
     Pair,
@@ -33,6 +32,7 @@ from pathlens.metrics.contenders import (
     Scores,
     deletable,
     explained,
+    request_of,
 )
 from pathlens.metrics.deletion import Question, outputs, repacked
 from pathlens.metrics.record import HIGHER, LOWER, Column, Evaluation, Randomised
@@ -121,12 +121,12 @@ def _word_errors(
     model: TextModel, rows: Sequence[Contender], texts: Sequence[ScoredText], choices: Mapping[str, Any]
 ) -> np.ndarray:
     cache = path_cache(None)
-    of_the_text = {name: choices[name] for name in OF_THE_TEXT if name in choices}
+    request = request_of(model, choices)
     errors = np.full((len(rows), len(texts)), np.nan)
     for w, contender in enumerate(rows):
         for n, text in enumerate(texts):
             if contender.method in ("ig", *THROUGH_WORDS):
-                case = model.case(*text.pair, request=Request(baseline=contender.baseline, **of_the_text))
+                case = model.case(*text.pair, request=replace(request, baseline=contender.baseline))
                 errors[w, n] = word_approximation_error(contender, case, cache)
     return errors
 

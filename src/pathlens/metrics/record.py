@@ -32,6 +32,8 @@ class Column:
     better: str
     values: np.ndarray  # (ways, texts); NaN where it is not defined
     median: bool = False  # summarised by its median, as the papers do with |Δ %|
+    curve: str = ""  # the curve it is read from, by name: at the table's share of the tokens
+    over_shares: bool = False  # its mean over all shares instead (AOPC)
 
 
 @dataclass(frozen=True, eq=False)
