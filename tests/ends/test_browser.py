@@ -22,6 +22,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests were
 from pathlens.serve.app import make_app  # noqa: E402
 from pathlens.serve.tasks import ServerLimits  # noqa: E402
 from pathlens.text.load import load  # noqa: E402
+from pathlens.types import TEXT_UNITS  # noqa: E402
 from tests.support.models import classifier, encoder  # noqa: E402
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -97,6 +98,17 @@ def shot(page, name):
     """A screenshot to look at, when a folder for them is named."""
     if folder := os.environ.get("PATHLENS_SCREENSHOTS"):
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+def test_the_form_offers_what_the_method_takes(page, address):
+    ready(page, address)
+    for method, taken in {"ig": [], "idg": ["tree"], "vaig": ["block"], "secant": ["block"]}.items():
+        page.select_option("[name=method]", method)
+        assert [name for name in ("tree", "block") if page.is_visible(f"[name={name}]")] == taken, method
+    assert page.locator("[name=unit] option:not([hidden])").all_inner_texts() == list(TEXT_UNITS)
+    page.fill("[name=text]", TEXT)
+    page.fill("[name=block]", "bert.encoder.layer.0")
+    assert ask(page).startswith("done") and "block=bert.encoder.layer.0" in page.get_attribute("#permalink", "href")
 
 
 def test_type_choose_wait_read_and_hover(page, address):

@@ -16,7 +16,7 @@ from pathlens.serve.app import POLICY, make_app
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from pathlens.text.options import GeneratorOptions, PromptedOptions
-from pathlens.types import RULES
+from pathlens.types import BASELINES, RULES, TEXT_UNITS
 from tests.support.models import classifier, encoder
 
 TEXT = "the movie was not really funny , but moving ."
@@ -57,7 +57,9 @@ def test_health_and_methods(client):
     facts = client.get("/api/health").json()
     assert [m["name"] for m in facts["models"]] == ["toy", "tiny", "encoder", "slow"]
     assert facts["models"][1]["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"] and facts["models"][2]["pair"]
-    assert {m["name"] for m in client.get("/api/methods").json()} == set(pl.methods())
+    taken = {m["name"]: m["options"] for m in client.get("/api/methods").json()}
+    assert set(taken) == set(pl.methods()) and {name for name in taken if "block" in taken[name]} == {"vaig", "secant"}
+    assert facts["choices"]["baselines"] == list(BASELINES) and facts["choices"]["units"] == list(TEXT_UNITS)
 
 
 def test_a_request_offers_what_the_library_takes(client):

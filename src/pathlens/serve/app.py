@@ -12,6 +12,8 @@ from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve.models import Models
 from pathlens.serve.responses import FORMATS, reply
 from pathlens.serve.tasks import BOUNDS, OVER, ServerLimits, Task, TaskQueue
+from pathlens.text.options import TEMPLATES
+from pathlens.types import BASELINES, PROMPT_UNITS, TEXT_UNITS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 POLICY = (
@@ -23,6 +25,7 @@ HEADERS = {
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
 NEEDED = 'the server needs packages: pip install "pathlens[serve]"'
+CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
 FILES = ("page.css", "views.css", "page.js", "form.js", "views.js")
 
 
@@ -136,7 +139,14 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
 
         known = [slot.to_dict() for slot in models.slots.values()]
         limits = {**BOUNDS, "units": models.limits.units, "waiting": models.limits.waiting}
-        return {"status": "ok", "version": __version__, "models": known, "limits": limits, "jobs": jobs.counts()}
+        return {
+            "status": "ok",
+            "version": __version__,
+            "models": known,
+            "limits": limits,
+            "jobs": jobs.counts(),
+            "choices": CHOICES,
+        }
 
     @app.get("/api/methods", tags=["facts"])
     def methods() -> list[dict[str, Any]]:

@@ -148,9 +148,10 @@
     setView("explain");
     try {
       const health = async () => (await call("/api/health")).json();
-      fillModels(await health());
+      const first = await health();
+      fillModels(first);
       say("starting …");
-      fillForm(await (await call("/api/methods")).json());
+      fillForm(await (await call("/api/methods")).json(), first.choices);
       say("");
       const act = fromLink(location.hash);
       form.dataset.ready = "1";
