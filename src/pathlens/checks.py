@@ -44,16 +44,15 @@ def option(
     *,
     choices: Mapping[str, str] | Iterable[str] = (),
     checked: bool = True,
-    least: float | None = None,
-    most: float | None = None,
+    bounds: tuple[float | None, float | None] = (None, None),
 ) -> Any:
     """A field of an options record: written once, it serves Python, the command line and the page.
 
     `choices` are checked with the record (`check_choices`; None passes where it is the default), unless they depend on
-    something else and the record checks them itself. `least` and `most` are for those who show or bound the option.
+    something else and the record checks them itself. `bounds`, least and most, are for those who show or bound the option.
     """
     glossed = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices, "")
-    meta = {"help": help, "choices": glossed, "checked": checked, "least": least, "most": most}
+    meta = {"help": help, "choices": glossed, "checked": checked, "bounds": bounds}
     return field(default=default, metadata=meta)
 
 
@@ -84,17 +83,23 @@ class Option:
     type: Any  # as annotated: `int | None`
     default: Any
     help: str
-    choices: tuple[str, ...]
     least: float | None
     most: float | None
-    methods: tuple[str, ...]  # names of the methods that take it
+    takers: Mapping[str, tuple[str, ...]]  # name of a method or model kind that takes it → its choices, if it has some
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What some taker accepts."""
+        return tuple(dict.fromkeys(choice for choices in self.takers.values() for choice in choices))
 
 
 def options_of(record: type) -> tuple[Option, ...]:
     """The options of one record, in the order of its fields."""
-    types, of = get_type_hints(record), (getattr(record, "name", ""),)
+    types, taker = get_type_hints(record), getattr(record, "name", "")
     shown = [(each, each.metadata) for each in fields(record)]
     return tuple(
-        Option(f.name, types[f.name], f.default, m["help"], tuple(m["choices"]), m["least"], m["most"], of)
+        Option(
+            f.name, types[f.name], f.default, m["help"], m["bounds"][0], m["bounds"][1], {taker: tuple(m["choices"])}
+        )
         for f, m in shown
     )

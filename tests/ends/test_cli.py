@@ -202,6 +202,14 @@ def test_interrupting_is_quiet(folder):
     assert running.returncode in (130, -signal.SIGINT) and b"Traceback" not in said, said.decode()
 
 
+def test_help_says_what_each_method_accepts():
+    """An option that several methods take is one flag, and keeps the choices of each of them."""
+    (path,) = (each for each in options() if each.name == "path")
+    assert path.takers["ig"] == ("line", "dig", "udig") and path.takers["ih"] == ("line",)
+    shown = " ".join(pathlens("explain", "--help").stdout.replace("│", " ").split())
+    assert "[ig, vaig, ij] line | dig | udig [ih] line" in shown
+
+
 def test_options_of_models_are_options_of_the_command(tmp_path):
     """They come from the model kinds' records: what has several types in Python is read as what it says."""
     for part in generator():

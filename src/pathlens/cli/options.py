@@ -119,8 +119,9 @@ def _field(option: Option, panel: str) -> tuple[str, Any, Any]:
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     flag = f"--{option.name.replace('_', '-')}"
-    choices = f" {' | '.join(option.choices)}" if option.choices else ""
-    shown = f"{option.help} [{', '.join(option.methods)}]{choices}".replace("[", r"\[")
+    alike = {choices: [t for t in option.takers if option.takers[t] == choices] for choices in option.takers.values()}
+    takers = [f"[{', '.join(names)}] {' | '.join(choices)}".rstrip() for choices, names in alike.items()]
+    shown = " ".join([option.help, *takers]).replace("[", r"\[")
     described = typer.Option(flag, help=shown, rich_help_panel=panel)
     return option.name, Annotated[kind | None, described], field(default=None)
 

@@ -38,9 +38,9 @@ class Accuracy:
     """How exactly to integrate; names as in `pl.explain`."""
 
     tolerance: float = option(TOLERANCE, "How exactly the scores must add up.")
-    n_steps: int | None = option(None, "Fixed number of nodes instead of a tolerance.", least=1, most=MOST_NODES)
+    n_steps: int | None = option(None, "Fixed number of nodes instead of a tolerance.", bounds=(1, MOST_NODES))
     rule: str | None = option(None, "Where on the path to look.", choices=RULES, checked=False)
-    max_nodes: int = option(MAX_NODES, "At most so many nodes.", least=LEAST_NODES, most=MOST_NODES)
+    max_nodes: int = option(MAX_NODES, "At most so many nodes.", bounds=(LEAST_NODES, MOST_NODES))
 
     def __post_init__(self) -> None:
         if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
@@ -207,7 +207,7 @@ class IH(Method[Interactions]):
 
     interaction_index: Any = option(None, "Only these rows: a unit or several, by index or name.")
     pairs: Any = option(None, "Only these pairs of units.")
-    path: str | None = option(None, "The straight line; there is no other.")
+    path: str | None = option(None, "The straight line; there is no other.", choices=("line",), checked=False)
 
     def check(self) -> None:
         if self.path not in (None, "line"):
@@ -274,10 +274,10 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
 
 
 def options() -> tuple[Option, ...]:
-    """All options of all methods, each once: name, type, default, help, choices, and the methods that take it."""
+    """All options of all methods, each once, with the methods that take it and what each of them accepts."""
     merged: dict[str, Option] = {}
     for record in RECORDS.values():
         for each in options_of(record):
             known = merged.get(each.name)
-            merged[each.name] = replace(known, methods=(*known.methods, record.name)) if known else each
+            merged[each.name] = replace(known, takers={**known.takers, **each.takers}) if known else each
     return tuple(merged.values())

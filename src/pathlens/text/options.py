@@ -37,7 +37,7 @@ class GeneratorOptions(ModelOptions):
     name: ClassVar[str] = "generators"
 
     contrast: str | int | None = option(None, "What it could have said instead: why not that?")
-    generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", least=1)
+    generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", bounds=(1, None))
     sink: str | bool | None = option(
         True, "Causal models: the token held in front (True: the one the model needs; None: none)."
     )

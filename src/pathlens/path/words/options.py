@@ -19,7 +19,13 @@ from pathlens.errors import InputError
 STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
 )
-MOST_FACTOR = 10  # 1024 nodes on every leg; the authors use 1 and 2
+BOUNDS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
+    {
+        "steps": (1, 10_000),
+        "neighbours": (1, None),
+        "factor": (0, 10),
+    }  # 10: 1024 nodes on a leg; the authors use 1 and 2
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Settings:
         if self.strategy not in STRATEGIES[self.method]:
             known = ", ".join(map(repr, STRATEGIES[self.method]))
             raise InputError(f"{self.method} has no strategy {self.strategy!r}; use one of {known}")
-        for name, least, most in (("steps", 1, 10_000), ("neighbours", 1, None), ("factor", 0, MOST_FACTOR)):
+        for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if not hasattr(value, "__index__") or isinstance(value, bool) or value < least:
                 raise InputError(f"{self.method} needs {name} ≥ {least}, a whole number; got {value!r}")
@@ -65,13 +71,13 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 class WordOptions:
     """Options of a path through words; what is None is as the authors had it (`PRESETS`)."""
 
-    steps: int | None = option(None, "Anchor words on each token's way (the papers' m).", least=1, most=10_000)
-    neighbours: int | None = option(None, "Nearest words an anchor is chosen among (K).", least=1)
-    factor: int | None = option(None, "2^factor nodes on a leg in the left rule (f).", least=0, most=MOST_FACTOR)
+    steps: int | None = option(None, "Anchor words on each token's way (the papers' m).", bounds=BOUNDS["steps"])
+    neighbours: int | None = option(None, "Nearest words an anchor is chosen among (K).", bounds=BOUNDS["neighbours"])
+    factor: int | None = option(None, "2^factor nodes on a leg in the left rule (f).", bounds=BOUNDS["factor"])
     strategy: str | None = option(
         None,
         "How an anchor is chosen (dig: greedy, udig: maxcount; grid is udig's alone).",
-        choices=("greedy", "maxcount", "grid"),
+        choices=STRATEGIES["udig"],  # dig has all but grid
         checked=False,
     )
     preset: str | None = option(None, "The authors' settings by name: udig-maxcount, dig-greedy, …")
