@@ -90,7 +90,7 @@ class _OfOneText(Choices):
     text: Text
     text_b: Text | None = None
 
-    def own(self) -> dict[str, Any]:
+    def particular(self) -> dict[str, Any]:
         """What this kind of work alone has, where something was given."""
         names = [name for name in type(self).model_fields if name not in _OfOneText.model_fields]
         return {name: value for name in names if (value := getattr(self, name))}
@@ -110,7 +110,7 @@ class ExplainRequest(_OfOneText):
         from pathlens.engine.explainer import explain
         from pathlens.text.chat import chat
 
-        of_chat = self.own()
+        of_chat = self.particular()
         method = of_chat.pop("method", None)
         prompt = chat(user=self.text, **of_chat) if of_chat else self.text
         return explain(take(self.model), prompt, self.text_b, method=method, **self.choices())
@@ -126,7 +126,7 @@ class CompareRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.compare import compare
 
-        choices = {**self.choices(), **self.own()}
+        choices = {**self.choices(), **self.particular()}
         if self.models:
             choices["models"] = [take(name) for name in self.models]
             choices["unit"] = "word" if self.unit == "token" else self.unit  # tokens of two models need not be the same
@@ -154,7 +154,7 @@ class WhatIfRequest(_OfOneText):
 
         edits = None if self.edits is None else [(each.unit, each.kind, each.replacement) for each in self.edits]
         return whatif(
-            take(self.model), self.text, text_b=self.text_b, **{**self.choices(), **self.own(), "edits": edits}
+            take(self.model), self.text, text_b=self.text_b, **{**self.choices(), **self.particular(), "edits": edits}
         )
 
 
@@ -168,7 +168,7 @@ class PathRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.pathview import pathview
 
-        return pathview(take(self.model), self.text, self.text_b, **self.own(), **self.choices())
+        return pathview(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
 
 
 class LayersRequest(_OfOneText):
@@ -180,7 +180,7 @@ class LayersRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.layers import layers
 
-        return layers(take(self.model), self.text, self.text_b, **self.own(), **self.choices("layer"))
+        return layers(take(self.model), self.text, self.text_b, **self.particular(), **self.choices("layer"))
 
 
 class NodesRequest(_OfOneText):
@@ -192,7 +192,7 @@ class NodesRequest(_OfOneText):
     def answer(self, take: Take) -> Any:
         from pathlens.studies.nodes import nodes
 
-        return nodes(take(self.model), self.text, self.text_b, **self.own(), **self.choices())
+        return nodes(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
 
 
 class RankRequest(Choices):
