@@ -57,11 +57,14 @@ def option(
 
 
 def check_choices(record: Any) -> None:
-    """Every field with choices holds one of them (or None, where that is its default)."""
+    """Every field with choices holds one of them (or None, where that is its default); a yes or no is a bool."""
+    types = get_type_hints(type(record))
     for each in fields(record):
         choices, value = each.metadata.get("choices"), getattr(record, each.name)
         if choices and each.metadata["checked"] and not (value is None and each.default is None):
             check_choice(each.name, value, choices)
+        if types[each.name] is bool and not isinstance(value, bool):
+            raise InputError(f"{each.name} must be True or False, got {value!r}")
 
 
 def option_names(record: Any) -> tuple[str, ...]:

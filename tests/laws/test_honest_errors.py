@@ -24,9 +24,8 @@ FIXED = 3.0  # of a given number of nodes, 16 or more: nothing is added where th
 KINKED = 4.0  # of Integrated Hessians across a kink: its second derivative is at one point, which no node meets
 OTHER = "six seven eight nine ten"
 BASELINES = [None, [0.3, 0.1, -0.2, 0.4, 0.2], [-0.5, 0.2, 0.1, -0.1, 0.3]]
-HELD = {"ig", "idg", "ih", "vaig", "ij"}
+HELD = {"ig", "sig", "idg", "ih", "vaig", "ij"}
 ELSEWHERE = {
-    "sig": "differences of outputs: nothing is estimated (its slow twin)",
     "secant": "sums of differences: nothing is estimated but rounding (tests/laws/test_secants.py)",
     "dig": "IG's driver on legs whose integrals have no closed form",
     "udig": "IG's driver on legs whose integrals have no closed form",
@@ -71,6 +70,22 @@ def test_ig_with_given_nodes(problem, rule, n):
     result = pl.explain(model, TEXT, rule=rule, n_steps=n)
     errors = np.abs(result.scores - scores(BANK[problem], *model.ends()))
     check(errors, result.certificate, FIXED)
+
+
+@problems
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}, {"n_steps": 24}], ids=str)
+def test_sig_by_coordinate(problem, options):
+    """Without coordinates its scores are differences of outputs, and nothing is estimated (its slow twin)."""
+    model = BankModel(BANK[problem])
+    result = pl.explain(model, TEXT, method="sig", coordinates=True, **options)
+    start, end = model.ends()
+    points = [end, *(np.where(np.arange(len(end)) == token, start, end) for token in range(len(end)))]
+    whole, *without = (sum(term.at(float(point @ term.direction)) for term in BANK[problem]) for point in points)
+    check(
+        np.abs(result.scores - (whole - np.array(without))),
+        result.certificate,
+        FIXED if "n_steps" in options else FACTOR,
+    )
 
 
 @problems

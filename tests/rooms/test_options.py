@@ -76,6 +76,8 @@ def test_wrong_values_are_refused_by_the_record_itself():
         (lambda: pl.IH(interaction_index=1, pairs=[(0, 1)]), "not both"),
         (lambda: pl.IJ(similarity="euclid"), '"cosine" or "dot"'),
         (lambda: pl.IJ(similarity="dot", norm="inside"), "for similarity='cosine'"),
+        (lambda: pl.IG(coordinates="yes"), "coordinates must be True or False, got 'yes'"),
+        (lambda: pl.UDIG(wae=1), "wae must be True or False, got 1"),
         (lambda: pl.VAIG(mode="sideways"), "whichever takes fewer products"),
     ]:
         with pytest.raises(pl.InputError, match=words):

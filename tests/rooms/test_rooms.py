@@ -16,6 +16,11 @@ import torch
 from jaxtyping import TypeCheckError
 
 import pathlens
+from pathlens.integrand import Gradient
+from pathlens.integrate.drive import Goal, fixed
+from pathlens.integrate.loop import Job, run
+from pathlens.integrate.memory import Limits
+from pathlens.path.line import line
 from pathlens.path.staircase import token_lines
 from pathlens.types import Ends, Nodes
 from tests.support import shapes
@@ -151,6 +156,22 @@ def test_shapes_are_checked_while_tests_run():
         Nodes(np.zeros(3), np.ones(2))
     with pytest.raises(TypeCheckError, match="units"):
         token_lines(fitting, torch.ones(3, dtype=torch.bool))
+
+
+class Transposed(Gradient):
+    def __call__(self, batch):
+        return super().__call__(batch).transpose(0, 1)
+
+
+def test_a_value_of_another_shape_than_its_batch_is_caught():
+    case = pathlens.ToyModel().case("why do words matter", request=pathlens.models.Request())
+    errors = []
+    for integrand in (Gradient(), Transposed()):
+        drive = fixed(line(case.ends), integrand, Goal(1.0, lambda value: value.sum()), name="gauss", n=3)
+        job = Job(case, torch.eye(len(case)), drive)
+        run([job], Limits())
+        errors.append(job.error)
+    assert errors[0] is None and isinstance(errors[1], TypeCheckError) and "value" in str(errors[1])
 
 
 def test_no_shape_is_named_in_vain():

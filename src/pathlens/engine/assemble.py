@@ -43,9 +43,9 @@ class Order:
 
 def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:
     """For numbers: outputs, their change, what the scores sum to. For vectors: lengths of the same."""
-    vector = solution.f_end.ndim > 0
     f_input, f_baseline, total = (
-        float(value.norm() if vector else value.sum()) for value in (solution.f_end, solution.f_start, scores.sum(0))
+        float(value.norm() if solution.vector else value.sum())
+        for value in (solution.f_end, solution.f_start, scores.sum(0))
     )
     return Certificate.judge(
         f_input=f_input,
@@ -55,7 +55,7 @@ def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *
         size=float((solution.f_end - solution.f_start).norm()),
         bound=solution.bound,
         errors=solution.estimates().tolist(),
-        **{"kind": "vector" if vector else "total", **_facts(solution, tolerance)},
+        **{"kind": "vector" if solution.vector else "total", **_facts(solution, tolerance)},
     )
 
 

@@ -240,7 +240,7 @@ class Explainer(Generic[R]):
         method = method or self.method or self._build("ig")
         choices, entry, options = self.choices, entry_for(method), method.given()
         n_steps = choices.accuracy.n_steps
-        exact = entry.telescopes and not options.get("coordinates")
+        exact = entry.telescopes and not method.by_coordinate
         rule = "differences" if exact else choices.accuracy.rule or entry.rule
         if n_steps is not None and not exact:
             rule = f"{'gauss' if rule == 'adaptive' else rule}, {n_steps}"

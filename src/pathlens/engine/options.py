@@ -81,6 +81,11 @@ class Method(Generic[R]):
         """`"dig"` or `"udig"` where the path goes through words, else None."""
         return None
 
+    @property
+    def by_coordinate(self) -> bool:
+        """Are the scores of single coordinates kept?"""
+        return False
+
     def settled(self, *, encoder: bool, two_texts: bool) -> Method[R]:
         """The method as it is used with one text or two, for a sentence encoder or another model."""
         return self
@@ -90,14 +95,18 @@ class Method(Generic[R]):
 class _ByCoordinate:
     coordinates: bool = option(False, "Keep the score of every single coordinate too.")
 
+    @property
+    def by_coordinate(self) -> bool:
+        return self.coordinates
+
 
 @dataclass(frozen=True, kw_only=True)
-class _Embedded:
+class Embedded:
     norm: str = option("outside", "Normalise embeddings after the integral (the paper), or inside it.", choices=NORMS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Products(_Embedded):
+class _Products(Embedded):
     mode: str = option(
         "auto",
         "Jacobian products: forward (one per token) or reverse (one per output coordinate).",
@@ -106,7 +115,7 @@ class _Products(_Embedded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(_Embedded):
+class Compared(Embedded):
     """Methods that explain how two texts are compared."""
 
     similarity: str | None = option(
@@ -119,7 +128,7 @@ class Compared(_Embedded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfBlock:
+class OfBlock:
     block: str | None = option(None, "The module whose output is explained, by its name in the model.")
     hold: Any = option(None, "Inputs of the block that stay at the text's value, by name.")
 
@@ -182,7 +191,7 @@ class IDG(_ByCoordinate, Method[PhraseTree]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAIG(_OfBlock, _Products, PathOptions, Method[VectorExplanation]):
+class VAIG(OfBlock, _Products, PathOptions, Method[VectorExplanation]):
     """Vector-output Integrated Gradients."""
 
     name: ClassVar[str] = "vaig"
@@ -220,7 +229,7 @@ class IH(Method[Interactions]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SECANT(_OfBlock, Compared, _ByCoordinate, Method[Secants]):
+class SECANT(OfBlock, Compared, _ByCoordinate, Method[Secants]):
     """Secants: scores, vectors or pairs, exact in one pass."""
 
     name: ClassVar[str] = "secant"

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.engine.methods import Entry, entry_for
-from pathlens.engine.options import IH, IJ, Accuracy, Compared, Method
+from pathlens.engine.options import IH, IJ, Accuracy, Compared, Embedded, Method, OfBlock
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
@@ -50,22 +50,25 @@ class Choices:
         plain = Request(target=self.target, score=self.score, truncation=self.truncation, options=self.options)
         if method is None:
             return plain
-        entry, given = entry_for(method), method.given()
-        hold = given.get("hold") or ()
+        entry = entry_for(method)
+        of_block = method if isinstance(method, OfBlock) else OfBlock()
+        embedded = method if isinstance(method, Embedded) else Embedded()
+        hold = of_block.hold or ()
         return replace(
             plain,
             layer=self.layer_of(method),
             vector=entry.vector,
-            each_output=entry.by_output and not given.get("coordinates"),
-            block=given.get("block"),
+            each_output=entry.by_output and not method.by_coordinate,
+            block=of_block.block,
             hold=(hold,) if isinstance(hold, str) else tuple(hold),
-            norm=given.get("norm", "outside"),
+            norm=embedded.norm,
         )
 
     def layer_of(self, method: Method[Any]) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
         entry = entry_for(method)
-        fixed = entry.telescopes or entry.rule == "secant" or method.through_words or "block" in method.given()
+        of_block = isinstance(method, OfBlock) and method.block is not None
+        fixed = entry.telescopes or entry.rule == "secant" or method.through_words or of_block
         return self.layer if self.layer is not None or fixed else self.model.default_layer
 
 

@@ -58,6 +58,7 @@ class Solution:
     moving: Int[Tensor, "rows"]  # the units that the integral's rows belong to; by coordinate these are all tokens'
     bound: float
     gap: float
+    vector: bool  # the output is a vector, or a row of them, explained as one; not a number or a list of numbers
     by_coordinate: bool  # rows are (S, d, …): tokens with their coordinates, not units
     gaps: Float[Tensor, "U"] | None = None  # where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
@@ -146,7 +147,7 @@ class _Text:
 
     @property
     def by_coordinate(self) -> bool:
-        return bool(self.method.given().get("coordinates"))
+        return self.method.by_coordinate
 
     @property
     def rule(self) -> str:
@@ -169,8 +170,19 @@ class _Text:
         return gap[:, 0].abs() if self.several else gap.norm()
 
     def solution(self, integral: Integral, moving: Tensor, bound: float, gap: float, **more: Any) -> Solution:
-        ends = self.f_start, self.f_end
-        return Solution(self.case, self.units, *ends, integral, moving, bound, gap, self.by_coordinate, **more)
+        return Solution(
+            case=self.case,
+            units=self.units,
+            f_start=self.f_start,
+            f_end=self.f_end,
+            integral=integral,
+            moving=moving,
+            bound=bound,
+            gap=gap,
+            vector=self.entry.vector,
+            by_coordinate=self.by_coordinate,
+            **more,
+        )
 
 
 def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
@@ -179,7 +191,7 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     _, moving = moving_of(case, units)
     by_secants = prepared.entry.rule == "secant" and len(moving) > 0
     shares: Tensor | None = None
-    if by_secants and not prepared.method.given().get("coordinates"):  # the ends come with the shares
+    if by_secants and not prepared.method.by_coordinate:  # the ends come with the shares
         rows = yield from once(line(case.ends), prepared.entry.integrand(prepared.method))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
     else:
@@ -274,5 +286,7 @@ def _per_unit(text: _Text, route: Route, moving: Tensor) -> Driver:
     goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * legs)
     integral = yield from _integrate(text, route, Coordinates(), n_steps and n_steps * legs, goal)
     every = torch.zeros(count, dtype=torch.float64)
-    every[moving.cpu()] = gaps(integral.value)
+    every[moving.cpu()] = off = gaps(integral.value)
+    known = (belongs / belongs.sum(1, keepdim=True)).T @ off  # a unit's own gap, shared among its tokens
+    integral = replace(integral, error=torch.maximum(integral.error, known))
     return text.solution(integral, moving, limit, float(every.max()), gaps=every)

@@ -33,9 +33,9 @@ def words(result: Same) -> Same:
         "segments": groups.segments,
         "meta": {**result.meta, "unit": "word"},
     }
-    errors = np.array(result.certificate.error_estimate)
-    if len(errors) == members.shape[1]:
-        common["certificate"] = replace(result.certificate, error_estimate=tuple((members @ errors).tolist()))
+    if result.certificate.error_estimate:  # one for each unit, or none
+        errors = members @ np.array(result.certificate.error_estimate)
+        common["certificate"] = replace(result.certificate, error_estimate=tuple(errors.tolist()))
     return result.summed(members, **common)
 
 

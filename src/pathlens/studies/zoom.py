@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.record import OfUnits, PairExplanation, Result
+from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
@@ -132,7 +132,7 @@ def _pieces(model: TextModel, text: str, offset: Span, inside: str, request: Req
 def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta
-    if result.method == "ij":
+    if isinstance(result, Explanation) and {"similarity", "norm"} <= meta.keys():  # of two texts, and only one is here
         raise InputError(
             "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
             "pl.explain(model, query, text, unit=…)"
