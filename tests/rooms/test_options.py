@@ -94,11 +94,11 @@ def test_every_method_has_a_record_and_a_line_in_the_table():
 def test_the_list_of_options_says_what_the_fields_say():
     listed = {each.name: each for each in options()}
     assert set(listed) == {each.name for record in RECORDS.values() for each in fields(record)}
-    assert listed["context"].choices == ("full", "prefix") and listed["context"].methods == ("sig",)
+    assert dict(listed["context"].takers) == {"sig": ("full", "prefix")}
     assert listed["steps"].type == int | None and (listed["steps"].least, listed["steps"].most) == (1, 10_000)
     for each in listed.values():
-        assert each.help.endswith((".", "…")) and each.methods
-        assert all(each.name in METHODS[name].options for name in each.methods)
+        assert each.help.endswith((".", "…")) and each.takers
+        assert all(each.name in METHODS[name].options for name in each.takers)
 
 
 # ---------------------------------------------------------------- coordinates of larger units
