@@ -99,7 +99,7 @@ class Measure:
 
 
 def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
-    """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (METHODS §3; EMNLP 2023).
+    """V_a V_bᵀ / scale, with e(r) as row and column 0: sums to the similarity (docs/siamese.md; EMNLP 2023).
 
     The certificate holds the whole matrix against it; estimates are of each token's own sum (a's tokens, then b's).
     """

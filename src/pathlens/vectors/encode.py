@@ -2,7 +2,7 @@
 
     e(x) = e(r) + Σ_U V_U        V_U = ∫₀¹ J_e(r + αδ) δ_U dα
 
-V belongs to one text, not to a pair (METHODS §3), so a query against a thousand encoded documents costs one
+V belongs to one text, not to a pair (docs/siamese.md), so a query against a thousand encoded documents costs one
 integral, the query's.
 """
 

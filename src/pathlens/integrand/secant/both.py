@@ -1,7 +1,7 @@
 """A tensor in two runs at once, the baseline's and the text's, and how an operation is followed through both.
 
 Every operation of the network is replaced by its mean derivative J̄ between its two values, J̄·Δin = Δout exactly
-(METHODS §13). A rule (table.py) gives both values and `push`, the linear map v ↦ J̄·v, made of torch operations. Forward
+(docs/methods/secant.md). A rule (table.py) gives both values and `push`, the linear map v ↦ J̄·v, made of torch operations. Forward
 mode applies it to the changes of U units. Reverse mode applies it to the text's values and keeps the graph of that, so
 autograd itself takes the transpose: one rule serves both.
 """
