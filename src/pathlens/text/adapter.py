@@ -42,6 +42,7 @@ class Request:
     score: str | None = None  # one of SCORES; None: the model kind's default
     baseline: Any = None
     layer: int | None = None  # None: the word embeddings, or a block's own input
+    integral: bool = True  # along a path; a model may have a layer and a score of its own where integrals settle
     truncation: bool = False
     vector: bool = False  # explain a vector output, not a number
     each_output: bool = False  # of a continuation: a number for every output token, not their sum
@@ -113,7 +114,7 @@ class TextModel(ABC):
 
     kind: str = "model"
     name: str = "model"
-    default_method: str = "ig"
+    default_method: str = "ig"  # of one text; of two where they are a pair
     options: type[ModelOptions] = ModelOptions  # of this kind, besides the method's
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
