@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Law, Patient, Verdict
@@ -49,7 +49,7 @@ class Diagnosis(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "checks": [asdict(check) for check in self.checks], "healthy": self.healthy}
+        return {**super().to_dict(), "healthy": self.healthy}
 
     def to_page(self) -> Any:
         """The checks as a table."""

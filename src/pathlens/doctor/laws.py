@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pathlens.doctor.patient import FAILS, HOLDS, Changed, Law, Patient, Verdict, left_out, within_limit
+from pathlens.doctor.patient import FAILS, HOLDS, Law, Patient, Verdict, left_out, within_limit
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
@@ -22,6 +22,7 @@ from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
+from pathlens.text.adapter import Altered
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import Network, check_weights
 from pathlens.types import RULES
@@ -100,7 +101,7 @@ def linear(patient: Patient) -> Verdict:
     slope = torch.randn(case.ends.end.shape, generator=torch.Generator().manual_seed(0)).to(case.ends.end)
     flat = replace(case, score=lambda points, cases: (points * slope[: points.shape[1]]).sum((1, 2)), pack="linear")
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
-    model = Changed(patient.subject, lambda case, request: flat)
+    model = Altered(patient.subject, lambda *_: flat)
     names = [rule for rule in RULES if rule != "adaptive"]
     runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text).scores for rule in names]
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pathlens.engine.explainer import Explainer
-from pathlens.text.adapter import Case, Request, TextModel, Wrapped
+from pathlens.text.adapter import Altered, Case, Request, TextModel
 from pathlens.text.language import LanguageModel
 from pathlens.types import TOLERANCE
 
@@ -35,17 +35,6 @@ def within_limit(size: float, limit: float, words: str, advice: str) -> Verdict:
 def left_out(why: str) -> Verdict:
     """A law that does not apply."""
     return Verdict(LEFT_OUT, why)
-
-
-class Changed(Wrapped):
-    """A model whose texts, once read, are changed."""
-
-    def __init__(self, inner: TextModel, change: Callable[[Case, Request], Case]) -> None:
-        super().__init__(inner)
-        self.change = change
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.change(super().case(text, text_b, request=request), request)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +61,12 @@ class Patient:
         """The model with the target fixed: a close call that other rounding decides otherwise is no drift of scores."""
         chosen = self.predicted
 
-        def fix(case: Case, request: Request) -> Case:
+        def fix(case: Case, pair: Any, request: Request) -> Case:
             other = request.vector or case.texts != chosen.texts
             return case if other else replace(case, target=chosen.target, target_name=chosen.target_name)
 
         computed = isinstance(chosen.target, torch.Tensor)  # the other text's vector, not a choice
-        return model if computed else Changed(model, fix)
+        return model if computed else Altered(model, fix)
 
     @cached_property
     def subject(self) -> TextModel:

@@ -123,15 +123,20 @@ def plain(value: Any) -> Any:
         return (np.where(np.isnan(value), np.array(None), value) if unknown else value).tolist()
     if isinstance(value, np.generic):
         return value.item()
-    if hasattr(value, "to_dict") and not isinstance(value, record.Result):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return plain_fields(value)
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """The fields of a record, JSON-ready."""
+    return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
 
 
 def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -39,7 +39,7 @@ from pathlens.metrics.record import HIGHER, LOWER, Column, Evaluation, Randomise
 from pathlens.metrics.statistics import spearman
 from pathlens.path.words.route import word_approximation_error as of_route
 from pathlens.path.words.store import PathCache, path_cache
-from pathlens.text.adapter import Case, Request, TextModel, Wrapped
+from pathlens.text.adapter import Altered, Case, Request, TextModel
 
 EXTRAS = ("infidelity", "wae", "max-sensitivity", "stability", "randomisation")
 SUBSETS = 16
@@ -47,7 +47,7 @@ LINE_FACTOR = 6  # 65 points on the straight line, as many as a word path of 30 
 NUDGES = 4
 RADIUS = 0.1  # of the text's root mean square coordinate
 EDITS = 2
-Change = Callable[[Case, Pair], Case]
+Change = Callable[[Case, Pair, Request], Case]
 
 
 def add_extras(
@@ -146,15 +146,12 @@ def word_approximation_error(contender: Contender, case: Case, cache: PathCache)
     return float(moving.mean()) if len(moving) else float("nan")
 
 
-class Altered(Wrapped):
-    """The same model; every case goes through `change(case, (text, text_b))`. The target is chosen before that."""
-
-    def __init__(self, model: TextModel, change: Change) -> None:
-        super().__init__(model)
-        self.change = change
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.change(super().case(text, text_b, request=request), (text, text_b))
+def _again(
+    contender: Contender, model: TextModel, change: Change, texts: Sequence[ScoredText], choices: Mapping[str, Any]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """(number, new scores) of the texts that can be explained once their cases have been changed."""
+    results = explained(contender, Altered(model, change), [text.pair for text in texts], choices)
+    return ((n, each.values) for n, each in enumerate(results) if isinstance(each, Scores))
 
 
 def max_sensitivity(
@@ -176,16 +173,16 @@ def max_sensitivity(
     worst = np.full(len(texts), np.nan)
     if contender.control or contender.method in THROUGH_WORDS:
         return worst
-    pairs, before = [text.pair for text in texts], [text.scores[row].values for text in texts]
     for draw in range(nudges):
 
-        def nudge(case: Case, pair: Pair, draw: int = draw) -> Case:
+        def nudge(case: Case, pair: Pair, request: Request, draw: int = draw) -> Case:
             return replace(case, ends=replace(case.ends, end=nudged(case, seed, draw, radius), ids=None))
 
-        for n, after in enumerate(explained(contender, Altered(model, nudge), pairs, choices)):
-            size = np.linalg.norm(before[n])
-            if isinstance(after, Scores) and size > 0:
-                worst[n] = np.fmax(worst[n], float(np.linalg.norm(after.values - before[n]) / size))
+        for n, after in _again(contender, model, nudge, texts, choices):
+            before = texts[n].scores[row].values
+            size = np.linalg.norm(before)
+            if size > 0:
+                worst[n] = np.fmax(worst[n], float(np.linalg.norm(after - before) / size))
     return worst
 
 
@@ -213,21 +210,21 @@ def stability(
     """
     rho = np.full((edits, len(texts)), np.nan)
     if not contender.control:
-        pairs = [text.pair for text in texts]
-        left_out = dict(zip(pairs, (text.scores[1].values for text in texts), strict=True))  # the second control
+        left_out = {text.pair: text.scores[1].values for text in texts}  # the second control
         for edit in range(edits):
             gone: dict[Pair, int] = {}
 
-            def shorten(case: Case, pair: Pair, edit: int = edit, gone: dict[Pair, int] = gone) -> Case:
+            def shorten(
+                case: Case, pair: Pair, request: Request, edit: int = edit, gone: dict[Pair, int] = gone
+            ) -> Case:
                 able = sorted(deletable(case), key=lambda i: abs(left_out[pair][i]))
                 if len(able) <= edit + 1:
                     raise ModelError("too few tokens to delete one")
                 gone[pair] = able[edit]
                 return repacked(case, [i for i in range(len(case)) if i != able[edit]])
 
-            for n, after in enumerate(explained(contender, Altered(model, shorten), pairs, choices)):
-                if isinstance(after, Scores):
-                    rho[edit, n] = _agree(np.delete(texts[n].scores[row].values, gone[pairs[n]]), after.values)
+            for n, after in _again(contender, model, shorten, texts, choices):
+                rho[edit, n] = _agree(np.delete(texts[n].scores[row].values, gone[texts[n].pair]), after)
     count = np.isfinite(rho).sum(0)
     return np.where(count > 0, np.nansum(rho, axis=0) / np.maximum(count, 1), np.nan)
 
@@ -287,16 +284,17 @@ def randomisation(
     Stages are cumulative, from the top; each text's target stays what the true model predicts.
     """
     plan = stages(model)
-    pairs = [text.pair for text in texts]
     targets = {text.pair: text.case.target for text in texts}
-    pinned = Altered(model, lambda case, pair: replace(case, target=targets[pair]))
+
+    def pin(case: Case, pair: Pair, request: Request) -> Case:
+        return replace(case, target=targets[pair])
+
     rho = np.full((len(rows), len(plan), len(texts)), np.nan)
     generator = torch.Generator().manual_seed(seed)
     with model.quiet(), restored([p for _, parameters in plan for p in parameters]):
         for s, (_, parameters) in enumerate(plan):
             redraw(parameters, generator)
             for w, contender in enumerate(rows):
-                for n, after in enumerate([] if contender.control else explained(contender, pinned, pairs, choices)):
-                    if isinstance(after, Scores):
-                        rho[w, s, n] = _agree(texts[n].scores[w].values, after.values)
+                for n, after in () if contender.control else _again(contender, model, pin, texts, choices):
+                    rho[w, s, n] = _agree(texts[n].scores[w].values, after)
     return Randomised(tuple(name for name, _ in plan), rho)
