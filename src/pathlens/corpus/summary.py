@@ -181,10 +181,10 @@ def _strongest(ask: Questions, most: int, least: int) -> list[SummaryTable]:
     columns, pair_columns = (("class", what, *MEASURED) for what in ("word", "pair"))
     chosen = f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen"
     alike = f"pairs of words in at least {least} texts; a pair counts alike in both orders"
-    pairs = tuple(ask.pairs(most, least))
+    words, pairs = (tuple(ask.strongest(source, most, least)) for source in ("unit", "pair"))
     return [
-        SummaryTable("words", "strongest words by class", columns, tuple(ask.words(most, least)), (chosen,)),
-        SummaryTable("all_words", "every word by class", columns, tuple(ask.every_word(least))),
+        SummaryTable("words", "strongest words by class", columns, words, (chosen,)),
+        SummaryTable("all_words", "every word by class", columns, tuple(ask.summed("unit", least))),
         SummaryTable("pairs", "strongest pairs of words", pair_columns, pairs, (alike,)),
     ]
 
