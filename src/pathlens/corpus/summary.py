@@ -18,8 +18,9 @@ from typing import Any
 from pathlens.corpus.folder import finished_run, results, shards
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.schema import carried
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
+from pathlens.files import writing
 from pathlens.report import Report
 from pathlens.types import TOLERANCE
 
@@ -70,14 +71,12 @@ class Summary(Viewable):
     def to_csv(self, where: str | Path) -> list[Path]:
         """One file per table."""
         made: list[Path] = []
-        try:
+        with writing(where):
             Path(where).mkdir(parents=True, exist_ok=True)
             for name, table in self.tables.items():
                 made.append(Path(where) / f"{_file_name(name, made)}.csv")
                 with made[-1].open("w", newline="", encoding="utf-8") as stream:
                     csv.writer(stream).writerows([table.columns, *table.rows])
-        except OSError as error:
-            raise StoreError(f"cannot write to {str(where)!r}: {error.strerror or error}") from error
         return made
 
 

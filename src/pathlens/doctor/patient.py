@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -18,23 +18,26 @@ from pathlens.types import TOLERANCE
 HOLDS, FAILS, LEFT_OUT = "holds", "fails", "left out"
 
 
-class Verdict(NamedTuple):
-    """A law's state, what was measured, and what to do when it does not hold."""
+@dataclass(frozen=True)
+class Check:
+    """One law: its state, what was measured, and what to do when it does not hold."""
 
-    state: str
+    state: str  # HOLDS, FAILS or LEFT_OUT
     measured: str
     advice: str = ""
+    law: str = ""
+    seconds: float = 0.0
 
 
-def within_limit(size: float, limit: float, words: str, advice: str) -> Verdict:
+def within_limit(size: float, limit: float, words: str, advice: str) -> Check:
     """Holds when `size` is at most `limit`."""
     measured = f"{words} ({size:.1e}, allowed {limit:.1e})"
-    return Verdict(HOLDS, measured) if size <= limit else Verdict(FAILS, measured, advice)
+    return Check(HOLDS, measured) if size <= limit else Check(FAILS, measured, advice)
 
 
-def left_out(why: str) -> Verdict:
+def left_out(why: str) -> Check:
     """A law that does not apply."""
-    return Verdict(LEFT_OUT, why)
+    return Check(LEFT_OUT, why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,4 +98,4 @@ class Patient:
             return run(self.text if text is None else text, self.text_b)
 
 
-Law = Callable[[Patient], Verdict]
+Law = Callable[[Patient], Check]

@@ -14,6 +14,7 @@ from pathlens.errors import StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.embed import extract
+from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
@@ -54,18 +55,16 @@ def save(result: record.Result, path: str | Path) -> Path:
     beside = path.with_suffix(".safetensors")
     arrays: dict[str, np.ndarray] = {}
     body = to_dict(result, arrays)
-    try:
-        if arrays:
-            from safetensors.numpy import save_file
+    if arrays:
+        from safetensors.numpy import save_file
 
-            body["arrays"] = beside.name
+        body["arrays"] = beside.name
+        with writing(beside):
             save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, beside)
-        path.write_text(json.dumps(body, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    try:
+        return write_text(path, json.dumps(body, ensure_ascii=False, allow_nan=False))
     except ValueError as error:
         raise StoreError(f"the result cannot be written as JSON: {error}") from error
-    except OSError as error:
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-    return path
 
 
 def load(path: str | Path) -> record.Result | list[record.Result]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -149,13 +149,9 @@ class WordPath:
         errors = [token.error for token in self.tokens if token.error is not None]
         return float(np.mean(errors)) if errors else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"settings": asdict(self.settings), "tokens": [asdict(token) for token in self.tokens]}
-
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> WordPath:
-        """What `to_dict` gave, also after JSON has made lists of its tuples."""
+        """What `asdict` gives, also after JSON has made lists of its tuples."""
         tokens: list[dict[str, Any]] = [
             {name: tuple(value) if isinstance(value, list) else value for name, value in token.items()}
             for token in values["tokens"]
