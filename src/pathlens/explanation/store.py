@@ -20,16 +20,8 @@ from pathlens.path.words.options import WordPath
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        record.Explanation,
-        record.VectorExplanation,
-        record.PairExplanation,
-        record.Interactions,
-        record.PhraseTree,
-        record.Continuation,
-    )
+KINDS: dict[str, type[record.Result]] = {
+    name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
 }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,9 @@ import numpy as np
 from pathlens.checks import given, option
 from pathlens.errors import InputError
 
-STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
-)
-BOUNDS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
-    {
-        "steps": (1, 10_000),
-        "neighbours": (1, None),
-        "factor": (0, 10),
-    }  # 10: 1024 nodes on a leg; the authors use 1 and 2
-)
+STRATEGIES: Mapping[str, tuple[str, ...]] = {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
+# least and most; a factor of 10 is 1024 nodes on a leg, and the authors use 1 and 2
+BOUNDS: Mapping[str, tuple[int, int | None]] = {"steps": (1, 10_000), "neighbours": (1, None), "factor": (0, 10)}
 
 
 @dataclass(frozen=True)
@@ -56,15 +48,13 @@ class Settings:
         return f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}"
 
 
-PRESETS: Mapping[str, Settings] = MappingProxyType(
-    {
-        "udig-maxcount": Settings("udig", "maxcount", steps=30, neighbours=50, factor=1),
-        "udig-greedy": Settings("udig", "greedy", steps=30, neighbours=50, factor=2),
-        "udig-grid": Settings("udig", "grid", steps=30, neighbours=50, factor=1),  # ours: in no paper
-        "dig-greedy": Settings("dig", "greedy", steps=30, neighbours=500, factor=1),
-        "dig-maxcount": Settings("dig", "maxcount", steps=30, neighbours=500, factor=1),
-    }
-)
+PRESETS: Mapping[str, Settings] = {
+    "udig-maxcount": Settings("udig", "maxcount", steps=30, neighbours=50, factor=1),
+    "udig-greedy": Settings("udig", "greedy", steps=30, neighbours=50, factor=2),
+    "udig-grid": Settings("udig", "grid", steps=30, neighbours=50, factor=1),  # ours: in no paper
+    "dig-greedy": Settings("dig", "greedy", steps=30, neighbours=500, factor=1),
+    "dig-maxcount": Settings("dig", "maxcount", steps=30, neighbours=500, factor=1),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
