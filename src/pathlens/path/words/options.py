@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,15 @@ class Settings:
         return f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}"
 
 
-PRESETS: Mapping[str, Settings] = {
-    "udig-maxcount": Settings("udig", "maxcount", steps=30, neighbours=50, factor=1),
-    "udig-greedy": Settings("udig", "greedy", steps=30, neighbours=50, factor=2),
-    "udig-grid": Settings("udig", "grid", steps=30, neighbours=50, factor=1),  # ours: in no paper
-    "dig-greedy": Settings("dig", "greedy", steps=30, neighbours=500, factor=1),
-    "dig-maxcount": Settings("dig", "maxcount", steps=30, neighbours=500, factor=1),
-}
+PRESETS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "udig-maxcount": Settings("udig", "maxcount", steps=30, neighbours=50, factor=1),
+        "udig-greedy": Settings("udig", "greedy", steps=30, neighbours=50, factor=2),
+        "udig-grid": Settings("udig", "grid", steps=30, neighbours=50, factor=1),  # ours: in no paper
+        "dig-greedy": Settings("dig", "greedy", steps=30, neighbours=500, factor=1),
+        "dig-maxcount": Settings("dig", "maxcount", steps=30, neighbours=500, factor=1),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
