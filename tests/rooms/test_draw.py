@@ -22,7 +22,7 @@ from experiments.plots import curve
 from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of, palette, plots, svg, terminal, words
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
-from pathlens.explanation import embed
+from pathlens.explanation import store
 from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
 from pathlens.explanation.store import from_dict
 from pathlens.studies.layers import Layers
@@ -474,7 +474,7 @@ def test_the_result_travels_inside_its_page(name, tmp_path):
     path = tmp_path / "page.html"
     page = markup.document(result, path)
     assert path.read_text(encoding="utf-8") == page
-    data = embed.extract(page)
+    data = store.extract(page)
     assert data == result.to_dict()
     again = from_dict(data)
     assert type(again) is type(result) and again.certificate == result.certificate
@@ -483,15 +483,15 @@ def test_the_result_travels_inside_its_page(name, tmp_path):
 def test_long_arrays_are_packed_and_come_back_exactly():
     values = np.random.default_rng(0).normal(size=(40, 50))
     values[0, :4] = [0.0, -0.0, 1e-300, np.inf]
-    packed = embed.pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
+    packed = store.pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
     assert set(packed["matrix"]) == {"packed", "shape"} and packed["names"] == ["a"] * 2000
-    back = np.array(embed.unpack(packed)["matrix"])
+    back = np.array(store.unpack(packed)["matrix"])
     assert back.tobytes() == values.tobytes()
 
 
 def test_a_page_without_a_result_says_so():
     with pytest.raises(StoreError, match="holds no result"):
-        embed.extract("<html></html>")
+        store.extract("<html></html>")
     big = replace(samples.block(), vectors=np.zeros((7, 7, 20_000)))
     page = markup.document(big)
     assert 'id="pathlens"' not in page and "too large to travel" in page and len(page) < 200_000
@@ -506,7 +506,7 @@ def test_500_by_500_stays_light():
     assert len(paths) == LINKS
     assert sum(given.get("display") != "none" for given in paths) == svg.FIRST
     assert sum(tag == "td" for tag, _ in read.found) < 45 * 45
-    assert np.array_equal(np.array(embed.extract(page)["full_matrix"]), result.full_matrix)
+    assert np.array_equal(np.array(store.extract(page)["full_matrix"]), result.full_matrix)
 
 
 def test_arcs_are_the_strongest_pairs():

@@ -15,8 +15,8 @@ from pathlens.draw import blocks, page_of, palette, svg
 from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels, script, style, whole
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.words import Stretch, cut, printable, visible
-from pathlens.explanation.embed import data_element
 from pathlens.explanation.record import Phrase
+from pathlens.explanation.store import data_element
 from pathlens.files import write_text
 
 BARS = 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,11 @@ from pathlens.files import write_json
 class Viewable:
     """Base of results and studies. The drawing room is imported when something is drawn, and knows how by type."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values: every field by its name."""
+        from pathlens.explanation.store import plain_fields
+
+        return plain_fields(self)
 
     def save(self, path: str | Path) -> Path:
         """Write JSON."""

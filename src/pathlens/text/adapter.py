@@ -207,6 +207,17 @@ class Wrapped(TextModel):
         return twin
 
 
+class Altered(Wrapped):
+    """The same model; every case, its target chosen, goes through `change(case, (text, text_b), request)`."""
+
+    def __init__(self, inner: TextModel, change: Callable[[Case, tuple[Any, Any], Request], Case]) -> None:
+        super().__init__(inner)
+        self.change = change
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        return self.change(super().case(text, text_b, request=request), (text, text_b), request)
+
+
 def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, Tensor]:
     """The cases' context as (B, S, …) tensors beside their points; positions past a case's end are zero."""
     distinct = {id(case): case for case in cases}
