@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathlens.draw import canvas, palette, plots
-from pathlens.draw.blocks import Bar, Chart, Panel, Swarm
+from pathlens.draw.blocks import Bar, Bars, Chart, Swarm
 from pathlens.draw.canvas import DIM, INK
 from pathlens.draw.words import visible
 from pathlens.errors import InputError
@@ -28,7 +28,7 @@ def bars(
         Bar(name, value, value - reach[name], value + reach[name]) if name in reach else Bar(name, value)
         for name, value in named.items()
     )
-    plots.panel_on(axes, Panel(title, every, xlabel))
+    plots.panel_on(axes, Bars(every, axis=xlabel, title=title))
     return figure
 
 
@@ -66,8 +66,8 @@ def summary(
             f"expected values, scores of one shape (rows, {len(names)}); got {values.shape}, {scores.shape}"
         )
     figure, axes = _axes(height=max(0.42 * len(names) + 1.2, 2.2))
-    plots.frame(axes, title, xlabel or "score", "")
     plots.swarm_on(axes, Swarm(tuple(names), values, scores))
+    plots.frame(axes, title, xlabel or "score", "")
     return figure
 
 
@@ -81,7 +81,7 @@ def dependence(
     shades: str | list[str] = plots.COLORS[0]
     if other is not None:
         rank = np.argsort(np.argsort(np.asarray(other), kind="stable")) / max(len(other) - 1, 1)
-        shades = [palette.length_color(0.15 + 0.85 * r, 1) for r in rank]
+        shades = [palette.color(0.15 + 0.85 * r, 1, signed=False) for r in rank]
         words = f"pale: small {visible(other_name)} · dark: large"
         canvas.write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
     axes.scatter(values, scores, s=18, c=shades, edgecolors=INK, linewidths=0.3, zorder=3)

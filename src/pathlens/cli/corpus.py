@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import pathlens as pl
 from pathlens.cli import options as o
 from pathlens.errors import InputError
 
@@ -175,11 +176,10 @@ def evaluate(
     pathlens evaluate ./qa-model --data questions.jsonl --text question --text-b passage --protocol paper --csv table.csv
     """
     from pathlens.corpus.reading import read_sample
-    from pathlens.metrics.evaluate import evaluate as verb
 
     with o.warnings_in_a_line():
         texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
-        evaluation = verb(
+        evaluation = pl.evaluate(
             model,
             texts,
             others,

@@ -214,25 +214,24 @@ def _plain(cell: Any) -> blocks.Cell:
     return str(cell)
 
 
-def _panels(summary: Any) -> list[blocks.Panel]:
+def _panels(summary: Any) -> list[blocks.Bars]:
     """Words of each class, pairs, parts of speech, slices, and how far sums are off."""
     slices = [
-        blocks.Panel(
-            table.title,
+        blocks.Bars(
             tuple(blocks.Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
-            "mean change of the output",
-        )
+            axis="mean change of the output", title=table.title,
+        )  # fmt: skip
         for table in summary.tables.values()
         if table.is_slice
     ]
     every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
     if (table := summary.tables.get("gap_histogram")) is not None:
         bars = tuple(blocks.Bar(str(row[0]), float(row[1])) for row in table.rows)
-        every.append(blocks.Panel("relative gaps (rows by size)", bars, "rows", signed=False))
+        every.append(blocks.Bars(bars, signed=False, axis="rows", title="relative gaps (rows by size)"))
     return every
 
 
-def _by_class(summary: Any, name: str) -> list[blocks.Panel]:
+def _by_class(summary: Any, name: str) -> list[blocks.Bars]:
     table = summary.tables.get(name)
     if table is None:
         return []
@@ -242,8 +241,8 @@ def _by_class(summary: Any, name: str) -> list[blocks.Panel]:
     frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
     title = "words" if name == "words" else table.title
     return [
-        blocks.Panel(
-            f"{title}: {each}", tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), "mean score"
+        blocks.Bars(
+            tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), axis="mean score", title=f"{title}: {each}"
         )
         for each, rows in classes.items()
         if each in frequent

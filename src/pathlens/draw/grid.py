@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,20 @@ class Grid(Block):
     corner: str = ""
     between: str = "×"  # between the names of a row and a column
 
-    @property
+    @cached_property
     def limit(self) -> float:
         """Full colour: the largest |value| between two tokens (reference and folded sums may go beyond)."""
-        stop_row, stop_column = (len(n) - r for n, r in zip((self.rows, self.columns), self.rest, strict=True))
+        stop_row, stop_column = (size - rest for size, rest in zip(self.values.shape, self.rest, strict=True))
         return palette.limit(self.values[self.edge : stop_row, self.edge : stop_column])
+
+    def text(self, value: float, digits: int = 3, *, narrow: bool = False) -> str:
+        """A number of the table, with that many digits of the largest."""
+        return palette.number(float(value), palette.decimals(self.limit, digits), sign=self.signed, narrow=narrow)
+
+    def apart(self, side: int, index: int) -> str:
+        """ "edge" where a row (side 0) or column (1) is the reference, "rest" where it is the sum of others."""
+        last = self.values.shape[side] - self.rest[side]
+        return "edge" if index < self.edge else "rest" if index >= last else ""
 
     def without_zeros(self, special_rows: Sequence[bool], special_columns: Sequence[bool]) -> Grid:
         """Without the special tokens whose row or column is exactly zero; a note names them."""

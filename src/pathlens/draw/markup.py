@@ -138,21 +138,22 @@ def texts(block: blocks.Texts) -> Drawn:
 def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     shown, sums, notes = block.pick(BARS)
-    rows = [_bar(name, value, block.text(value), block.limit, block.signed) for name, value in shown]
+    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed) for bar in shown]
     for name, text in sums:
         head = element("th", {"scope": "row"}, name)
         rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
     return element("table", {"class": "bars"}, *rows), notes
 
 
-def _bar(name: str, value: float, text: str, limit: float, signed: bool, tip: str = "") -> Markup:
+def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool) -> Markup:
+    name, value, low, high = bar
     kind = "length" if not signed else "up" if value > 0 else "down"
-    bar = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
-    below = [element("td", {"class": "below"}, bar if value < 0 else "")] if signed else []
+    drawn = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
+    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed else []
     return element(
-        "tr", {"title": tip},
+        "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]"},
         element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
-        *below, element("td", {"class": "above"}, bar if value >= 0 else ""),
+        *below, element("td", {"class": "above"}, drawn if value >= 0 else ""),
     )  # fmt: skip
 
 
@@ -237,20 +238,14 @@ def charts(block: blocks.Charts) -> Drawn:
 
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
-    common = palette.limit([panel.limit for panel in block.panels])
-    every = (_panel(panel, common if block.common else panel.limit) for panel in block.panels)
+    common, every = palette.limit([panel.limit for panel in block.panels]), []
+    for panel in block.panels:
+        limit = common if block.common else panel.limit
+        texts = (palette.number(b.value, palette.decimals(limit)) if panel.signed else f"{b.value:,.0f}" for b in panel.bars)
+        rows = [_bar(bar, text, limit, panel.signed) for bar, text in zip(panel.bars, texts, strict=True)]
+        head = element("h3", None, f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
+        every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))
     return element("div", {"class": "panels"}, *every), ()
-
-
-def _panel(panel: blocks.Panel, limit: float) -> Markup:
-    digits, rows = palette.decimals(limit), []
-    for bar in panel.bars:
-        known = bar.low is not None and bar.high is not None
-        tip = f"{bar.value:.4g} [{bar.low:.4g}, {bar.high:.4g}]" if known else ""
-        text = palette.number(bar.value, digits, sign=panel.signed) if panel.signed else f"{bar.value:,.0f}"
-        rows.append(_bar(bar.name, bar.value, text, limit, panel.signed, tip))
-    title = f"{panel.title}, {panel.axis}" if panel.axis else panel.title
-    return element("section", None, element("h3", None, title), element("table", {"class": "bars"}, *rows))
 
 
 draw.register(blocks.Links, lambda block: (svg.arcs(block), ()))

@@ -35,10 +35,6 @@ def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
     axes.tick_params(labelsize=8, color=LINE)
     axes.grid(color=LINE, lw=0.6)
     axes.set_axisbelow(True)
-    _spines(axes)
-
-
-def _spines(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LINE)
 
@@ -69,14 +65,14 @@ def key(axes: Axes) -> None:
             text.set_parse_math(False)
 
 
-def panel_on(axes: Axes, panel: blocks.Panel) -> None:
+def panel_on(axes: Axes, panel: blocks.Bars) -> None:
     """Bars from top to bottom, with intervals where they are known."""
     frame(axes, panel.title, panel.axis, "")
     values = [bar.value for bar in panel.bars]
     reach = np.array(
         [[0.0 if end is None else abs(end - bar.value) for end in (bar.low, bar.high)] for bar in panel.bars]
     )
-    colors = [palette.shade(float(np.sign(value)), 1, signed=panel.signed) for value in values]
+    colors = [palette.color(float(np.sign(value)), 1, signed=panel.signed) for value in values]
     errors = reach.T if reach.any() else None
     axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
     canvas.names(axes, "y", [fit(bar.name, 34) for bar in panel.bars], size=9)
@@ -87,10 +83,11 @@ def panel_on(axes: Axes, panel: blocks.Panel) -> None:
 
 def swarm_on(axes: Axes, block: blocks.Swarm) -> None:
     """Per feature the scores as points, darker where the feature is larger."""
+    frame(axes, "", "score", "")
     order = block.strongest(FEATURES)
     for row, feature in enumerate(order):
         x = block.scores[:, feature]
-        shades = [palette.length_color(0.15 + 0.85 * r, 1) if r < 1 else "#1f6b52" for r in block.ranks(feature)]
+        shades = [palette.color(0.15 + 0.85 * r, 1, signed=False) if r < 1 else "#1f6b52" for r in block.ranks(feature)]
         axes.scatter(x, row + spread(x), s=14, c=shades, edgecolors="#1f6b52", linewidths=0.3, zorder=3)
     canvas.names(axes, "y", [block.names[i] for i in order], size=9)
     axes.set_ylim(len(order) - 0.5, -0.5)
@@ -103,7 +100,7 @@ def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
     """Named points around zero and, where both numbers mean the same, the diagonal."""
     frame(axes, "", block.xlabel, block.ylabel)
     names, xs, ys = zip(*block.points, strict=True)
-    axes.scatter(xs, ys, s=26, color=palette.length_color(1, 1), edgecolors=INK, linewidths=0.4, zorder=3)
+    axes.scatter(xs, ys, s=26, color=palette.color(1, 1, signed=False), edgecolors=INK, linewidths=0.4, zorder=3)
     axes.axhline(0, color=DIM, lw=0.6)
     if block.same:
         axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
@@ -116,8 +113,8 @@ def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
     """Cells in colour, with their names and numbers as far as they fit."""
     # rounded to 1/200 of full colour, so that large maps need few colours
     steps = np.rint(np.clip(np.nan_to_num(grid.values) / grid.limit, -1, 1) * 200).astype(int)
-    shades = {int(k): palette.shade(float(k), 200, signed=grid.signed) for k in np.unique(steps)}
-    image = np.array([[_rgb(shades[int(k)]) for k in row] for row in steps])
+    shades = {int(k): palette.color(float(k), 200, signed=grid.signed) for k in np.unique(steps)}
+    image = np.array([[list(palette.rgb(shades[int(k)])) for k in row] for row in steps]) / 255
     axes.imshow(image, aspect="auto", interpolation="nearest")
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False, labelsize=9)
     axes.set(xticks=[], yticks=[])
@@ -130,15 +127,10 @@ def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
         axes.axhline(0.5, color=INK, lw=1.2)
         axes.axvline(0.5, color=INK, lw=1.2)
     if max(grid.values.shape) <= NUMBERS:
-        digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 12 else 2)
+        digits = 3 if len(grid.columns) <= 12 else 2
         for (i, j), value in np.ndenumerate(grid.values):
             ink = palette.text_color(shades[int(steps[i, j])])
-            text = palette.number(float(value), digits, sign=grid.signed, narrow=True)
-            write(axes, j, i, text, size=8, ha="center", va="center", color=ink)
-
-
-def _rgb(color: str) -> tuple[float, ...]:
-    return tuple(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+            write(axes, j, i, grid.text(value, digits, narrow=True), size=8, ha="center", va="center", color=ink)
 
 
 def leaves_width(nodes: Sequence[Phrase]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import palette, words
-from pathlens.draw.blocks import Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
+from pathlens.draw.blocks import Bar, Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
 from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
 from pathlens.draw.words import Stretch, visible
@@ -35,7 +35,7 @@ CHOICES = 15  # bars of a chosen output token
 
 def explanation(result: Explanation) -> Page:
     """Running text, and a bar for each unit."""
-    bars = Bars(_scored(result), palette.limit(result.scores), additive=_sums(result), title="unit by unit")
+    bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
     numbers = f"numbers are shares of the change, they {_verb(result)} {_change(result)}"
     if not _sums(result):
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
@@ -107,9 +107,8 @@ def vectors(result: VectorExplanation) -> Page:
         links = Links(outputs, units, links_between(norms, LINKS), "←", False, every, title="strongest pairs")
         blocks, notes = (grid, links), ()
     else:
-        named = tuple(zip(grid.columns, map(float, grid.values[0]), strict=True))
-        bars = Bars(named, grid.limit, signed=False, additive=False, title="length of each contribution")
-        blocks, notes = (bars,), grid.notes
+        bars = tuple(map(Bar, grid.columns, grid.values[0].tolist()))
+        blocks, notes = (Bars(bars, signed=False, title="length of each contribution"),), grid.notes
     return _page(result, blocks, legend, palette.limit(norms), signed=False, notes=notes)
 
 
@@ -136,7 +135,7 @@ def continuation(result: Continuation) -> Page:
         limit=limit,
         grid=dataclasses.replace(cells, title="source × output token").without_zeros(result.special, ()),
         cells=cells,
-        bars=Bars(_scored(result), limit, additive=additive),
+        bars=Bars(_scored(result), additive=additive),
         settled=tuple(bool(each.converged) for each in result.certificates),
         facts=_facts(result),
     )
@@ -267,11 +266,11 @@ def _top(full: float) -> str:
     return palette.number(full, palette.decimals(full), sign=False)
 
 
-def _scored(result: Explanation | Continuation) -> tuple[tuple[str, float], ...]:
-    """(unit, score) as bars name them: all but special tokens without a score."""
+def _scored(result: Explanation | Continuation) -> tuple[Bar, ...]:
+    """A bar for each unit: all but special tokens without a score."""
     special = result.special or (False,) * len(result.tokens)
-    every = zip(result.tokens, map(float, result.scores), special, strict=True)
-    return tuple((token, score) for token, score, flag in every if score != 0 or not flag)
+    every = zip(map(Bar, result.tokens, result.scores.tolist()), special, strict=True)
+    return tuple(bar for bar, flag in every if bar.value != 0 or not flag)
 
 
 def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:

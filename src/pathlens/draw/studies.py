@@ -188,7 +188,7 @@ def layers(study: Layers) -> blocks.Page:
     limit = palette.limit(scores)
     names = [tokens[i] for i in keep]
     small = tuple(
-        blocks.Panel(f"layer {layer}", tuple(map(blocks.Bar, names, row[keep].tolist())))
+        blocks.Bars(tuple(map(blocks.Bar, names, row[keep].tolist())), title=f"layer {layer}")
         for layer, row in zip(study.names, scores, strict=True)
     )
     rows: tuple[tuple[blocks.Cell, ...], ...] = tuple((tokens[i], *scores[:, i].tolist()) for i in keep)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import page_of
-from pathlens.draw.blocks import Bar, Block, Explorer, Listing, Page, Panel, Panels, Proof
+from pathlens.draw.blocks import Bar, Bars, Block, Explorer, Listing, Page, Panels, Proof
 from pathlens.draw.evaluations import features
 from pathlens.draw.results import COLORS
 from pathlens.errors import InputError
@@ -20,7 +20,7 @@ from pathlens.explanation.view import Viewable
 
 SUFFIXES = (".json", ".html")
 TOP = 5
-PANELS, BARS = 4, 24  # of a picture: the targets met most often, and bars in all
+PANELS, MOST_BARS = 4, 24  # of a picture: the targets met most often, and bars in all
 HINT = "click a heading to sort, a row to see its explanation"
 COLUMNS = (  # (name, key, is it a number)
     ("", "number", True), ("method", "method", False), ("model", "model", False), ("explains", "target", False),
@@ -126,9 +126,9 @@ class Report(Viewable):
         often = sorted(means, key=lambda asked: -sum(count for _, count in means[asked].values()))[:PANELS]
         panels = []
         for asked in often:
-            strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))[: max(BARS // len(often), 1)]
+            strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))[: max(MOST_BARS // len(often), 1)]
             bars = tuple(Bar(f"{name} ×{count}" if count > 1 else name, mean) for name, (mean, count) in strongest)
-            panels.append(Panel(asked, bars, "mean score"))
+            panels.append(Bars(bars, axis="mean score", title=asked))
         return Panels(tuple(panels), common=True, where=("figure",))
 
 

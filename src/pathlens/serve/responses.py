@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pathlens.draw import page_of
 from pathlens.serve.tasks import CANCELLED, DONE, Task
 
 FORMATS = ("json", "html", "png", "fragment")
@@ -18,7 +19,6 @@ def reply(task: Task, form: str) -> Any:
     """A finished task in one of the formats."""
     from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-    from pathlens.draw import page_of
     from pathlens.draw.markup import article
 
     if task.state != DONE:
