@@ -89,6 +89,17 @@ def dependence(
     return figure
 
 
+def logarithmic(axes: Axes, *sides: str) -> None:
+    """Logarithmic "x" or "y", labelled in numbers: what comes with such an axis writes mathematics, switched off here."""
+    for side in sides:
+        axes.set(**{f"{side}scale": "log"})
+        axis = getattr(axes, f"{side}axis")
+        low, high = sorted(axis.get_view_interval())
+        named = "25" if high < 1000 * low else ""  # over few decades, 2 and 5 of each as well
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(lambda x, _, named=named: f"{x:g}" if f"{x:e}"[0] in named else "")
+
+
 def _axes(height: float = 4.0) -> tuple[Figure, Axes]:
     figure = canvas.blank(7, height)
     figure.set_layout_engine("constrained")

@@ -71,10 +71,9 @@ def read_prompt(
                 "--chat holds the whole conversation; give either it or a text with --system and --passage"
             )
         return pl.chat(**{**_messages(file), **given})
-    if text is None and not given:
-        raise InputError("give a text, or --chat FILE.json with messages")
     if text is None:
-        raise InputError("--system and --passage go with a question: give it as the text")
+        alone = "--system and --passage go with a question: give it as the text"
+        raise InputError(alone if given else "give a text, or --chat FILE.json with messages")
     return pl.chat(user=o.read_text(text), **given) if given else o.read_text(text)
 
 

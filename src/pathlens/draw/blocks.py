@@ -7,6 +7,7 @@ differs from medium to medium: a drawing function returns what it drew and notes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -202,6 +203,12 @@ class Listing(Block):
         if isinstance(value, str):
             return visible(value) if line else printable(value)
         return palette.number(value, palette.decimals(self.limit or abs(value) or 1.0))
+
+    def share(self, value: Cell) -> float | None:
+        """A cell's place on the scale from -1 to 1; None: it has no colour."""
+        if self.limit is None or not isinstance(value, float) or not math.isfinite(value):
+            return None
+        return value / self.limit
 
     @property
     def numeric(self) -> tuple[bool, ...]:

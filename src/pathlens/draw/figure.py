@@ -12,22 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import blocks, canvas, page_of, palette
+from pathlens.draw import blocks, canvas, page_of, palette, plots
 from pathlens.draw.canvas import DIM, INK, Part, inches, paragraph, write
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
-from pathlens.draw.plots import (
-    LABELS,
-    NUMBERS,
-    chart_on,
-    heat_on,
-    key,
-    leaves_width,
-    panel_on,
-    phrase_boxes,
-    phrase_outline,
-    scatter_on,
-    swarm_on,
-)
 from pathlens.draw.svg import FEATURES
 from pathlens.draw.words import Stretch, cut, fit, printable, right_to_left, visible
 from pathlens.errors import InputError
@@ -206,15 +193,15 @@ def links(block: blocks.Links, inner: float) -> Drawn:
 def grid(block: Grid, inner: float) -> Drawn:
     """A heat map: numbers in the cells of a small one, tokens beside a medium one, a large one by itself."""
     rows, columns = block.values.shape
-    label = _longest(block.rows) if rows <= LABELS else 0.1
-    longest = _longest(block.columns) if columns <= LABELS else 0.1
+    label = _longest(block.rows) if rows <= plots.LABELS else 0.1
+    longest = _longest(block.columns) if columns <= plots.LABELS else 0.1
     cell = min((inner - label) / columns, max(0.62, min(longest, 0.9)))
-    upright = columns <= LABELS and (columns > 12 or longest > cell)
-    top = longest if upright or columns > LABELS else 0.25
-    tall = top + min(rows * (0.28 if rows <= NUMBERS else cell), 8.0)
+    upright = columns <= plots.LABELS and (columns > 12 or longest > cell)
+    top = longest if upright or columns > plots.LABELS else 0.25
+    tall = top + min(rows * (0.28 if rows <= plots.NUMBERS else cell), 8.0)
 
     place = (label, top, columns * cell, tall - top)
-    return (_plots(tall + 0.15, [(place, partial(heat_on, grid=block, upright=upright))]),), block.notes
+    return (_plots(tall + 0.15, [(place, partial(plots.heat_on, grid=block, upright=upright))]),), block.notes
 
 
 def _longest(names: Sequence[str]) -> float:
@@ -231,10 +218,10 @@ def continued(block: Continued, inner: float) -> Drawn:
 @draw_block.register
 def phrases(block: blocks.Phrases, inner: float) -> Drawn:
     """Each phrase a box over its parts, or an outline with bars where the words do not fit side by side."""
-    if leaves_width(block.nodes) <= WIDEST:
-        return (phrase_boxes(block, inner),), ()
+    if plots.leaves_width(block.nodes) <= WIDEST:
+        return (plots.phrase_boxes(block, inner),), ()
     depths, notes = strongest_phrases(block.nodes, PHRASES)
-    return (phrase_outline(block, depths, inner),), notes
+    return (plots.phrase_outline(block, depths, inner),), notes
 
 
 @draw_block.register
@@ -263,8 +250,8 @@ def _table_row(
         x = 0.0
         for lines, wide, value, end in zip(wrapped, widths, values, (False, *block.numeric), strict=True):
             style = {"size": SIZE, "color": ink, "va": "center", "ha": "right" if end else "left"}
-            if isinstance(value, float) and block.limit:
-                back = palette.color(value, block.limit)
+            if (share := block.share(value)) is not None:
+                back = palette.color(share, 1)
                 axes.broken_barh([(x - 0.04, wide - 0.08)], (0.0, step), color=back, lw=0)
                 style["color"] = palette.text_color(back)
             for k, line in enumerate(lines):
@@ -289,9 +276,9 @@ def charts(block: blocks.Charts, inner: float) -> Drawn:
     wide, tall = (inner - names - 0.7) / abreast, 3.0 if abreast > 1 else 3.6
 
     def put(chart: blocks.Chart, axes: Axes) -> None:
-        chart_on(axes, chart)
+        plots.chart_on(axes, chart)
         if chart is block.charts[abreast - 1]:
-            key(axes)
+            plots.key(axes)
 
     def placed(*row: blocks.Chart) -> Part:
         places = [(k * wide + 0.7, 0.35, wide - 0.85, tall - 0.85) for k in range(len(row))]
@@ -315,7 +302,7 @@ def panels(block: blocks.Panels, inner: float) -> Drawn:
         return 0.22 * max(len(panel.bars) for panel in row) + 0.08
 
     def put(panel: blocks.Bars, axes: Axes) -> None:
-        panel_on(axes, panel)
+        plots.panel_on(axes, panel)
         if block.common:
             axes.set_xlim(low - pad, high + pad)
 
@@ -331,12 +318,12 @@ def swarm(block: blocks.Swarm, inner: float) -> Drawn:
     tall = 0.42 * min(len(block.names), FEATURES) + 1.2
     label = max(inches(fit(name, 30), 9) for name in block.names) + 0.15
     place = (label, 0.35, inner - label - 0.1, tall - 0.85)
-    return (_plots(tall, [(place, partial(swarm_on, block=block))]),), ()
+    return (_plots(tall, [(place, partial(plots.swarm_on, block=block))]),), ()
 
 
 @draw_block.register
 def scatter(block: blocks.Scatter, inner: float) -> Drawn:
-    plot = _plots(3.9, [((0.7, 0.35, 4.6, 3.05), partial(scatter_on, block=block))])
+    plot = _plots(3.9, [((0.7, 0.35, 4.6, 3.05), partial(plots.scatter_on, block=block))])
     return (*_titled(block.title, inner), plot), ()
 
 
@@ -357,7 +344,7 @@ def folds(block: blocks.Folds, inner: float) -> Drawn:
 
 # inches that a block would like; the others take what they get
 WIDTHS: dict[type[blocks.Block], Callable[[Any], float]] = {
-    blocks.Phrases: lambda block: min(leaves_width(block.nodes), WIDEST),
+    blocks.Phrases: lambda block: min(plots.leaves_width(block.nodes), WIDEST),
     blocks.Listing: lambda block: min(sum(_natural(block)), 11.0),
     blocks.Charts: lambda block: 10.0 if len(block.charts) > 1 else LEAST,
     blocks.Panels: lambda block: 10.4 if len(block.panels) > 1 else LEAST,

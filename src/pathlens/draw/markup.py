@@ -214,7 +214,7 @@ def listing(block: blocks.Listing) -> Drawn:
 
 def _cell(block: blocks.Listing, column: int, value: blocks.Cell) -> Markup:
     if isinstance(value, float):
-        shade = level(value, block.limit) if block.limit else ""
+        shade = level(block.share(value) or 0.0, 1)
         return element("td", {"class": f"number {shade}".strip()}, block.cell(value))
     text = block.cell(value, line=False)
     if column == 0:
@@ -241,7 +241,9 @@ def panels(block: blocks.Panels) -> Drawn:
     common, every = palette.limit([panel.limit for panel in block.panels]), []
     for panel in block.panels:
         limit = common if block.common else panel.limit
-        texts = (palette.number(b.value, palette.decimals(limit)) if panel.signed else f"{b.value:,.0f}" for b in panel.bars)
+        texts = (
+            palette.number(b.value, palette.decimals(limit)) if panel.signed else f"{b.value:,.0f}" for b in panel.bars
+        )
         rows = [_bar(bar, text, limit, panel.signed) for bar, text in zip(panel.bars, texts, strict=True)]
         head = element("h3", None, f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
         every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))

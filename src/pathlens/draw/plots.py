@@ -49,7 +49,8 @@ def chart_on(axes: Axes, chart: blocks.Chart) -> None:
     if chart.log:
         axes.set(xscale="log", yscale="log")
         axes.minorticks_off()
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")  # the default one writes mathematics
+        axes.xaxis.set_major_formatter("{x:g}")  # the ones that come with such axes write mathematics
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
     if chart.ticks:
         axes.set_xticks([place for place, _ in chart.ticks], labels=[words for _, words in chart.ticks])
     if chart.level is not None:

@@ -55,9 +55,13 @@ def colored(stretches: Sequence[Stretch], limit: float, paper: Paper) -> Text:
 def bars_table(block: blocks.Bars, room: int, paper: Paper) -> tuple[Table, tuple[str, ...]]:
     """One bar per name on a common axis, at most `room` lines; sums stand below without a bar; notes."""
     named, sums, notes = block.pick(room)
-    longest = max([cell_len(visible(line[0])) for line in (*named, *sums)], default=1)
+    names = [*(bar.name for bar in named), *(name for name, _ in sums)]
+    longest = max([cell_len(visible(name)) for name in names], default=1)
     label = min(longest, max(paper.width // 2, 12))
-    down, up = (max([palette.strength(bar.value, block.limit) for bar in named if sign * bar.value > 0], default=0.0) for sign in (-1, 1))
+    down, up = (
+        max([palette.strength(bar.value, block.limit) for bar in named if sign * bar.value > 0], default=0.0)
+        for sign in (-1, 1)
+    )
     arm = min(max(paper.width - label - 14, 8) / max(down + up, 1e-9), ARM)  # columns per full bar
     left = -(-round(2 * arm * down) // 2)  # whole columns for the longest bar below, drawn in halves
     table = Table.grid(padding=(0, 1))
@@ -87,12 +91,11 @@ def _bar(value: float, columns: float, left: int, style: str) -> Text:
 def spark(chart: blocks.Chart, name: str, width: int) -> Text:
     """A curve as a run of blocks, and the numbers at its ends."""
     points = chart.series.get(name, ())
-    every = np.array([y for line in chart.series.values() for _, y in line] or [0.0], dtype=float)
-    flat = np.array([y for _, y in points], dtype=float)
-    if not len(flat):
+    if not points:
         return Text("·")
-    heights = np.log10(np.maximum(np.abs(flat), 1e-16)) if chart.log else flat
-    every = np.log10(np.maximum(np.abs(every), 1e-16)) if chart.log else every
+    flat = np.array([y for _, y in points], dtype=float)
+    every = np.array([y for line in chart.series.values() for _, y in line], dtype=float)
+    heights, every = (np.log10(np.maximum(np.abs(v), 1e-16)) if chart.log else v for v in (flat, every))
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
     picked = np.interp(np.linspace(0, 1, min(len(flat), width)), np.linspace(0, 1, len(flat)), heights)
     level = np.nan_to_num(np.clip((picked - low) / ((high - low) or 1.0), 0, 1))

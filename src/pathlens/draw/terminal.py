@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.table import Table
@@ -92,6 +92,10 @@ def _pairs(rows: Iterable[tuple[Text, Text]], paper: Paper) -> RenderableType:
     return Constrain(table, paper.width)
 
 
+def _titled(title: str, part: RenderableType) -> RenderableType:
+    return Group(Text(title, "dim"), part) if title else part
+
+
 def is_dark() -> bool:
     """COLORFGBG is "foreground;background" in the 16 colours, where 7 and 9 to 15 are light grounds."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
@@ -130,7 +134,7 @@ def bars(block: blocks.Bars, paper: Paper) -> Drawn:
 def links(block: blocks.Links, paper: Paper) -> Drawn:
     if not block.links:
         return (Text("no pair of tokens has a share", "dim"),), ()
-    return (_below("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
+    return (_titled("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
 
 
 @draw.register
@@ -177,13 +181,13 @@ def listing(block: blocks.Listing, paper: Paper) -> Drawn:
     if block.marks:
         table.add_column("", no_wrap=True)
     for name, right in zip(block.columns, block.numeric, strict=True):
-        justify = "right" if right else "left"
-        table.add_column(Text(visible(name) if name else "", "dim"), justify=justify, overflow="fold", no_wrap=right)  # type: ignore[arg-type]
+        head = Text(visible(name) if name else "", "dim")
+        table.add_column(head, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for number, row in enumerate(block.rows):
-        shades = [paper.shade(v, block.limit) if isinstance(v, float) and block.limit else "" for v in row]
-        cells = [Text(block.cell(value), shade) for value, shade in zip(row, shades, strict=True)]
-        table.add_row(*([Text(block.marks[number], "bold")] if block.marks else []), *cells)
-    return (_below(block.title, table),), ()
+        mark = [Text(block.marks[number], "bold")] if block.marks else []
+        shades = [paper.shade(block.share(value) or 0.0, 1) for value in row]
+        table.add_row(*mark, *map(Text, map(block.cell, row), shades))
+    return (_titled(block.title, table),), ()
 
 
 @draw.register
@@ -196,7 +200,7 @@ def charts(block: blocks.Charts, paper: Paper) -> Drawn:
         table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), no_wrap=True)
     for name in block.names:
         table.add_row(Text(visible(name)), *(spark(chart, name, min(width, SPARK)) for chart in block.charts))
-    return (_below(block.title, table),), ()
+    return (_titled(block.title, table),), ()
 
 
 @draw.register
@@ -212,15 +216,3 @@ def folds(block: blocks.Folds, paper: Paper) -> Drawn:
         rows.append((Text(fold.lead), Text(visible(fold.text))))
         rows += [(Text(), Text(visible(fold.below), "dim"))] if fold.below else []
     return (_pairs(rows, paper),), ()
-
-
-# ---------------------------------------------------------------- what they are made of
-
-
-def _below(title: str, part: RenderableType) -> RenderableType:
-    if not title:
-        return part
-    rows = Table.grid()
-    rows.add_row(Text(title, "dim"))
-    rows.add_row(part)
-    return rows

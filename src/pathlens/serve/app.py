@@ -1,19 +1,24 @@
 """The web application: the page, the API, who may talk to it, and how it is started."""
 
 import hmac
+import json
+import math
 import queue
 import socket
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pathlens import __version__
+from pathlens.draw import element, page_of
+from pathlens.draw.markup import article
 from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve.models import Models
 from pathlens.serve.requests import REQUESTS
-from pathlens.serve.responses import FORMATS, reply
-from pathlens.serve.tasks import BOUNDS, OVER, ServerLimits, Task, TaskQueue
+from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, ServerLimits, Task, TaskQueue
 from pathlens.text.options import TEMPLATES
 from pathlens.types import BASELINES, PROMPT_UNITS, TEXT_UNITS
 
@@ -36,6 +41,7 @@ HEADERS = {
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
 CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
+FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
 FILES = ("page.css", "views.css", "page.js", "form.js", "views.js")
 
 
@@ -118,8 +124,6 @@ def _page(app: Any) -> None:
 
 def _file(name: str) -> str:
     """A file of the page; style and script of all views together come from the drawing room."""
-    from pathlens.draw import element
-
     if name == "views.css":
         return element.style()
     if name == "views.js":  # one function that wires whatever has just been put on the page
@@ -218,6 +222,33 @@ def _job_routes(app: Any, jobs: TaskQueue) -> None:
         if task.state not in OVER:
             raise HTTPException(409, f"the job is {task.state}")
         return await run_in_threadpool(reply, task, format)
+
+
+def reply(task: Task, form: str) -> Any:
+    """A finished task in one of the formats."""
+    if task.state != DONE:
+        code = 409 if task.state == CANCELLED else 500 if task.internal else 422
+        return JSONResponse({"detail": task.error}, code)
+    saved_as = {"Content-Disposition": f"attachment; filename=pathlens.{form}"}
+    if form == "html":
+        return HTMLResponse(task.result.to_html(), headers=saved_as)
+    if form == "fragment":
+        return HTMLResponse(str(article(page_of(task.result))))
+    if form == "png":
+        with tempfile.TemporaryDirectory() as folder:
+            picture = task.result.to_png(Path(folder) / "view.png").read_bytes()
+        return Response(picture, media_type="image/png", headers=saved_as)
+    text = json.dumps(finite(task.result.to_dict()), ensure_ascii=False)
+    return Response(text.encode("utf-8", "replace"), media_type="application/json")
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN: a number that does not exist (an agreement of constants) is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(each) for key, each in value.items()}
+    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def serve(
