@@ -177,22 +177,12 @@ def evaluate(
     """
     from pathlens.corpus.reading import read_sample
 
+    asked: dict[str, Any] = {"methods": _names(methods), "baselines": _names(baseline) if baseline else (None,)}
+    asked |= {"reference": _names(reference) if reference else None, "protocol": protocol, "extra": _names(extra)}
     with o.warnings_in_a_line():
         texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
-        evaluation = pl.evaluate(
-            model,
-            texts,
-            others,
-            methods=_names(methods),
-            baselines=_names(baseline) if baseline else (None,),
-            reference=_names(reference) if reference else None,
-            protocol=protocol,
-            extra=_names(extra),
-            labels=labels,
-            seed=seed,
-            show_progress=o.watched(),
-            **choices.given(),
-        )
+        asked |= {"labels": labels, "seed": seed, "show_progress": o.watched()}
+        evaluation = pl.evaluate(model, texts, others, **asked, **choices.given())
     if csv is not None:
         evaluation.to_csv(csv)
     output.give(evaluation, also=csv is not None)

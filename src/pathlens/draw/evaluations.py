@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,15 +53,13 @@ def evaluation(study: Evaluation) -> blocks.Page:
 
 def _parts(study: Evaluation) -> list[tuple[str, list[Column]]]:
     """The columns in tables that fit a page: at k, over all k, the others."""
-    at = [c for c in study.columns if c.curve and not c.over_shares]
-    over = [c for c in study.columns if c.curve and c.over_shares]
-    rest = [c for c in study.columns if not c.curve and np.isfinite(c.values).any()]
-    named = [
-        (f"at k = {study.share:.0%} of the tokens", at),
-        (f"AOPC: mean over k = {_shares(study)}", over),
-        ("other metrics", rest),
-    ]
-    return [(name, columns) for name, columns in named if columns]
+    known = [c for c in study.columns if c.curve or np.isfinite(c.values).any()]
+    named = {
+        f"at k = {study.share:.0%} of the tokens": [c for c in known if c.curve and not c.over_shares],
+        f"AOPC: mean over k = {_shares(study)}": [c for c in known if c.curve and c.over_shares],
+        "other metrics": [c for c in known if not c.curve],
+    }
+    return [(name, columns) for name, columns in named.items() if columns]
 
 
 def _shares(study: Evaluation) -> str:
@@ -240,14 +239,9 @@ def features(results: Sequence[Any]) -> blocks.Page | None:
         return None
     values = np.array([row.meta["features"] for row in rows], dtype=float)
     swarm = blocks.Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
-    plots = tuple(
-        blocks.Scatter(
-            tuple(("", float(x), float(y)) for x, y in zip(values[:, k], swarm.scores[:, k], strict=True)),
-            visible(swarm.names[k]),
-            "score",
-        )
-        for k in swarm.strongest(CURVES)
-    )
+    columns = zip(values.T.tolist(), swarm.scores.T.tolist(), strict=True)
+    points = [tuple(zip(repeat(""), *both)) for both in columns]
+    plots = tuple(blocks.Scatter(points[k], visible(swarm.names[k]), "score") for k in swarm.strongest(CURVES))
     target = visible(" or ".join(sorted({str(row.target) for row in rows})))
     legend = (
         f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "

@@ -210,7 +210,7 @@ def _longest(names: Sequence[str]) -> float:
 
 @draw_block.register
 def continued(block: Continued, inner: float) -> Drawn:
-    every = [_colored(part, block.limit, inner) for part in (*block.prompt, block.spoken) if part]
+    every = [_colored(part, block.bars.limit, inner) for part in (*block.prompt, block.spoken) if part]
     table, notes = grid(block.grid, inner)
     return (paragraph("the prompt, and what it said", inner, size=8), *every, *table), notes
 

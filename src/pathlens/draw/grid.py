@@ -92,13 +92,10 @@ class Continued(Block):
 
     prompt: tuple[tuple[Stretch, ...], ...]
     spoken: tuple[Stretch, ...]  # the continuation; `units` are output tokens
-    outputs: tuple[str, ...]
     sources: tuple[int, ...]  # for each output token the source it is once it has been said; −1: none
-    limit: float  # of the running text
     grid: Grid  # without lines that are zero
     cells: Grid  # every source × every output token
-    bars: Bars
-    settled: tuple[bool, ...]  # each output token
+    bars: Bars  # their limit is the running text's
     facts: Mapping[str, Any]  # what the script needs besides the matrix
 
 

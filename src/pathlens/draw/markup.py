@@ -291,11 +291,17 @@ def continued(block: Continued) -> Drawn:
     """Choose an output token to see its sources; without the script, the whole continuation's."""
     small = max(block.grid.values.shape) <= SIDE
     facts = {**block.facts, "levels": LEVELS}
+    prompt = [
+        element("p", {"class": "text prompt", "dir": "auto"},
+                *(_stretch(part, block.bars.limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph))
+        for paragraph in block.prompt
+    ]  # fmt: skip
     whole = f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"
     marks = {
         "class": "said",
         "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
-        "data-matrix": packed(block.cells.values),
+        # the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters
+        "data-matrix": base64.b64encode(np.ascontiguousarray(block.cells.values, dtype="<f4").tobytes()).decode(),
     }
     return element(
         "div", marks,
@@ -303,22 +309,12 @@ def continued(block: Continued) -> Drawn:
         _outputs(block),
         element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, whole),
         element("h2", None, "the prompt"),
-        *(_prompt(paragraph, block.limit) for paragraph in block.prompt),
+        *prompt,
         element("h2", None, "strongest sources"),
         element("div", {"class": "strongest"}, draw(block.bars)[0]),
         element("h2", None, block.grid.title),
         heat_table(block.grid) if small else _every_cell(block),
     ), block.grid.notes  # fmt: skip
-
-
-def packed(matrix: np.ndarray) -> str:
-    """(U, T) as the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters."""
-    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f4").tobytes()).decode()
-
-
-def _prompt(paragraph: Sequence[Stretch], limit: float) -> Markup:
-    parts = [_stretch(part, limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph]
-    return element("p", {"class": "text prompt", "dir": "auto"}, *parts)
 
 
 def _outputs(block: Continued) -> Markup:
@@ -331,7 +327,7 @@ def _outputs(block: Continued) -> Markup:
 
     children: list[object] = [one(part.units, part.text) if part.units else part.text for part in block.spoken]
     placed = {t for part in block.spoken for t in part.units}
-    for t, name in enumerate(block.outputs):
+    for t, name in enumerate(block.cells.columns):
         if t not in placed:
             children += [" ", one((t,), visible(name))]
     marks = {"class": "outputs", "role": "listbox", "tabindex": 0, "aria-label": "output tokens", "dir": "auto"}
@@ -381,17 +377,13 @@ def _controls(block: blocks.Explorer) -> Markup:
 
 def _openable(block: blocks.Explorer, row: Any, page: blocks.Page) -> Markup:
     data = {f"data-{key}": row[key] for _, key, _ in block.columns}
-    cells = [
-        element("td", {"class": "number" if number else f"words of-{key}", "dir": "auto"}, _short(row[key], number))
-        for _, key, number in block.columns
-    ]
+    cells = []
+    for _, key, number in block.columns:
+        text = f"{row[key]:.4g}" if isinstance(row[key], float) else printable(str(row[key]))
+        kind = "number" if number else f"words of-{key}"
+        cells.append(element("td", {"class": kind, "dir": "auto"}, text if number else cut(text, 160)))
     mark = element("td", {"class": "mark"}, "✓" if row["converged"] else "✗")
     line = element("tr", {"class": "row", "tabindex": 0, "aria-expanded": "false"}, *cells, mark)
     inside = element("td", {"colspan": len(block.columns) + 1}, article(page))
     folded = element("tr", {"class": "detail", "hidden": "hidden"}, inside)
     return element("tbody", {**data, "data-loose": None if row["converged"] else "1"}, line, folded)
-
-
-def _short(value: Any, number: bool) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
-    return text if number else cut(text, 160)

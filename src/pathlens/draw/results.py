@@ -119,13 +119,10 @@ def continuation(result: record.Continuation) -> Page:
     block = Continued(
         prompt=tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1),
         spoken=_spoken(result),
-        outputs=result.outputs,
         sources=_own_sources(result),
-        limit=limit,
         grid=dataclasses.replace(cells, title="source × output token").without_zeros(result.special, ()),
         cells=cells,
         bars=Bars(_scored(result), additive=additive),
-        settled=tuple(bool(each.converged) for each in result.certificates),
         facts=_facts(result),
     )
     each = (

@@ -105,22 +105,20 @@ def spark(chart: blocks.Chart, name: str, width: int) -> Text:
 
 def makers_table(block: Continued, paper: Paper) -> Table:
     """One line per output token: its change, and its strongest sources."""
-    limit, matrix = block.cells.limit, block.cells.values
-    digits = palette.decimals(limit)
+    cells = block.cells
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    label = min(max(5, *map(len, block.outputs)) + 1, 16)
+    label = min(max(5, *map(len, cells.columns)) + 1, 16)
     table.add_column(Text("token", "dim"), width=label, no_wrap=True, justify="right")
     table.add_column(Text("sum", "dim"), justify="right", no_wrap=True)
     table.add_column(Text("strongest sources", "dim"), overflow="fold")
-    for t, output in enumerate(block.outputs[:OUTPUTS]):
-        column, sources = matrix[:, t], Text()
+    for t, output in enumerate(cells.columns[:OUTPUTS]):
+        column, sources = cells.values[:, t], Text()
         for u in np.argsort(-np.abs(column), kind="stable")[:SOURCES]:
             if column[u]:
-                number = palette.number(float(column[u]), digits)
-                sources.append(f" {fit(block.cells.rows[u], 18)} {number} ", paper.shade(column[u], limit))
-                sources.append(" ")
-        mark = "" if block.settled[t] else "✗ "
-        table.add_row(Text(fit(output, label)), mark + palette.number(float(column.sum()), digits), sources)
+                shade = paper.shade(column[u], cells.limit)
+                sources.append(f" {fit(cells.rows[u], 18)} {cells.text(column[u])} ", shade).append(" ")
+        mark = "" if block.facts["settled"][t] else "✗ "
+        table.add_row(Text(fit(output, label)), mark + cells.text(column.sum()), sources)
     return table
 
 

@@ -128,11 +128,11 @@ def scatter(given: blocks.Scatter) -> Markup:
     marks = [_line("grid", edge, zero, wide, zero)]
     if given.same:
         x = across.place(0.0)
-        ends = across.start, up.start, across.end, up.end
+        ends = [axis.place(value) for value in (up.low, up.high) for axis in (across, up)]
         marks += [_line("grid", x, 8, x, side), _line("level", *ends)]
         marks.append(_words(ends[2] - 12, ends[3] + 6, given.same, "end"))
-    marks += [_words(across.start, side + 15, f"{across.low:.2g}", "start")]
-    marks += [_words(across.end, side + 15, f"{across.high:.2g}", "end")]
+    for value, anchor in ((across.low, "start"), (across.high, "end")):
+        marks.append(_words(across.place(value), side + 15, f"{value:.2g}", anchor))
     marks += [_words(edge, up.place(v) + 4, f"{v:.2g}", "end") for v in (up.low, up.high)]
     marks.append(_words(edge + side / 2, tall - 4, given.xlabel, "middle"))
     if given.same:
@@ -210,21 +210,18 @@ class Line:
     width: float
     ticks: bool  # too many to write them all
 
-    def centred(self, width: float) -> Line:
-        """Moved right: the shorter of two texts stands in the middle."""
-        return replace(self, at={i: x + (width - self.width) / 2 for i, x in self.at.items()})
-
     def labels(self, y: float, *, up: bool) -> list[Markup]:
         """The names, upright, or slanted above (`up`) or below a row of ticks."""
-        if not self.ticks:
-            return [_label(self.names[i], self.at[i], y, i) for i in self.written]
-        turn, beside = (-50, y - 8) if up else (50, y + 14)
-        marks = "".join(f"M{x:.1f} {y - 4:.0f}v8" for x in self.at.values())
-        names = [
-            _label(self.names[i], self.at[i], beside, i, f"rotate({turn} {self.at[i]:.1f} {y:.0f})")
-            for i in self.written
-        ]
-        return [element("path", {"class": "ticks", "d": marks}), *names]
+        row = "".join(f"M{x:.1f} {y - 4:.0f}v8" for x in self.at.values())
+        marks = [element("path", {"class": "ticks", "d": row})] if self.ticks else []
+        turn, beside = (0, y) if not self.ticks else (-50, y - 8) if up else (50, y + 14)
+        for i in self.written:
+            x = f"{self.at[i]:.1f}"
+            slant = {"transform": f"rotate({turn} {x} {y:.0f})", "class": "slanted"} if turn else {}
+            marks.append(
+                element("text", {"x": x, "y": f"{beside:.0f}", "data-unit": i, **slant}, visible(self.names[i]))
+            )
+        return marks
 
 
 def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -> Line:
@@ -272,7 +269,9 @@ def _between(given: blocks.Links) -> Shapes:
     above = line(given.above, given.shown[0], [a for a, *_ in first])
     below = line(given.below, given.shown[1], [b for _, b, _ in first])
     width = max(above.width, below.width)
-    above, below = (each.centred(width) for each in (above, below))
+    above, below = (  # the shorter of two texts stands in the middle
+        replace(each, at={i: x + (width - each.width) / 2 for i, x in each.at.items()}) for each in (above, below)
+    )
     slack = SLACK if above.ticks or below.ticks else 0.0
     top, bottom = HEAD + slack, HEAD + slack + GAP
     start, end, bend = top + 9, bottom - 17, GAP / 2
@@ -315,11 +314,6 @@ def _arc(given: blocks.Links, rank: int, shape: str) -> Markup:
         },
         element("title", None, f"{given.name(link)}: {shown}"),
     )  # fmt: skip
-
-
-def _label(name: str, x: float, y: float, index: int, turn: str | None = None) -> Markup:
-    place = {"x": f"{x:.1f}", "y": f"{y:.0f}", "data-unit": index, "transform": turn}
-    return element("text", {**place, "class": "slanted" if turn else None}, visible(name))
 
 
 # ---------------------------------------------------------------- shapes

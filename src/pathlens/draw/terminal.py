@@ -159,19 +159,19 @@ def continued(block: Continued, paper: Paper) -> Drawn:
     rows: list[tuple[Text, Text]] = []
     notes: tuple[str, ...] = ()
     for paragraph in block.prompt:
-        text = colored(paragraph, block.limit, paper)
+        text = colored(paragraph, block.bars.limit, paper)
         if len(text) > PROMPT:
             notes = (f"of the prompt's {len(text)} characters the last {PROMPT} are shown",)
             text = text[len(text) - PROMPT :]
         rows.append((Text("from", "dim"), text))
-    rows.append((Text("to", "dim"), colored(block.spoken, block.limit, paper)))
+    rows.append((Text("to", "dim"), colored(block.spoken, block.bars.limit, paper)))
     table, drawn = heat_table(block.grid, paper)
     if drawn.values.shape == block.grid.values.shape:
         return (_pairs(rows, paper), table), (*notes, *drawn.notes)
-    shape = f"{len(block.cells.rows)} × {len(block.outputs)}"
+    shape = f"{len(block.cells.rows)} × {len(block.cells.columns)}"
     notes = (*notes, f"the table of {shape} does not fit here; to_html() draws it")
-    if len(block.outputs) > OUTPUTS:
-        notes = (*notes, f"the first {OUTPUTS} of {len(block.outputs)} output tokens are listed")
+    if len(block.cells.columns) > OUTPUTS:
+        notes = (*notes, f"the first {OUTPUTS} of {len(block.cells.columns)} output tokens are listed")
     return (_pairs(rows, paper), Constrain(makers_table(block, paper), paper.width)), notes
 
 

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import math
 import queue
 import socket
 import tempfile
@@ -238,17 +237,10 @@ def reply(task: Task, form: str) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             picture = task.result.to_png(Path(folder) / "view.png").read_bytes()
         return Response(picture, media_type="image/png", headers=saved_as)
-    text = json.dumps(finite(task.result.to_dict()), ensure_ascii=False)
+    # JSON has no NaN: a number that does not exist (an agreement of constants) is null
+    finite = json.loads(json.dumps(task.result.to_dict()), parse_constant=lambda name: None)
+    text = json.dumps(finite, ensure_ascii=False)
     return Response(text.encode("utf-8", "replace"), media_type="application/json")
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN: a number that does not exist (an agreement of constants) is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def serve(
