@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ BARS, PAIRS, PHRASES = 24, 8, 36
 LETTERS = 300  # of a plain text
 SIZE = 9.0  # of letters in a table
 
+T = TypeVar("T")
 Place = tuple[float, float, float, float]  # left, top, width, height in inches
 Drawn = tuple[tuple[Part, ...], tuple[str, ...]]  # parts of a sheet, and notes on what was left out
 
@@ -88,8 +89,12 @@ def _plots(tall: float, placed: Iterable[tuple[Place, Callable[[Axes], None]]]) 
     return Part(tall, draw)
 
 
-def _by_twos(placed: Callable[..., Part], every: Sequence[Any]) -> list[Part]:
-    return [placed(*every[k : k + 2]) for k in range(0, len(every), 2)]
+def _abreast(
+    every: Sequence[T], tall: Callable[..., float], place: Callable[[int, T], Place], on: Callable[[T, Axes], None]
+) -> list[Part]:
+    """Rows of two, each as `tall` as it needs; `on` draws one on axes at its `place` in the row."""
+    rows = [every[k : k + 2] for k in range(0, len(every), 2)]
+    return [_plots(tall(*row), [(place(k, each), partial(on, each)) for k, each in enumerate(row)]) for row in rows]
 
 
 # ---------------------------------------------------------------- a function per kind of block
@@ -280,11 +285,10 @@ def charts(block: blocks.Charts, inner: float) -> Drawn:
         if chart is block.charts[abreast - 1]:
             plots.key(axes)
 
-    def placed(*row: blocks.Chart) -> Part:
-        places = [(k * wide + 0.7, 0.35, wide - 0.85, tall - 0.85) for k in range(len(row))]
-        return _plots(tall, zip(places, (partial(put, chart) for chart in row), strict=True))
+    def place(k: int, chart: blocks.Chart) -> Place:
+        return k * wide + 0.7, 0.35, wide - 0.85, tall - 0.85
 
-    return (*_titled(block.title, inner), *_by_twos(placed, block.charts)), ()
+    return (*_titled(block.title, inner), *_abreast(block.charts, lambda *row: tall, place, put)), ()
 
 
 @draw_block.register
@@ -306,11 +310,10 @@ def panels(block: blocks.Panels, inner: float) -> Drawn:
         if block.common:
             axes.set_xlim(low - pad, high + pad)
 
-    def placed(*row: blocks.Bars) -> Part:
-        places = [(k * wide + label, 0.3, wide - label - 0.2, tall(panel)) for k, panel in enumerate(row)]
-        return _plots(tall(*row) + 0.85, zip(places, (partial(put, panel) for panel in row), strict=True))
+    def place(k: int, panel: blocks.Bars) -> Place:
+        return k * wide + label, 0.3, wide - label - 0.2, tall(panel)
 
-    return (*_titled(block.title, inner), *_by_twos(placed, block.panels)), ()
+    return (*_titled(block.title, inner), *_abreast(block.panels, lambda *row: tall(*row) + 0.85, place, put)), ()
 
 
 @draw_block.register

@@ -241,10 +241,10 @@ def panels(block: blocks.Panels) -> Drawn:
     common, every = palette.limit([panel.limit for panel in block.panels]), []
     for panel in block.panels:
         limit = common if block.common else panel.limit
-        texts = (
-            palette.number(b.value, palette.decimals(limit)) if panel.signed else f"{b.value:,.0f}" for b in panel.bars
-        )
-        rows = [_bar(bar, text, limit, panel.signed) for bar, text in zip(panel.bars, texts, strict=True)]
+        rows = []
+        for bar in panel.bars:
+            text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
+            rows.append(_bar(bar, text, limit, panel.signed))
         head = element("h3", None, f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
         every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))
     return element("div", {"class": "panels"}, *every), ()

@@ -12,7 +12,7 @@ import numpy as np
 
 from pathlens.draw import blocks, canvas, palette
 from pathlens.draw.canvas import DIM, INK, LINE, Part, inches, write
-from pathlens.draw.grid import Grid
+from pathlens.draw.grid import Grid, strongest_phrases
 from pathlens.draw.svg import FEATURES, LEAST, NAMED, spread
 from pathlens.draw.words import fit, visible
 from pathlens.explanation.record import Phrase
@@ -156,19 +156,18 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
     nodes, step = block.nodes, 0.5
     stretch = max(min(inner / leaves_width(nodes), 1.6), 1.0)
 
-    def put(i: int, x: float, depth: int) -> list[tuple[int, float, float, int]]:
-        """(node, left, width, depth) of a phrase and all inside it, itself first."""
-        parts: list[list[tuple[int, float, float, int]]] = []
-        for child in nodes[i].children:
-            parts.append(put(child, x + sum(part[0][2] for part in parts), depth + 1))
-        wide = sum(part[0][2] for part in parts) or _leaf(nodes[i]) * stretch
-        return [(i, x, wide, depth), *(box for part in parts for box in part)]
-
-    places = put(0, 0.0, 0)
+    depths, _ = strongest_phrases(nodes, len(nodes))
+    widths: dict[int, float] = {}
+    for i in reversed(depths):  # the parts before the whole
+        widths[i] = sum(widths[child] for child in nodes[i].children) or _leaf(nodes[i]) * stretch
+    lefts = {0: 0.0}
+    for i in depths:
+        for k, child in enumerate(nodes[i].children):
+            lefts[child] = lefts[i] + sum(widths[before] for before in nodes[i].children[:k])
 
     def draw(axes: Axes) -> None:
-        for i, x, wide, depth in places:
-            back, y = _back(nodes[i], block.limit), depth * step
+        for i, depth in depths.items():
+            back, x, y, wide = _back(nodes[i], block.limit), lefts[i], depth * step, widths[i]
             axes.broken_barh([(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8)
             shown = visible(nodes[i].text)
             if inches(shown, 10) > wide - 0.08:
@@ -177,7 +176,7 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
             write(axes, x + wide / 2, y + 0.15, shown, size=10, **style)
             write(axes, x + wide / 2, y + 0.33, _value(nodes[i]), size=8, **style)
 
-    return Part((max(depth for *_, depth in places) + 1) * step + 0.1, draw)
+    return Part((max(depths.values()) + 1) * step + 0.1, draw)
 
 
 def phrase_outline(block: blocks.Phrases, depths: Mapping[int, int], inner: float) -> Part:

@@ -156,14 +156,10 @@ def phrases(block: blocks.Phrases, paper: Paper) -> Drawn:
 @draw.register
 def continued(block: Continued, paper: Paper) -> Drawn:
     """Prompt and output as running text, then the table where it fits, else who made each token."""
-    rows: list[tuple[Text, Text]] = []
-    notes: tuple[str, ...] = ()
-    for paragraph in block.prompt:
-        text = colored(paragraph, block.bars.limit, paper)
-        if len(text) > PROMPT:
-            notes = (f"of the prompt's {len(text)} characters the last {PROMPT} are shown",)
-            text = text[len(text) - PROMPT :]
-        rows.append((Text("from", "dim"), text))
+    said = "of the prompt's {} characters the last {} are shown"
+    prompt = [colored(paragraph, block.bars.limit, paper) for paragraph in block.prompt]
+    notes = tuple(said.format(len(text), PROMPT) for text in prompt if len(text) > PROMPT)[-1:]
+    rows = [(Text("from", "dim"), text[-PROMPT:] if len(text) > PROMPT else text) for text in prompt]
     rows.append((Text("to", "dim"), colored(block.spoken, block.bars.limit, paper)))
     table, drawn = heat_table(block.grid, paper)
     if drawn.values.shape == block.grid.values.shape:
