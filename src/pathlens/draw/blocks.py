@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -133,7 +134,7 @@ class Bars(Block):
     additive: bool = False
     axis: str = ""
 
-    @property
+    @cached_property
     def limit(self) -> float:
         return palette.limit([bar.value for bar in self.bars])
 
