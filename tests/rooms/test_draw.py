@@ -65,7 +65,7 @@ def test_every_medium_has_a_function_for_every_kind_of_block(kind):
 
 
 def test_a_block_may_be_for_some_media_alone():
-    bars = blocks.Bars((("a", 1.0),), 1.0)
+    bars = blocks.Bars((blocks.Bar("a", 1.0),))
     some, drawn = replace(bars, where=("page",)), replace(bars, where=("figure",))
     live = blocks.Live("pathview", {}, inside=(drawn,))
     page = blocks.Page("x", blocks=(some, blocks.Abreast(inside=(bars, bars)), live))
@@ -86,7 +86,7 @@ def test_both_signs_are_equally_strong_and_zero_is_the_ground(dark):
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_is_readable_on_every_shade(dark):
     for share in np.linspace(-1, 1, 201):
-        for back in (palette.color(share, 1, dark=dark), palette.length_color(share, 1, dark=dark)):
+        for back in (palette.color(share, 1, dark=dark), palette.color(share, 1, signed=False, dark=dark)):
             assert palette.contrast(palette.text_color(back), back) >= 4.5
 
 
@@ -570,7 +570,7 @@ def test_png_is_drawn(matplotlib, name, tmp_path):
     image = imread(path)
     assert image.shape[1] >= 1400 and path.stat().st_size > 8_000
     lengths = name in ("block", "pooled")
-    ends = [palette.length_color(1, 1)] if lengths else [palette.color(1, 1), palette.color(-1, 1)]
+    ends = [palette.color(1, 1, signed=False)] if lengths else [palette.color(1, 1), palette.color(-1, 1)]
     full = [np.array([int(end[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for end in ends]
     near = [(np.abs(image[..., :3] - color).max(-1) < 0.02).sum() for color in full]
     assert max(near) > 1_000  # a whole bar, cell or box in full colour, more than the scale's end
@@ -682,7 +682,7 @@ def test_plots(matplotlib, tmp_path):
     axes.figure.canvas.draw()
     assert not any("$" in label.get_text() for label in axes.get_yticklabels())
     axes = canvas.blank(4, 3).add_subplot()
-    plots.panel_on(axes, blocks.Panel("", (blocks.Bar("a", 1.0, 0.9, 1.1), blocks.Bar("b", -2.0))))
+    plots.panel_on(axes, blocks.Bars((blocks.Bar("a", 1.0, 0.9, 1.1), blocks.Bar("b", -2.0))))
     assert [patch.get_width() for patch in axes.patches] == [1.0, -2.0]
     rng = np.random.default_rng(0)
     values, scores = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) * [0.1, 1.0]
