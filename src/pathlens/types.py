@@ -76,6 +76,10 @@ class Route:
     complete: bool = True  # do the legs lead from the baseline to the text?
     detail: Any = None  # what the path has to say about itself (anchor words and so on)
 
+    def place(self, leg: int, t: float) -> int | tuple[int, float]:
+        """One name for every point of the route: the number of a corner, which two legs may share, or (leg, t)."""
+        return int(self.legs[leg, int(t)]) if t in (0.0, 1.0) else (leg, t)
+
     @staticmethod
     def through(corners: Float[Tensor, "C S d"], detail: Any = None) -> Route:
         """The polyline through `corners`; every unit may move on every leg."""

@@ -211,7 +211,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     if not route.complete:
         return (yield from _per_unit(text, route, moving))
     limit = text.bound() if limit is None else limit
-    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several)
+    known = {route.place(0, 0.0): f_start, route.place(len(route.legs) - 1, 1.0): f_end}
+    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several, known=known)
     rows = moving
     if by_secants:
         if shares is None:

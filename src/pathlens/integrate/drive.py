@@ -30,6 +30,7 @@ class Ask:
 LEAST_RATE = 0.1  # never trust a finer rule to have won more than one digit beyond what was seen
 CHUNK = 4096  # corners of a staircase asked for at once
 Drive = Generator[Ask, Tensor, "Integral"]
+Outputs = dict[int | tuple[int, float], Tensor]  # by `Route.place`
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Goal:
     ceiling: int = 512
     judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: estimate  # -> error, where more is known
     each: bool = False  # values are lists of numbers (U, T, 1), each judged on its own
+    known: Outputs = field(default_factory=dict)  # those at both ends of the route, and wherever else one has looked
 
 
 @dataclass(frozen=True, eq=False)
