@@ -2,8 +2,9 @@
 
 torch gives a float32 product on a processor to a library that lays the weight out anew at every call. oneDNN, which
 torch carries too, can keep it laid out; a whole reverse pass of many rows then takes about an eighth less. Laying out
-costs about what it saves on WORTH rows, so it waits until a weight has met that many, and everything is forgotten when
-the run ends: between two runs a weight may change, inside one it cannot.
+costs what it saves on several hundred rows, and a short run that ends just after it has only paid; so it waits until a
+weight has met WORTH rows, and everything is forgotten when the run ends: between two runs a weight may change, inside
+one it cannot.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from pathlens.integrand.batch import Batch
 
-WORTH = {False: 384, True: 1152}  # rows on the way there and back: transposing is the dearer half
+WORTH = {False: 2048, True: 4096}  # rows on the way there and back: transposing is the dearer half
 SMALLEST = 64  # of a weight's two sides
 ROOM = 512 << 20  # bytes of laid-out weights a run may hold; further ones stay as they are
 
