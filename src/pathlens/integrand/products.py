@@ -25,7 +25,6 @@ from pathlens.integrand.batch import Batch
 
 WORTH = {False: 2048, True: 4096}  # rows on the way there and back: transposing is the dearer half
 SMALLEST = 64  # of a weight's two sides
-ROOM = 512 << 20  # bytes of laid-out weights a run may hold; further ones stay as they are
 
 
 def available() -> bool:
@@ -42,6 +41,7 @@ def available() -> bool:
 class Layouts:
     """Weights as this run has laid them out, and as their transposes for the way back."""
 
+    room: int  # bytes they may hold together; further ones stay as they are
     rows: dict[tuple[int, bool], int] = field(default_factory=dict)
     laid: dict[tuple[int, bool], tuple[nn.Parameter, Tensor]] = field(default_factory=dict)
     held: int = 0
@@ -54,7 +54,7 @@ class Layouts:
         if key not in self.laid:
             self.rows[key] = self.rows.get(key, 0) + x.shape[:-1].numel()
             size = weight.nbytes
-            if self.rows[key] < WORTH[back] or self.held + size > ROOM:
+            if self.rows[key] < WORTH[back] or self.held + size > self.room:
                 return None
             plain = weight.detach()
             laid = torch.ops.mkldnn._reorder_linear_weight(plain.t().contiguous() if back else plain)
@@ -66,9 +66,9 @@ CURRENT: ContextVar[Layouts | None] = ContextVar("layouts", default=None)
 
 
 @contextmanager
-def kept_layouts() -> Iterator[None]:
-    """For one run: what is laid out inside is forgotten at the end."""
-    token = CURRENT.set(Layouts() if available() else None)
+def kept_layouts(room: int = 512 << 20) -> Iterator[None]:
+    """For one run: what is laid out inside is forgotten at the end, and never holds more than `room` bytes."""
+    token = CURRENT.set(Layouts(room) if available() else None)
     try:
         yield
     finally:
