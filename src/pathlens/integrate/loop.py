@@ -95,7 +95,7 @@ def run(jobs: Sequence[Job], limits: Limits) -> None:
     planner = Planner(limits)
     for job in jobs:
         job.advance(None)
-    with kept_layouts():
+    with kept_layouts(limits.for_weights()):
         while open_jobs := [job for job in jobs if job.ask is not None]:
             for group in _groups(open_jobs):
                 _answer([Rows(job, range(len(job.question.points))) for job in group], planner)

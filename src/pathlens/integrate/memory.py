@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -21,6 +22,9 @@ DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 VALUE_COPIES = 4  # a row's value as it is made, laid out anew, and in float64 for its sum
 WASTE = 1.25  # a batch may hold at most this much padding
+WEIGHTS_SHARE = 4  # one part in so many of a processor's budget is for weights laid out anew (integrand/products.py)
+# what was counted for a model, once and for all its runs; keys are hashes, which keep no model alive
+COUNTED: WeakKeyDictionary[Any, dict[int, int]] = WeakKeyDictionary()
 SMALLEST_SHARE = 1 / 64  # of the budget, for a single row that does not fit; then memory is really gone
 
 
@@ -29,13 +33,17 @@ class Limits:
     """`rows` fixes the batch (a user's `internal_batch_size`); otherwise the budget decides."""
 
     rows: int | None = None
-    # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
+    # bytes a batch and laid-out weights may take (a result's own sums on top); None: 2 GiB, or half of what is free
     budget: int | None = None
 
     def bytes(self, device: torch.device) -> int:
         if self.budget is not None:
             return self.budget
         return min(DEFAULT_BUDGET, free_memory(device) // 2)
+
+    def for_weights(self) -> int:
+        """Bytes of it that laid-out weights may hold, on a processor; a batch has the rest."""
+        return self.bytes(torch.device("cpu")) // WEIGHTS_SHARE
 
 
 def free_memory(device: torch.device) -> int:
@@ -110,10 +118,10 @@ class Planner:
         return self.share >= SMALLEST_SHARE
 
     def _budget(self, case: Case) -> int:
-        """Read once for a device: what is free changes, the plan must not."""
+        """What a batch may take. Read once for a device: what is free changes, the plan must not."""
         device = case.ends.end.device
         if device not in self.budgets:
-            self.budgets[device] = self.limits.bytes(device)
+            self.budgets[device] = self.limits.bytes(device) - (device.type == "cpu") * self.limits.for_weights()
         return self.budgets[device]
 
     def estimate(self, case: Case, integrand: Integrand) -> int:
@@ -122,8 +130,14 @@ class Planner:
         key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
         if key not in self.bytes_per_row:
             most = self._budget(case)
-            with any_derivative() if integrand.second_order else nullcontext():
-                counted = _saved_bytes(case, most) * bucket // len(case)
+            before = COUNTED.setdefault(case.score.model, {}) if hasattr(case.score, "model") else {}
+            counted = before.get(hash(key))
+            if counted is None:
+                with any_derivative() if integrand.second_order else nullcontext():
+                    saved = _saved_bytes(case, most)
+                counted = saved * bucket // len(case)
+                if saved <= most:  # counted to the end
+                    before[hash(key)] = counted
             self.bytes_per_row[key] = max(1, min(most, counted))
         return self.bytes_per_row[key]
 
