@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
+from pathlens.explanation.record import OfUnits, PairExplanation, Result
 from pathlens.text.chat import Prompt
 from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened
@@ -101,7 +101,7 @@ def _opened(offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[i
 def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta
-    if isinstance(result, Explanation) and {"similarity", "norm"} <= meta.keys():  # of two texts, and only one is here
+    if meta.get("one_sided"):  # of two texts, and only one is here
         raise InputError(
             "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
             "pl.explain(model, query, text, unit=…)"
@@ -163,7 +163,7 @@ def _texts_of(result: OfUnits) -> list[Any]:
         )
         template = result.meta.get("template", "held")
         given[0] = Prompt(given[0], turns, passages | rest, template, frozenset(rest))
-    return given
+    return [*given, result.meta["compared_with"]] if "compared_with" in result.meta else given
 
 
 def _chosen(result: OfUnits | PairExplanation) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class SentenceEncoder(LanguageModel):
         """The second text is not part of the input: it only fixes what is compared with."""
         if text_b is not None and request.target is None and not request.vector and request.block is None:
             request = replace(request, target=("similarity", self.embed(text_b, request)))
+            return compared(super().case(text, None, request=request), text_b)
         return super().case(text, None, request=request)
 
     def predicts(self, request: Request) -> bool:
@@ -186,6 +187,11 @@ class SentenceTransformerEncoder(SentenceEncoder):
         note = f"the prompt {prompt!r} is part of the input and held"
         held = held.noted(note, prompt=prompt, prompt_length=held.segments.index(0))
         return replace(held, offsets=offsets, texts=(text,))
+
+
+def compared(case: Case, text_b: Any) -> Case:
+    """Says what it is compared with, where that is a text: so that it can be asked for again."""
+    return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
 
 
 def embedding_target(request: Request) -> Target | None:
