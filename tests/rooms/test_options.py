@@ -58,7 +58,14 @@ def test_a_slip_is_named_with_what_was_meant():
 
 
 @pytest.mark.parametrize(
-    ("slip", "meant"), [("basline", "baseline"), ("tolerence", "tolerance"), ("max_node", "max_nodes"), ("unt", "unit")]
+    ("slip", "meant"),
+    [
+        ("basline", "baseline"),
+        ("tolerence", "tolerance"),
+        ("max_node", "max_nodes"),
+        ("unt", "unit"),
+        ("dtyp", "dtype"),
+    ],
 )
 def test_a_slip_in_everyones_options_is_named_too(slip, meant):
     with pytest.raises(pl.InputError, match=f"did you mean '{meant}'"):
