@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pathlens.corpus.formats import Source
-from pathlens.corpus.reading import census, digest, rows, same_digest
+from pathlens.corpus.reading import census, digest, rows
 from pathlens.errors import InputError
 from tests.support.corpora import pathlens, refused, saved
 
@@ -115,9 +115,7 @@ def test_the_digest_sees_every_change(tmp_path):
     assert whole != digest(rows(Source(str(write(tmp_path / "y.csv", other)), text="body")))
     labels = [*ROWS[:2], (*ROWS[2][:2], 0)]
     relabelled = digest(rows(Source(str(write(tmp_path / "z.csv", labels)), text="body")))
-    assert whole != relabelled and not same_digest(whole, relabelled)
-    before = whole.split("-")[0]  # a shard of the time when texts alone were looked at
-    assert same_digest(whole, whole) and same_digest(before, relabelled) and not same_digest(before[1:], whole)
+    assert whole != relabelled
 
 
 def test_limit_reads_no_further(tmp_path):

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
-from pathlens.corpus.reading import RowBatch, digest, groups, same_digest
+from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import Explained, Failure, Tally, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
@@ -270,7 +270,7 @@ class _Writer:
         if facts is None:
             return False
         fits = facts.start == group[0].number and facts.rows <= len(group)
-        if not (fits and same_digest(facts.digest, digest(group[: facts.rows]))):
+        if not fits or facts.digest != digest(group[: facts.rows]):
             raise InputError(
                 f"rows {group[0].number} to {group[-1].number} of the data are not those that {path.name} was made from: the "
                 "data has changed; choose another folder, or --overwrite"

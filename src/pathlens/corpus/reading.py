@@ -168,11 +168,6 @@ def digest(group: Iterable[Row]) -> str:
     return f"{texts.hexdigest()[:32]}-{kept.hexdigest()[:32]}"
 
 
-def same_digest(old: str, new: str) -> bool:
-    """Shards of before carried columns were looked at know their texts alone."""
-    return old == new or ("-" not in old and new.startswith(f"{old}-"))
-
-
 def read_sample(
     data: str, text: str = "text", text_b: str | None = None, label: str | None = None, *,
     limit: int | None = None, seed: int = 0, **reading: Any,

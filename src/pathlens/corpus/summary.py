@@ -153,11 +153,11 @@ def _overview(counts: Mapping[str, Any]) -> SummaryTable:
     return SummaryTable("overview", "the run", ("what", "count"), kept)
 
 
-def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson(successes: int, count: int) -> tuple[float, float]:
     """Wilson's interval of a share: also right for 0 and for all of few."""
     if count == 0:
         return math.nan, math.nan
-    share = successes / count
+    z, share = 1.959964, successes / count  # 95 %
     middle = share + z * z / (2 * count)
     reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     scale = 1 + z * z / count

@@ -112,8 +112,9 @@ def running(block: blocks.Running, inner: float) -> Drawn:
     return (*_titled(block.title, inner), *every), ()
 
 
-def _colored(stretches: Sequence[Stretch], limit: float, inner: float, size: float = 13) -> Part:
+def _colored(stretches: Sequence[Stretch], limit: float, inner: float) -> Part:
     """Running text on coloured ground, broken into lines between stretches."""
+    size = 13.0
     lines = _lines(stretches, inner, size)
     if right_to_left("".join(stretch.text for stretch in stretches)):
         lines = [[(inner - x - inches(text, size), text, s) for x, text, s in line] for line in lines]

@@ -69,10 +69,8 @@ def right_to_left(text: str) -> bool:
 
 
 def texts_of(result: Result) -> list[str | None]:
-    """The texts as given (`meta["texts"]`, or `text` and `text_b`), padded with None."""
-    given = result.meta.get("texts") or [result.meta.get("text"), result.meta.get("text_b")]
-    texts = [given] if isinstance(given, str) else list(given)
-    return [text if isinstance(text, str) else None for text in texts] + [None, None]
+    """The texts as given, padded with None."""
+    return [text if isinstance(text, str) else None for text in result.meta.get("texts", ())] + [None, None]
 
 
 def drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:

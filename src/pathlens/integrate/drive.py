@@ -119,10 +119,10 @@ def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, 
     return Integral(sums[0], error, total, ((total, largest(gap), largest(error)),))
 
 
-def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str, first: int = 8) -> Drive:
+def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str) -> Drive:
     """Any rule, twice the nodes until two runs agree. Estimate: what the last doubling changed."""
     legs = len(route.legs)
-    n, spent, before, history = max(first, legs), 0, None, []
+    n, spent, before, history = max(8, legs), 0, None, []
     while True:
         counts = allocate(n, route.length.numpy())
         (value,) = yield Ask(place(route, [rule(name)(int(count)) for count in counts]), integrand)

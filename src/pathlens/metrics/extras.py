@@ -90,13 +90,13 @@ def add_extras(evaluation: Evaluation, trial: Trial, extra: Sequence[str]) -> Ev
     return replace(evaluation, columns=tuple(columns), randomised=randomised)
 
 
-def subsets(case: Case, seed: int, number: int, count: int = SUBSETS) -> list[tuple[int, ...]]:
+def subsets(case: Case, seed: int, number: int) -> list[tuple[int, ...]]:
     """Random sets of real tokens, sizes uniform from 1 to all."""
     real = [i for i, flag in enumerate(case.special) if not flag]
     rng = np.random.default_rng([seed, number, 1])
     return [
         tuple(sorted(rng.choice(real, size=rng.integers(1, len(real) + 1), replace=False).tolist()))
-        for _ in range(count)
+        for _ in range(SUBSETS)
     ]
 
 
