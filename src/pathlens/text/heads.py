@@ -15,7 +15,7 @@ from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request, index_of, within
 from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
-from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
+from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
 
 
@@ -37,19 +37,24 @@ def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tenso
 class Classifier(LanguageModel):
     """`AutoModelForSequenceClassification` and kin.
 
-    A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
-    alone and the head is applied here to the token it would have found. The logits are the same.
+    A decoder reads its answer at its last token. One that knows no padding takes no batches: its body runs alone, and
+    the head is applied here to the token it would have found. The logits are the same.
     """
 
     kind = "sequence classification"
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
-        self.decoder = isinstance(getattr(module, "score", None), nn.Linear) and hasattr(module, "base_model")
+        self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
+        self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
         super().__init__(module, tokenizer, name=name)
 
     def body(self) -> nn.Module:
         body: nn.Module = getattr(self.module, "base_model", self.module)
-        return body if self.decoder else self.module
+        return body if self.headless else self.module
+
+    def own_output(self, raw: Any, draft: Case) -> Tensor:
+        logits: Tensor = raw.logits
+        return logits
 
     @cached_property
     def read_first(self) -> list[nn.Linear]:
@@ -63,7 +68,7 @@ class Classifier(LanguageModel):
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         logits: Tensor
-        if self.decoder:
+        if self.headless:
             hidden, head = raw.last_hidden_state, self.module.get_submodule("score")
             last = torch.tensor([case.meta.get("read_at", len(case) - 1) for case in cases], device=hidden.device)
             logits = head(hidden[torch.arange(len(cases), device=hidden.device), last])
@@ -119,7 +124,7 @@ def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     try:
         with torch.inference_mode(False), torch.enable_grad(), evaluation_mode(network.whole):
             points = network.embed(ids).clone().requires_grad_()
-            value = network.call(points, {"attention_mask": mask}).logits
+            value = network.call(points, {"input_ids": ids.to(points.device), "attention_mask": mask}).logits
             weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)
             once = [part for part in linears if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape]
             if not once:

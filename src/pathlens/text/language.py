@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,8 @@ from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, coll
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, check_layer, check_weights
+from pathlens.text.network import Network, check_layer, check_weights, unaltered
+from pathlens.text.own import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
@@ -64,8 +66,9 @@ class LanguageModel(TextModel):
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         if tokenizer is None:
             raise ModelError("a text model needs its tokenizer: pass (model, tokenizer)")
-        self.module = module
+        self.module = self.user = module  # `user`: as it was given, where `module` is what a wrapper is around
         self.tokenizer = tokenizer
+        self.seen: dict[Any, Seen] = {}  # kinds of requests
         self.network = Network(self.body(), self.whole())
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
@@ -92,11 +95,25 @@ class LanguageModel(TextModel):
         return str(self.network.dtype).removeprefix("torch.")
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
-        return self.output(self.network.run(points, self.inputs(collate(cases, points)), layer), cases)
+        return self.output(self.network.run(points, collate(cases, points), layer), cases)
 
-    def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What the network takes besides its states, from the cases' context (B, S, …)."""
-        return context
+    def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
+        """The hidden states of a layer, from the text's rows."""
+        return self.network.states(rows[None], collate([draft], rows[None]), layer)[0]
+
+    def own(self, draft: Case) -> Any:
+        """The output as a user has it: token ids into the model as it is, nothing replaced, one text alone."""
+        return self.own_output(self.ask(draft.context), draft)
+
+    def own_output(self, raw: Any, draft: Case) -> Any:
+        """What readers get, from the whole model's raw output."""
+        return self.output(raw, [draft])
+
+    def ask(self, inputs: Mapping[str, Tensor]) -> Any:
+        """The user's own model, called with what it takes of the inputs (S, …) of one text."""
+        takes = inspect.signature(self.module.forward).parameters
+        with unaltered(self.network.altered), torch.no_grad():
+            return self.user(**{name: value[None] for name, value in inputs.items() if name in takes})
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
@@ -115,7 +132,8 @@ class LanguageModel(TextModel):
         tokens = self.tokenise(text, text_b, request)
         layer = check_layer(request.layer, self.network.depth)
         held = torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
-        context = {name: value.to(self.network.device)[None] for name, value in tokens.context.items()}
+        context = {name: value.to(self.network.device) for name, value in tokens.context.items()}
+        context["input_ids"] = torch.tensor(tokens.ids, device=self.network.device)
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0
         choice = None if at_layer else request.baseline
@@ -130,15 +148,15 @@ class LanguageModel(TextModel):
             tokens=tokens.tokens,
             offsets=tokens.offsets,
             segments=tokens.segments,
-            context={name: value[0] for name, value in context.items()},
+            context=context,
             baseline="tensor" if at_layer else start.name,
             chosen=Chosen(baseline=None if at_layer else start.given),
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
-        inputs = self.inputs(context)
-        ends = self._ends_at(layer, draft, inputs, request.baseline if at_layer else None)
+        ends = self._ends_at(layer, draft, request.baseline if at_layer else None)
         if request.block is not None:
+            inputs = {name: value[None] for name, value in context.items()}
             return block_case(self.network, draft, ends, inputs, request)
         output = self._output_of(draft)
         if callable(request.target):
@@ -158,17 +176,17 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
-        return with_drift(case)
+        return with_drift(compared(self, draft, case, layer))
 
-    def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
+    def _ends_at(self, layer: int, draft: Case, given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
         if layer == 0:
             return draft.ends
-        end = self.network.states(draft.ends.end[None], context, layer)[0]
+        end = self.states(draft.ends.end, draft, layer)
         free = torch.zeros_like(draft.ends.held)
         if given is not None:
             return Ends(baselines.given_rows(given, end, free).rows, end, free)
-        start = self.network.states(draft.ends.start[None], context, layer)[0]
+        start = self.states(draft.ends.start, draft, layer)
         return Ends(start, end, free)
 
     def _output_of(self, draft: Case) -> Any:

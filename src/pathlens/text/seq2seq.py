@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request
+from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
@@ -130,12 +130,26 @@ class Seq2Seq(Generator):
         place = split + onto + torch.where(onto >= len(self.start), skip, 0)
         encoder = points[rows, torch.where(read, into, 0)] * read[..., None].to(points.dtype)
         decoder = points[rows, torch.where(written, place, 0)] * written[..., None].to(points.dtype)
+        ids = collate(cases, points)["input_ids"]
         context = {
+            "input_ids": ids[rows, torch.where(read, into, 0)],
             "attention_mask": read.long(),
-            "decoder_inputs_embeds": decoder,
+            "decoder_input_ids": ids[rows, torch.where(written, place, 0)].masked_fill(~written, self.network.pad),
             "decoder_attention_mask": written.long(),
         }
-        return self.output(self.network.call(encoder, context), cases)
+        return self.output(self.network.call(encoder, context, decoder), cases)
+
+    def own(self, draft: Case) -> Kept:
+        ids, split, second = (
+            draft.context["input_ids"],
+            draft.meta["decoder_starts_at"],
+            draft.meta["first_output_ends"],
+        )
+        prompt, written, start = ids[:split], ids[split:], len(self.start)
+        lines = [written[:second], torch.cat([written[:start], written[second:]])]
+        first, other = (self.output(self.ask({"input_ids": prompt, "decoder_input_ids": line}), ()) for line in lines)
+        logits = torch.cat([first, other[:, start:]], dim=1)
+        return Kept(logits, torch.arange(logits.shape[1], device=logits.device))
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         device = self.network.device
