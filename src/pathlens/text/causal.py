@@ -51,12 +51,8 @@ class CausalLM(Generator):
         body = prompt
         if "template" not in prompt.meta:  # a chat's template begins and ends as it wants
             words = [i for i, segment in enumerate(prompt.segments) if segment >= 0]
-            prompt = _cut(
-                prompt, 0, words[-1] + 1
-            )  # a special token that closes the text would close it before its output
-            body = _cut(
-                prompt, words[0], len(prompt)
-            )  # without the beginning that the tokenizer adds of its own accord
+            prompt = _cut(prompt, 0, words[-1] + 1)  # a special token that closes the text would close it too early
+            body = _cut(prompt, words[0], len(prompt))  # without the beginning that the tokenizer adds
         asked = request.options_of(GeneratorOptions).sink
         if asked is None or asked is False:
             return body
@@ -71,6 +67,10 @@ class CausalLM(Generator):
         if body.ids[0] == number:
             return _holding_first(body)
         note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
+        if prompt.meta.get("truncated") and self.limit is not None:  # the token in front takes a place
+            left = getattr(self.tokenizer, "truncation_side", "right") == "left"
+            first = max(0, len(body) + 1 - self.limit) if left else 0
+            body = _cut(body, first, first + self.limit - 1)
         opened = replace(
             body,
             ids=(number, *body.ids),
@@ -168,9 +168,7 @@ def _laid(
     return pad_sequence(laid, batch_first=True), context
 
 
-def _spread(
-    values: Sequence[Float[Tensor, "_ k"]], lines: Sequence[Sequence[int]], count: int
-) -> Float[Tensor, "S k"]:
+def _spread(values: Sequence[Float[Tensor, "_ k"]], lines: Sequence[Sequence[int]], count: int) -> Float[Tensor, "S k"]:
     """What was found of every line, at its rows; a row of several lines has what the first one says."""
     result = values[0].new_empty((count, values[0].shape[-1]))
     for value, line in reversed(list(zip(values, lines, strict=True))):

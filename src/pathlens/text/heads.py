@@ -24,9 +24,10 @@ class ReadClass:
     """Logits → the class each row asks for."""
 
     score: str
+    each: bool = False  # labels do not exclude each other
 
     def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
-        return form(output, index_of(cases, output.device), self.score)
+        return form(output, index_of(cases, output.device), self.score, self.each)
 
 
 def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
@@ -96,7 +97,8 @@ class Classifier(LanguageModel):
         score = request.score or "logit"
         named = len(labels) > 1 or request.target is not None
         name = f"{labels[index] if named else 'score'} ({score})"
-        return Target(name, ReadClass(score), index, again=index if named else None, score=score)
+        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
+        return Target(name, ReadClass(score, each), index, again=index if named else None, score=score)
 
 
 # ---- a classifier that reads [CLS] alone

@@ -70,6 +70,8 @@ class LanguageModel(TextModel):
         self.tokenizer = tokenizer
         self.seen: dict[Any, Seen] = {}  # kinds of requests
         self.network = Network(self.body(), self.whole())
+        if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+            self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
         self.limit = length_limit(module, tokenizer)
@@ -264,13 +266,13 @@ def with_drift(case: Case) -> Case:
     return case.noted(note, drift=drift)
 
 
-def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str) -> Float[Tensor, " B"]:
-    """The chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
+def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str, each: bool = False) -> Float[Tensor, " B"]:
+    """The chosen class's logit, log-probability or probability; a sigmoid's where labels do not exclude `each` other."""
     rows = torch.arange(logits.shape[0], device=logits.device)
     if score == "logit":
         return logits[rows, index]
-    if logits.shape[1] == 1:
-        raw = torch.nn.functional.logsigmoid(logits[:, 0].float())
+    if each or logits.shape[1] == 1:
+        raw = torch.nn.functional.logsigmoid(logits[rows, index].float())
     else:
         raw = torch.log_softmax(logits.float(), dim=-1)[rows, index]
     return raw if score == "logprob" else raw.exp()

@@ -15,7 +15,7 @@ from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
-from pathlens.text.tokens import Tokens, trimmed
+from pathlens.text.tokens import Tokens, spans_of, trimmed
 
 
 class Seq2Seq(Generator):
@@ -30,11 +30,7 @@ class Seq2Seq(Generator):
                 f"{type(module).__name__} is not a text-to-text model with an encoder and a decoder; pathlens takes T5, BART and kin"
             )
         super().__init__(module, tokenizer, name=name)
-        positions = getattr(config, "max_position_embeddings", None)
-        if isinstance(positions, int):  # a table may have rows that are no positions
-            self.limit = min(positions, self.limit or positions)
         self.start = self._start_ids()
-        self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
 
     def _start_ids(self) -> tuple[int, ...]:
         """What every output begins with: the decoder's start token, and what the tokenizer puts before a target."""
@@ -63,13 +59,15 @@ class Seq2Seq(Generator):
 
     def given(self, opened: Tokens, target: str) -> Output:
         """The target stands alone: it does not follow the prompt but answers it."""
+        fast = getattr(self.tokenizer, "is_fast", False)
         encoded = self.tokenizer(
-            text_target=target, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            text_target=target, add_special_tokens=False, return_offsets_mapping=fast, verbose=False
         )
         ids = tuple(int(i) for i in encoded["input_ids"])
         if not ids:
             raise InputError(f"{target!r} has no tokens; give a text with words")
-        return Output(ids, target, tuple(trimmed(target, *span) for span in encoded["offset_mapping"]))
+        spans = spans_of(self.tokenizer, encoded, target)
+        return Output(ids, target, tuple(trimmed(target, *span) for span in spans))
 
     def room(self, opened: Tokens) -> int | None:
         return None if self.limit is None else self.limit - len(self.start) + 1
