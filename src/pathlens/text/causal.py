@@ -16,6 +16,7 @@ from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
+from pathlens.text.own import check_direction
 from pathlens.text.tokens import Tokens
 
 
@@ -109,9 +110,15 @@ class CausalLM(Generator):
         return _spread(found, self.lines(draft), len(rows))
 
     def own(self, draft: Case) -> Kept:
-        asked = [self.ask({name: value[line] for name, value in draft.context.items()}) for line in self.lines(draft)]
-        logits = _spread([self.output(raw, ())[0] for raw in asked], self.lines(draft), len(draft))
+        lines = self.lines(draft)
+        read = [self._own_logits(draft, line) for line in lines]
+        if len(lines[0]) > 1:
+            check_direction(self.user, self._own_logits(draft, lines[0][:-1]), read[0][:-1])
+        logits = _spread(read, lines, len(draft))
         return Kept(logits[None], torch.arange(len(draft), device=logits.device))
+
+    def _own_logits(self, draft: Case, line: Sequence[int]) -> Float[Tensor, "_ V"]:
+        return self.output(self.ask({name: value[list(line)] for name, value in draft.context.items()}), ())[0]
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         """Each alternative is read by itself, as the model would write it: neither sees the other."""

@@ -252,6 +252,10 @@ class Answerer(LanguageModel):
     token_axis = True
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Logits:
+        if not isinstance(getattr(raw, "start_logits", None), Tensor):
+            raise ModelError(
+                f"{type(self.module).__name__} gives no logits of an answer's start and end for every token"
+            )
         return raw.start_logits, raw.end_logits
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:

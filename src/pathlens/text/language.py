@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, check_layer, check_weights, unaltered
+from pathlens.text.network import Network, accepted, check_layer, check_weights, unaltered
 from pathlens.text.own import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
@@ -113,9 +112,13 @@ class LanguageModel(TextModel):
 
     def ask(self, inputs: Mapping[str, Tensor]) -> Any:
         """The user's own model, called with what it takes of the inputs (S, …) of one text."""
-        takes = inspect.signature(self.module.forward).parameters
+        takes = accepted(self.module)
+        known: dict[str, Any] = {name: value[None] for name, value in inputs.items() if name in takes}
+        extra = (
+            {"use_cache": False} if "use_cache" in takes else {}
+        )  # for a text that goes on; some then skip their masks
         with unaltered(self.network.altered), torch.no_grad():
-            return self.user(**{name: value[None] for name, value in inputs.items() if name in takes})
+            return self.user(**known, **extra)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
@@ -193,8 +196,16 @@ class LanguageModel(TextModel):
 
     def _output_of(self, draft: Case) -> Any:
         """The model's output at the text itself, checked for NaN."""
-        with torch.no_grad():
-            output = self.forward(draft.ends.end[None], [draft], 0)
+        try:
+            with torch.no_grad():
+                output = self.forward(draft.ends.end[None], [draft], 0)
+        except (PathlensError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{type(self.user).__name__} cannot read this text: {first_line(error)}; try model(**tokenizer(text, "
+                "return_tensors='pt')), which fails alike, or tell us what it needs besides"
+            ) from error
         for value in output if isinstance(output, tuple) else (output,):
             if isinstance(value, Tensor) and not torch.isfinite(value).all():
                 check_weights(self.module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,10 +31,13 @@ KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # s
     "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),
     "ForTokenClassification": (Tagger, "AutoModelForTokenClassification"),
     "ForQuestionAnswering": (Answerer, "AutoModelForQuestionAnswering"),
+    "ForQuestionAnsweringSimple": (Answerer, "AutoModelForQuestionAnswering"),
     "ForMaskedLM": (MaskedLM, "AutoModelForMaskedLM"),
+    "WithLMHeadModel": (MaskedLM, "AutoModelForMaskedLM"),  # XLM and FlauBERT
     "ForCausalLM": (CausalLM, "AutoModelForCausalLM"),
     "LMHeadModel": (CausalLM, "AutoModelForCausalLM"),
     "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
+    "MTModel": (Seq2Seq, "AutoModelForSeq2SeqLM"),  # Marian
 }
 ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
 
@@ -91,8 +95,8 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
         model = SentenceEncoder(encoder_of(inner), tokenizer, **options) if kind is None else kind(inner, tokenizer)
     else:
         name, suffix = found
-        kind, pooled = KINDS[suffix][0], suffix == "ForMaskedLM" and "pooling" in options
-        if pooled:  # asked for as an encoder
+        kind = KINDS[suffix][0]
+        if kind is MaskedLM and "pooling" in options:  # asked for as an encoder
             return SentenceEncoder(getattr(inner, "base_model", inner), tokenizer, **options)
         _nothing_left(options, f"{name}, which has a head of its own")
         written = kind is Seq2Seq and not inner.config.is_encoder_decoder  # pictures and text in, text out
@@ -154,8 +158,8 @@ def kind_by_output(module: nn.Module) -> Callable[[nn.Module, Any], LanguageMode
 def _refuse_unknown(names: list[str]) -> None:
     """A head that is no kind of ours must not be taken for a bare encoder."""
     for name in names:
-        if "For" in name:
-            known = ", ".join(suffix.removeprefix("For") for suffix in KINDS)
+        if re.search("For(?=[A-Z])", name):  # RoFormer has no head
+            known = ", ".join(suffix.removeprefix("For") for suffix in KINDS if suffix.startswith("For"))
             raise ModelError(f"{name} is not a kind pathlens knows; it takes {known}, and bare encoders")
 
 

@@ -37,7 +37,7 @@ class Network:
         self.module = module
         self.whole = whole or module  # what must be in evaluation mode: the body may be only a part
         self.blocks, self.depth = find_blocks(module)
-        self.accepts = frozenset(inspect.signature(module.forward).parameters)
+        self.accepts = accepted(module)
         self.pad = getattr(text_config(module), "pad_token_id", None) or 0
         self.altered = [part for part in module.modules() if hasattr(part, "set_attention_type")]  # by a short text
         self._tuple_output: bool | None = None
@@ -70,7 +70,12 @@ class Network:
     def embed(self, ids: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S d"]:
         """Rows as the model itself would look them up (some scale them)."""
         with torch.no_grad():
-            rows: Tensor = self.embedding(ids.to(self.device))
+            rows: Any = self.embedding(ids.to(self.device))
+        if not isinstance(rows, Tensor):
+            raise ModelError(
+                f"{type(self.embedding).__name__} of {type(self.module).__name__} gives more than rows (quantised?), so there "
+                "is no straight way between two words; pass the model in float32"
+            )
         return rows.detach()
 
     @property
@@ -102,7 +107,7 @@ class Network:
         answer = _Answer(rows)
         with unaltered(self.altered), replaced_forwards(self.tables, answer):
             output = self.module(**known, **extra)
-        if not answer.asked:
+        if answer.left:
             raise ModelError(
                 f"{type(self.module).__name__} does not look its words up in get_input_embeddings(), where pathlens enters "
                 "a model; let that give the table its forward pass calls, or write a model kind (docs/extending.md)"
@@ -167,24 +172,26 @@ class _Answer:
 
     def __init__(self, rows: list[tuple[Int[Tensor, "B _"], Float[Tensor, "B _ d"]]]) -> None:
         self.rows = rows
-        self.asked = False
+        self.left = list(range(len(rows)))
 
     def __call__(self, original: Forward, ids: Any, *args: Any, **kwargs: Any) -> Any:
-        for number, (given, rows) in enumerate(self.rows):
-            found = _rows_for(original, ids, given, rows)
+        for number in self.left or range(len(self.rows)):  # an encoder's text and a decoder's may begin alike: in turn
+            found = _rows_for(original, ids, *self.rows[number])
             if found is not None:
-                self.asked = True
-                if len(self.rows) > 1:  # an encoder's text and a decoder's may begin alike: each is asked for once
-                    del self.rows[number]
+                self.left = [other for other in self.left if other != number]
                 return found
         return original(ids, *args, **kwargs)
 
 
 def _rows_for(original: Forward, ids: Any, given: Int[Tensor, "B S"], rows: Float[Tensor, "B S d"]) -> Any:
     """The rows of these ids: the given ones, filled up by the model, or moved by one for a decoder of the same text."""
-    if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != len(given) or ids.shape[1] < given.shape[1]:
-        return None
     length = given.shape[1]
+    if (
+        isinstance(ids, Tensor) and ids.shape == given.T.shape and torch.equal(ids.T, given)
+    ):  # XLNet counts tokens first
+        return rows.transpose(0, 1).clone()
+    if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != len(given) or ids.shape[1] < length:
+        return None
     if torch.equal(ids[:, :length], given):
         return rows.clone() if ids.shape[1] == length else torch.cat([rows, original(ids[:, length:])], dim=1)
     if ids.shape[1] == length > 1 and torch.equal(ids[:, 1:], given[:, :-1]):
@@ -261,6 +268,12 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
         finally:
             for part, training in before:
                 part.training = training
+
+
+def accepted(module: nn.Module) -> frozenset[str]:
+    """The inputs a forward pass takes by name; those of every text model where it passes on whatever comes."""
+    names = frozenset(inspect.signature(module.forward).parameters)
+    return names if "input_ids" in names else names | {"input_ids", "attention_mask", "token_type_ids"}
 
 
 def text_config(module: nn.Module) -> Any:

@@ -6,11 +6,14 @@ another length that follow are read once in one batch with the first: two passes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.errors import ModelError
 from pathlens.text.adapter import Case, Scores
@@ -33,8 +36,9 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
     if kind not in model.seen:
         with torch.no_grad():
-            own, explained = read(model.own(draft), [case]), case.score(case.ends.end[None], [case])
-        if _far(own, explained, case.ends.end.dtype):
+            own = read(model.own(draft), [case])
+        start, explained = _at_ends([case])
+        if far(own, explained, start, case.ends.end):
             raise ModelError(_both(model, own, explained, layer))
         model.seen[kind] = Seen(case, apart=bool(model.network.altered))
     seen = model.seen[kind]
@@ -44,20 +48,38 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     return replace(case, pack=(case.score, len(case))) if seen.apart else case
 
 
+def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:
+    """The score of every case at the baseline and at the text, in one batch."""
+    rows = [*(case.ends.start for case in cases), *(case.ends.end for case in cases)]
+    with torch.no_grad():
+        values = cases[0].score(pad_sequence(rows, batch_first=True), [*cases, *cases])
+    return values[: len(cases)], values[len(cases) :]
+
+
 def _packs(one: Case, other: Case) -> bool:
     """Do both give in one batch what they give alone?"""
-    cases, ends = [one, other], (one.ends.end, other.ends.end)
-    points = torch.nn.utils.rnn.pad_sequence(list(ends), batch_first=True)
-    with torch.no_grad():
-        together = one.score(points, cases)
-        alone = [case.score(end[None], [case]) for case, end in zip(cases, ends, strict=True)]
-    return not any(_far(value, row[None], points.dtype) for value, row in zip(alone, together, strict=True))
+    together = torch.stack(_at_ends([one, other]), dim=1)
+    alone = [torch.stack(_at_ends([case]), dim=1)[0] for case in (one, other)]
+    return not any(far(*each, each[0], one.ends.end) for each in zip(alone, together, strict=True))
 
 
-def _far(own: Scores, other: Scores, dtype: torch.dtype) -> bool:
-    """Further apart than rounding explains: half of the digits the numbers were computed with."""
-    allowed = max(torch.finfo(each).eps for each in (dtype, own.dtype)) ** 0.5
-    return own.shape != other.shape or not bool((own - other).abs().max() <= allowed * max(1.0, float(own.abs().max())))
+def far(own: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
+    """Further apart than rounding explains: a third of the digits, half of those of a half precision, of what is largest."""
+    if own.shape != other.shape:
+        return True
+    unit = max(torch.finfo(each.dtype).eps for each in (like, own))
+    size = max(float(own.abs().max()), float(beside.abs().max()))
+    share = unit ** (2 / 3 if unit < 1e-4 else 1 / 2)
+    return not float((own - other).abs().max()) <= share * size + 10 * unit
+
+
+def check_direction(user: Any, short: Float[Tensor, "T V"], whole: Float[Tensor, "T V"]) -> None:
+    """Logits of the same tokens with one more after them, and without: teacher forcing needs them to be equal."""
+    if far(short, whole, whole, whole):
+        raise ModelError(
+            f"{type(user).__name__} reads a token with those that follow it, so its output tokens cannot be explained one by "
+            "one; where it has the option load it with is_decoder=True, or as a masked language model"
+        )
 
 
 def _both(model: LanguageModel, own: Tensor, explained: Tensor, layer: int) -> str:

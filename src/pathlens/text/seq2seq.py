@@ -15,6 +15,7 @@ from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
+from pathlens.text.own import check_direction
 from pathlens.text.tokens import Tokens, spans_of, trimmed
 
 
@@ -119,7 +120,10 @@ class Seq2Seq(Generator):
         tails: list[int],
         skips: list[int],
     ) -> Float[Tensor, "B T V"]:
-        """Logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start."""
+        """Logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start.
+
+        What is written needs no mask: no token sees what follows it.
+        """
         device, longest, most = points.device, max(splits), max(tails)
         rows = torch.arange(len(cases), device=device)[:, None]
         split, tail, skip = (torch.tensor(each, device=device)[:, None] for each in (splits, tails, skips))
@@ -133,21 +137,21 @@ class Seq2Seq(Generator):
             "input_ids": ids[rows, torch.where(read, into, 0)],
             "attention_mask": read.long(),
             "decoder_input_ids": ids[rows, torch.where(written, place, 0)].masked_fill(~written, self.network.pad),
-            "decoder_attention_mask": written.long(),
         }
         return self.output(self.network.call(encoder, context, decoder), cases)
 
     def own(self, draft: Case) -> Kept:
-        ids, split, second = (
-            draft.context["input_ids"],
-            draft.meta["decoder_starts_at"],
-            draft.meta["first_output_ends"],
-        )
-        prompt, written, start = ids[:split], ids[split:], len(self.start)
-        lines = [written[:second], torch.cat([written[:start], written[second:]])]
-        first, other = (self.output(self.ask({"input_ids": prompt, "decoder_input_ids": line}), ()) for line in lines)
-        logits = torch.cat([first, other[:, start:]], dim=1)
-        return Kept(logits, torch.arange(logits.shape[1], device=logits.device))
+        ids, split, start = draft.context["input_ids"], int(draft.meta["decoder_starts_at"]), len(self.start)
+        second, written = int(draft.meta["first_output_ends"]), ids[split:]
+
+        def read(line: Tensor) -> Tensor:
+            return self.output(self.ask({"input_ids": ids[:split], "decoder_input_ids": line}), ())[0]
+
+        first, other = read(written[:second]), read(torch.cat([written[:start], written[second:]]))
+        if second > 1:
+            check_direction(self.user, read(written[: second - 1]), first[:-1])
+        logits = torch.cat([first, other[start:]])
+        return Kept(logits[None], torch.arange(len(logits), device=logits.device))
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         device = self.network.device
