@@ -246,3 +246,49 @@ def test_a_gap_is_explained_by_the_words_around_it():
         pl.explain(pair, text, target=(3, "film"))
     similar = pl.explain(pair, TEXTS[0], TEXTS[1], pooling="mean", method="ig", n_steps=2, tolerance=1)
     assert "similarity" in similar.target
+
+
+def slow_tokenizers(folder):
+    """Tokenizers that know no characters: Japanese words, bytes, and pieces of Vietnamese."""
+    words = [*models.SPECIAL, "日本", "##語", "面白", "##い", "cafe", "the"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    japanese = hf.BertJapaneseTokenizer(str(folder / "vocab.txt"), word_tokenizer_type="basic", do_lower_case=True)
+    (folder / "pieces.txt").write_text("mo@@ 1\nvie 1\nthe 1\n")
+    (folder / "bpe.codes").write_text("#version: 0.2\nt h 1\nth e</w> 1\nm o 1\nv i 1\nvi e</w> 1\n")
+    vietnamese = hf.PhobertTokenizer(str(folder / "pieces.txt"), str(folder / "bpe.codes"))
+    return japanese, hf.ByT5Tokenizer(), vietnamese
+
+
+def test_characters_are_worked_out_where_a_tokenizer_does_not_say_them(tmp_path):
+    from pathlens.text.tokens import tokenise
+
+    japanese, bytewise, vietnamese = slow_tokenizers(tmp_path)
+    tokens = tokenise(japanese, "日本語 Café 鮪 the", "面白い", limit=None, truncation=False)
+    assert tokens.tokens == ("[CLS]", "日本", "語", "Café", "鮪", "the", "[SEP]", "面白", "い", "[SEP]")
+    assert tokens.offsets[1:6] == ((0, 2), (2, 3), (4, 8), (9, 10), (11, 14)) and tokens.offsets[7:9] == (
+        (0, 2),
+        (2, 3),
+    )
+    assert tokens.segments == (-1, 0, 0, 0, 0, 0, -1, 1, 1, -1)
+    cut = tokenise(japanese, "日本語 the the", "面白い", limit=7, truncation=True)
+    assert len(cut) == 7 and {-1, 0, 1} == set(cut.segments)
+    tokens = tokenise(bytewise, "Zü 日", None, limit=None, truncation=False)
+    assert tokens.tokens == ("Z", "ü[1/2]", "ü[2/2]", " ", "日[1/3]", "日[2/3]", "日[3/3]", "</s>")
+    tokens = tokenise(vietnamese, "the movie", None, limit=None, truncation=False)
+    assert tokens.tokens == ("<s>", "the", "mo", "vie", "</s>")
+
+
+def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
+    tokenizer = slow_tokenizers(tmp_path)[0]
+    result = pl.explain((models.classifier("bert")[0], tokenizer), "日本語 the", target=1)
+    with torch.no_grad():
+        own = models.classifier("bert")[0](**tokenizer("日本語 the", return_tensors="pt")).logits[0, 1]
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+    torch.manual_seed(7)
+    config = hf.T5Config(
+        vocab_size=384, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    written = pl.explain(
+        (hf.T5ForConditionalGeneration(config).eval(), hf.ByT5Tokenizer()), "ab ü", target="日", n_steps=2
+    )
+    assert written.outputs == ("日[1/3]", "日[2/3]", "日[3/3]")

@@ -147,7 +147,8 @@ def moved(model: Any, *given: tuple[Tensor, Tensor]) -> Iterator[None]:
         shifted = asked[0].shape == ids.shape and torch.equal(asked[0][:, 1:], ids[:, :-1])
         return torch.cat([found[:, :1], rows[:, :-1]], 1) if shifted else found
 
-    tables = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.num_embeddings == 60]
+    size = model.get_input_embeddings().weight.shape
+    tables = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.weight.shape == size]
     hooks = [part.register_forward_hook(answer) for part in tables]
     try:
         yield

@@ -81,12 +81,13 @@ def examine(
     from pathlens.text.load import load
 
     patient = _patient(load(model), text, text_b, tolerance)
-    checks = []
+    checks: list[Check] = []
     for name, law in LAWS:
         if tell is not None:
             tell(name)
         started = time.perf_counter()
-        checks.append(Check(name, *_verdict(law, patient), time.perf_counter() - started))
+        verdict = _once(_verdict(law, patient), checks)
+        checks.append(Check(name, *verdict, time.perf_counter() - started))
     shown = patient.text if isinstance(patient.text, str) else "a given input"
     meta = {"text": shown, "tolerance": tolerance, "torch": torch.__version__}
     return Diagnosis(patient.model.name, patient.model.kind, tuple(checks), meta)
@@ -106,6 +107,15 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
     if text_b is None and (questions or model.two_texts_are_a_pair()):
         text_b = SECOND
     return Patient(model, text, text_b, tolerance)
+
+
+def _once(verdict: Verdict, checks: list[Check]) -> Verdict:
+    """One cause is said once: a law that fails in the very words of another was not tried."""
+    same = next(
+        (check.law for check in checks if check.state == verdict.state == FAILS and check.measured == verdict.measured),
+        None,
+    )
+    return verdict if same is None else Verdict(LEFT_OUT, f"the same as of {same!r}")
 
 
 def _verdict(law: Law, patient: Patient) -> Verdict:

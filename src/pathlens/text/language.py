@@ -67,16 +67,24 @@ class LanguageModel(TextModel):
             raise ModelError("a text model needs its tokenizer: pass (model, tokenizer)")
         self.module = self.user = module  # `user`: as it was given, where `module` is what a wrapper is around
         self.tokenizer = tokenizer
-        self.seen: dict[Any, Seen] = {}  # kinds of requests
-        self.network = Network(self.body(), self.whole())
-        if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
-            self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
+        self.enter()
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
+        if any(name.endswith("embed_tokens_per_layer") for name, _ in module.named_modules()):  # Gemma 3n
+            self.doubts += (
+                "this model looks words up again for every block; those rows stay the text's along the path",
+            )
         self.limit = length_limit(module, tokenizer)
 
+    def enter(self) -> None:
+        """The module as a network, nothing of which has been seen yet."""
+        self.network = Network(self.body(), self.whole())
+        self.seen: dict[Any, Seen] = {}  # kinds of requests
+        if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False):
+            self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
+
     def body(self) -> nn.Module:
-        """The part that takes `inputs_embeds`."""
+        """The part that is entered."""
         return self.module
 
     def whole(self) -> nn.Module:

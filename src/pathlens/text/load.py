@@ -106,7 +106,7 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
     return model
 
 
-def unwrapped(module: nn.Module) -> nn.Module:
+def unwrapped(module: Any) -> Any:
     """What is compiled, or adapted: a LoRA sits in the layers of the model it was put on."""
     module = getattr(module, "_orig_mod", module)
     if not hasattr(module, "peft_config"):
@@ -116,8 +116,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
             f"{type(module).__name__} puts learned vectors before the text (prompt or prefix tuning), which are no words; "
             "pathlens explains adapters that sit in the layers, such as LoRA"
         )
-    inner: nn.Module = module.get_base_model()
-    return inner
+    return module.get_base_model()
 
 
 def encoder_of(module: nn.Module) -> nn.Module:

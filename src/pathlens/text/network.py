@@ -278,7 +278,7 @@ def accepted(module: nn.Module) -> frozenset[str]:
 
 def text_config(module: nn.Module) -> Any:
     """The config of the part that reads text: a model that also sees or hears has one for each."""
-    config = getattr(module, "config", None)
+    config: Any = getattr(module, "config", None)
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
@@ -291,7 +291,8 @@ def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:
     if wanted is None:
         return [], 0
     several = text_config(module) is not getattr(module, "config", None)  # towers for pictures have blocks too
-    reads: nn.Module = module.get_decoder() if several and hasattr(module, "get_decoder") else module
+    whole: Any = module
+    reads: nn.Module = whole.get_decoder() if several and hasattr(module, "get_decoder") else module
     for name, part in reads.named_modules():
         if isinstance(part, nn.ModuleList) and (name.endswith("albert_layer_groups") or len(part) == wanted):
             return list(part), wanted

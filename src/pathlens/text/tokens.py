@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, Self
 
 import torch
@@ -54,7 +54,8 @@ def decoded(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[
         text = _decode(tokenizer, [*before, *ids[:count]])[start:]
         sound = len(text.rstrip(BROKEN))
         broken = sound < len(text) and (not whole.startswith(text) or not whole[sound:].strip(BROKEN))
-        reached = sound if broken else len(text)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, whole, strict=False)))
+        reached = sound if broken else same  # a piece may end in a sign that more is to come
         end = min(len(whole), max(reached, done) + (1 if broken else 0))
         spans.append(trimmed(whole, done, max(end, done)))
         done = max(done, reached)
@@ -211,8 +212,12 @@ def found_again(tokenizer: Any, ids: list[int], text: str) -> list[Span]:
     spans, done = [], 0
     for start, end in places:
         parts = [where[n] for n in range(start, end) if n in where]
-        spans.append((min(a for a, _ in parts), max(b for _, b in parts)) if parts else (done, done))
+        blank = start < end and text[done : done + 1].isspace()
+        spans.append((min(a for a, _ in parts), max(b for _, b in parts)) if parts else (done, done + blank))
         done = spans[-1][1]
+    for n in reversed(range(len(spans) - 1)):
+        if places[n][0] == places[n][1]:  # the first bytes of a character belong to it, as the last one does
+            spans[n] = spans[n + 1]
     return spans
 
 
