@@ -292,3 +292,30 @@ def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
         (hf.T5ForConditionalGeneration(config).eval(), hf.ByT5Tokenizer()), "ab ü", target="日", n_steps=2
     )
     assert written.outputs == ("日[1/3]", "日[2/3]", "日[3/3]")
+
+
+def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
+    model, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(model)
+    model.config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    model.config.label2id = {name: i for i, name in model.config.id2label.items()}
+    whole = hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
+    template = "this movie is {} ."
+    said = whole(TEXTS[0], ["funny"], hypothesis_template=template)["scores"][0]
+    result = pl.explain(whole, TEXTS[0], target="funny", score="prob", hypothesis=template)
+    assert result.certificate.f_input == pytest.approx(said, abs=1e-6) and result.certificate.converged
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], "this movie is funny .", return_tensors="pt")).logits[0]
+    assert pl.explain(whole, TEXTS[0], target="funny", hypothesis=template).certificate.f_input == pytest.approx(
+        float(logits[2])
+    )
+    words = [token for token, segment in zip(result.tokens, result.segments, strict=True) if segment == 0]
+    assert words == TEXTS[0].split() and not result.scores[len(words) + 1 :].any(), "the hypothesis is held"
+    with pytest.raises(InputError, match="the label in words"):
+        pl.explain(whole, TEXTS[0])
+    with pytest.raises(InputError, match="in place of the label"):
+        pl.explain(whole, TEXTS[0], target="funny", hypothesis="no place")
+    with pytest.raises(ModelError, match="needs a model with a label 'entailment'"):
+        pl.explain(
+            hf.pipeline("zero-shot-classification", model=models.classifier("bert")[0], tokenizer=tokenizer), TEXTS[0]
+        )

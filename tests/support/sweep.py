@@ -1,7 +1,8 @@
 """Kinds of models × heads, tiny and random, explained as a user would, and beside it the slow computation.
 
 The slow one is a plain loop: the model called with token ids, its word embeddings moved by a hook of torch's own, and the
-paper's sum at the same nodes. Run as a program it writes one row for every configuration: `python -m tests.support.sweep`.
+paper's sum at the same nodes. `python -m tests.support.sweep` (with names of kinds or heads, for those alone) writes the rows
+and the table of docs/models.md.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import inspect
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,8 @@ MORE = {
     "esm": {"mask_token_id": 4, "token_dropout": True},
     "big_bird": {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1},
 }
+ROOT = Path(__file__).parents[2]
+ROWS, PAGE, MARK = ROOT / "experiments/rows/architectures.jsonl", ROOT / "docs/models.md", "<!-- sweep -->"
 TEXT, OTHER = "the movie was not really funny , but moving .", "great acting and a very good plot !"
 NODES = 6
 
@@ -93,6 +97,7 @@ class Row:
     own: float | None = None  # |f_input − the model's own output|
     slow: float | None = None  # largest difference from the loop
     listed: float | None = None  # … of a list from its single texts
+    layers: bool = False  # can a deeper layer be entered, with the same output?
     words: str = ""
 
 
@@ -287,17 +292,54 @@ def examined(name: str, head: str) -> Row:
     listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(found, alone, strict=True)) / size
     off, far = abs(own.certificate.f_input - value), float(np.abs(own.scores - scores).max()) / size
     state = "holds" if off < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
-    return Row(name, head, state, off, far, listed)
+    return Row(name, head, state, off, far, listed, layers=_deeper(pair, asked[0]))
+
+
+def _deeper(pair: tuple[Any, Any], asked: Question) -> bool:
+    """Refused, or the same output: a case is compared with the model's own whatever its layer."""
+    try:
+        return bool(pl.explain(pair, *asked.texts, layer=1, n_steps=1, baseline="unk", tolerance=9, **asked.asked))
+    except PathlensError:
+        return False
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for every kind, a column for every head."""
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    found = {(row.kind, row.head): row for row in rows}
+    lines = [f"| | {' | '.join(HEADS)} |", f"|---|{'---|' * len(HEADS)}"]
+    for kind in kinds:
+        cells = [_cell(found.get((kind, head))) for head in HEADS]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(row: Row | None) -> str:
+    if row is None or row.state == "not built":
+        return ""
+    return {"holds": "✓" if row.layers else "✓ layer 0", "refused": "no"}[row.state]
 
 
 def main() -> None:
+    """One row for every configuration (or those named), and the page's table of them all."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     hf.logging.set_verbosity_error()
     wanted = sys.argv[1:]
+    known = {(row.kind, row.head): row for row in kept()}
     for name, head in configurations():
         if not wanted or name in wanted or head in wanted:
-            print(json.dumps(asdict(examined(name, head))), flush=True)
+            known[name, head] = row = examined(name, head)
+            print(row, flush=True)
+    rows = [known[each] for each in configurations() if each in known]
+    ROWS.write_text("".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows))
+    before, after = PAGE.read_text().split(MARK)[::2]
+    PAGE.write_text(f"{before}{MARK}\n{table(rows)}\n\n{MARK}{after}")
+
+
+def kept() -> list[Row]:
+    """The rows of the last run."""
+    return [Row(**json.loads(line)) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
 
 
 if __name__ == "__main__":

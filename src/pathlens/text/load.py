@@ -26,6 +26,7 @@ from pathlens.text.network import evaluation_mode
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
+from pathlens.text.zeroshot import ZeroShot
 
 KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # suffix of a class → model kind, loader
     "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),
@@ -66,6 +67,9 @@ def load(model: Any, **options: Any) -> TextModel:
         _nothing_left(options, "a CrossEncoder")
         return Classifier(model.model, model.tokenizer)
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
+        if model.task == "zero-shot-classification":
+            _nothing_left(options, "a zero-shot pipeline")
+            return ZeroShot(model.model, model.tokenizer)
         return _hugging_face(model.model, model.tokenizer, options)
     if isinstance(model, nn.Module):
         if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
