@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -319,3 +320,21 @@ def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
         pl.explain(
             hf.pipeline("zero-shot-classification", model=models.classifier("bert")[0], tokenizer=tokenizer), TEXTS[0]
         )
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_a_choice_is_explained_by_its_logit_among_the_others(name):
+    torch.manual_seed(7)
+    model = models.sharpen(hf.AutoModelForMultipleChoice.from_config(models.config(name))).eval()
+    tokenizer, question, choices = models.tokenizer(), "what was the plot ?", ["a great film", "awful , and not funny"]
+    encoded = tokenizer([question] * 2, choices, return_tensors="pt", padding=True)
+    takes = inspect.signature(model.forward).parameters
+    with torch.no_grad():
+        own = model(**{key: value[None] for key, value in encoded.items() if key in takes}).logits[0]
+    results = pl.explain((model, tokenizer), [question] * 2, choices)
+    for result, logit in zip(results, own, strict=True):
+        assert result.certificate.f_input == pytest.approx(float(logit), abs=1e-5) and result.certificate.converged
+    with pytest.raises(InputError, match="hangs on the others"):
+        pl.explain((model, tokenizer), question, choices[0], score="prob")
+    with pytest.raises(InputError, match="needs two texts"):
+        pl.explain((model, tokenizer), question)

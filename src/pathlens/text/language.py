@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -167,7 +168,8 @@ class LanguageModel(TextModel):
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
-        ends = self._ends_at(layer, draft, request.baseline if at_layer else None)
+        with self.in_our_words(layer):
+            ends = self._ends_at(layer, draft, request.baseline if at_layer else None)
         if request.block is not None:
             inputs = {name: value[None] for name, value in context.items()}
             return block_case(self.network, draft, ends, inputs, request)
@@ -189,7 +191,22 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
-        return with_drift(compared(self, draft, case, layer))
+        with self.in_our_words(layer) if layer else nullcontext():  # a caller's own target function has its own words
+            case = compared(self, draft, case, layer)
+        return with_drift(case)
+
+    @contextmanager
+    def in_our_words(self, layer: int = 0) -> Iterator[None]:
+        """An architecture that fails does so in one line that says what it is and what to do."""
+        try:
+            yield
+        except (PathlensError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            what = f"layer={layer} cannot be entered in {type(self.user).__name__}: use layer=0"
+            if layer == 0:
+                what = f"{type(self.user).__name__} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))?"
+            raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})") from error
 
     def _ends_at(self, layer: int, draft: Case, given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
@@ -204,16 +221,8 @@ class LanguageModel(TextModel):
 
     def _output_of(self, draft: Case) -> Any:
         """The model's output at the text itself, checked for NaN."""
-        try:
-            with torch.no_grad():
-                output = self.forward(draft.ends.end[None], [draft], 0)
-        except (PathlensError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:
-            raise ModelError(
-                f"{type(self.user).__name__} cannot read this text: {first_line(error)}; try model(**tokenizer(text, "
-                "return_tensors='pt')), which fails alike, or tell us what it needs besides"
-            ) from error
+        with self.in_our_words(), torch.no_grad():
+            output = self.forward(draft.ends.end[None], [draft], 0)
         for value in output if isinstance(output, tuple) else (output,):
             if isinstance(value, Tensor) and not torch.isfinite(value).all():
                 check_weights(self.module)

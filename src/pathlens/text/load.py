@@ -19,6 +19,7 @@ from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
+from pathlens.text.choice import Chooser
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
@@ -32,6 +33,7 @@ KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # s
     "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),
     "ForTokenClassification": (Tagger, "AutoModelForTokenClassification"),
     "ForQuestionAnswering": (Answerer, "AutoModelForQuestionAnswering"),
+    "ForMultipleChoice": (Chooser, "AutoModelForMultipleChoice"),
     "ForQuestionAnsweringSimple": (Answerer, "AutoModelForQuestionAnswering"),
     "ForMaskedLM": (MaskedLM, "AutoModelForMaskedLM"),
     "WithLMHeadModel": (MaskedLM, "AutoModelForMaskedLM"),  # XLM and FlauBERT
