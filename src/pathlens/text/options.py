@@ -50,6 +50,20 @@ class GeneratorOptions(ModelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HypothesisOptions(ModelOptions):
+    """Of a model that is asked whether a text entails a sentence about a label."""
+
+    name: ClassVar[str] = "zero-shot pipelines"
+
+    hypothesis: str = option("This example is {}.", "The sentence a label is put into, in place of {}.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis:
+            raise InputError(f"hypothesis must be a sentence with {{}} in place of the label, got {self.hypothesis!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderOptions(ModelOptions):
     """Of a model that compares two texts by their vectors."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case
-from pathlens.text.tokens import BROKEN, Tokens, decoded, trimmed, with_parts
+from pathlens.text.tokens import BROKEN, Tokens, decoded, spans_of, trimmed, with_parts
 from pathlens.types import Span
 
 
@@ -79,7 +79,7 @@ def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     count = len(prompt)
     offsets = [
         trimmed(target, max(0, start - count), max(0, end - count))
-        for start, end in both["offset_mapping"][len(alone) :]
+        for start, end in spans_of(tokenizer, both, prompt + target)[len(alone) :]
     ]
     return Output(tuple(ids[len(alone) :]), target, tuple(offsets))
 
@@ -95,7 +95,8 @@ def output_of_ids(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> 
 
 
 def _encoded(tokenizer: Any, text: str) -> Any:
-    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    fast = getattr(tokenizer, "is_fast", False)
+    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
 
 
 def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int], both: list[int]) -> str:
