@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from itertools import islice, repeat
 from typing import Any, Generic, Literal, TypeVar, overload
 
@@ -233,8 +234,6 @@ class Explainer(Generic[R]):
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
-        import transformers
-
         from pathlens import __version__
 
         method = method or self.method or self._build("ig")
@@ -265,7 +264,7 @@ class Explainer(Generic[R]):
                 **plain,
             },
             "seconds": seconds,
-            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
+            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": version("transformers")},
         }
 
 
