@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -95,6 +95,7 @@ class Case:
     chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None  # the model's own at the text, where it was run to find the target
 
     def __len__(self) -> int:
         return len(self.ends.end)
@@ -106,6 +107,13 @@ class Case:
     def noted(self, note: str, **meta: Any) -> Case:
         """The same with a note for people, and what it says for programs."""
         return replace(self, notes=(*self.notes, note), meta={**self.meta, **meta})
+
+
+class Said(NamedTuple):
+    """What the model says at both ends of one path: the probability of every class, by its name."""
+
+    text: dict[str, float]
+    baseline: dict[str, float]
 
 
 class TextModel(ABC):
@@ -121,6 +129,10 @@ class TextModel(ABC):
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """Prepare one text (or pair)."""
+
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        """The probabilities of a model that has classes, for each case; None where there are none."""
+        return [None] * len(cases)
 
     def read_options(self, given: Mapping[str, Any]) -> ModelOptions:
         """This kind's options among those given by name."""
@@ -172,6 +184,9 @@ class Wrapped(TextModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         return self.inner.case(text, text_b, request=request)
+
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        return self.inner.says(cases)
 
     @property
     def dtype_name(self) -> str:

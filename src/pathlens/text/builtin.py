@@ -42,8 +42,8 @@ TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 
 
 @lru_cache(maxsize=4)
-def load_built_in(name: str, **options: Any) -> TextModel:
-    """The model kind for a built-in name, loaded once for each choice of options."""
+def load_built_in(name: str, device: torch.device | None = None, **options: Any) -> TextModel:
+    """The model kind for a built-in name, loaded once for each choice of options, and for each device it is moved to."""
     return {"minilm": _minilm, "sentiment": _sentiment, "smollm": _smollm}[name](**options)
 
 

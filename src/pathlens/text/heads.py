@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request, index_of, within
-from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
+from pathlens.text.adapter import Case, Request, Said, index_of, within
+from pathlens.text.language import LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
 from pathlens.text.tokens import Tokens
 
@@ -92,6 +92,29 @@ class Classifier(LanguageModel):
         named = len(labels) > 1 or request.target is not None
         name = f"{labels[index] if named else 'score'} ({score})"
         return Target(name, ReadClass(score), index, again=index if named else None, score=score)
+
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
+        starts: dict[bytes, dict[str, float]] = {}
+        return [self._says(case, starts) for case in cases]
+
+    @torch.no_grad()
+    def _says(self, case: Case, starts: dict[bytes, dict[str, float]]) -> Said | None:
+        layer = getattr(case.score, "layer", None)
+        if not isinstance(case.score, Score) or layer is None:
+            return None
+        output = self.forward(case.ends.end[None], [case], layer) if case.output is None else case.output
+        if output.shape[1] == 1:  # a score, not a class
+            return None
+        key = case.ends.start.float().cpu().numpy().tobytes()
+        if key not in starts:
+            starts[key] = self._probabilities(self.forward(case.ends.start[None], [case], layer))
+        return Said(self._probabilities(output), starts[key])
+
+    def _probabilities(self, logits: Float[Tensor, "1 C"]) -> dict[str, float]:
+        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
+        shares = logits[0].double().sigmoid() if each else logits[0].double().softmax(-1)
+        return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
 
 
 # ---- a classifier that reads [CLS] alone

@@ -156,6 +156,7 @@ class LanguageModel(TextModel):
             target=target.value,
             target_name=target.name,
             outputs=target.outputs,
+            output=output,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
         return with_drift(case)
