@@ -7,6 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
+# the quick tests share the cores; the slow ones start clusters, browsers and kills of their own, one after another
+PARALLEL ?= --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-all check docs bench clean
 
@@ -26,7 +28,7 @@ demo: .venv/demo.stamp
 	$(BIN)/pathlens explain minilm "A man plays a guitar." "Someone makes music."
 
 test: .venv/test.stamp
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: .venv/test.stamp
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

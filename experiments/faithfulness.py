@@ -34,7 +34,7 @@ from experiments.train_qa import read, split
 from pathlens.metrics.contenders import GRADIENT, THROUGH_WORDS, Contender, Pair, contenders, score_texts
 from pathlens.metrics.deletion import PROTOCOLS
 from pathlens.metrics.evaluate import evaluate, judge
-from pathlens.metrics.extras import add_extras
+from pathlens.metrics.extras import Trial, add_extras
 from pathlens.metrics.record import Evaluation
 from pathlens.path.words.store import PathCache
 from pathlens.text.load import load
@@ -157,7 +157,7 @@ def one_round(model: Any, rows: Any, texts: list[tuple[str, str | None, str | No
     pairs: list[Pair] = [(text, other) for text, other, _ in texts]
     scored, failed = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
     found = {name: judge(rows, scored, PROTOCOLS[name], shares=SHARES) for name in PROTOCOLS}
-    found["default"] = add_extras(found["default"], model, rows, scored, ("infidelity",), {}, SEED)
+    found["default"] = add_extras(found["default"], Trial(model, rows, scored, seed=SEED), ("infidelity",))
     right = [int(str(t.case.target) == texts[t.number][2]) for t in scored if texts[t.number][2] is not None]
     return {
         "tokens": [len(t.case) for t in scored],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathlens.draw import canvas, palette, plots
-from pathlens.draw.blocks import Bar, Chart, Panel, Swarm
+from pathlens.draw.blocks import Bar, Bars, Chart, Swarm
 from pathlens.draw.canvas import DIM, INK
 from pathlens.draw.words import visible
 from pathlens.errors import InputError
@@ -28,7 +28,7 @@ def bars(
         Bar(name, value, value - reach[name], value + reach[name]) if name in reach else Bar(name, value)
         for name, value in named.items()
     )
-    plots.panel_on(axes, Panel(title, every, xlabel))
+    plots.panel_on(axes, Bars(every, axis=xlabel, title=title))
     return figure
 
 
@@ -66,8 +66,8 @@ def summary(
             f"expected values, scores of one shape (rows, {len(names)}); got {values.shape}, {scores.shape}"
         )
     figure, axes = _axes(height=max(0.42 * len(names) + 1.2, 2.2))
-    plots.frame(axes, title, xlabel or "score", "")
     plots.swarm_on(axes, Swarm(tuple(names), values, scores))
+    plots.frame(axes, title, xlabel or "score", "")
     return figure
 
 
@@ -81,12 +81,23 @@ def dependence(
     shades: str | list[str] = plots.COLORS[0]
     if other is not None:
         rank = np.argsort(np.argsort(np.asarray(other), kind="stable")) / max(len(other) - 1, 1)
-        shades = [palette.length_color(0.15 + 0.85 * r, 1) for r in rank]
+        shades = [palette.color(0.15 + 0.85 * r, 1, signed=False) for r in rank]
         words = f"pale: small {visible(other_name)} · dark: large"
         canvas.write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
     axes.scatter(values, scores, s=18, c=shades, edgecolors=INK, linewidths=0.3, zorder=3)
     axes.axhline(0, color=DIM, lw=0.8)
     return figure
+
+
+def logarithmic(axes: Axes, *sides: str) -> None:
+    """Logarithmic "x" or "y", labelled in numbers: what comes with such an axis writes mathematics, switched off here."""
+    for side in sides:
+        axes.set(**{f"{side}scale": "log"})
+        axis = getattr(axes, f"{side}axis")
+        low, high = sorted(axis.get_view_interval())
+        named = "25" if high < 1000 * low else ""  # over few decades, 2 and 5 of each as well
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(lambda x, _, named=named: f"{x:g}" if f"{x:e}"[0] in named else "")
 
 
 def _axes(height: float = 4.0) -> tuple[Figure, Axes]:

@@ -1,7 +1,7 @@
 """Are secants as faithful as integrals, and what do they cost? Deletion metrics beside every other method.
 
     python experiments/secants.py run [--minutes 50]   # rows are written as they come; the same command goes on
-    python experiments/secants.py tables               # docs/secants tables, from the rows that are there
+    python experiments/secants.py tables               # the tables of docs/secants.md, from the rows that are there
 
 SST-2 dev (none of it in the training data of `sentiment`), Rotten Tomatoes (sentences that are not in SST's training
 set), IMDb (whole reviews up to 512 tokens) on `sentiment`, XQuAD on the model of train_qa.py. Samples are seeded; a round
@@ -17,7 +17,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,12 @@ from pathlens.engine.explainer import Explainer
 from pathlens.metrics.contenders import GRADIENT, Contender, Pair, ScoredText, contenders, score_texts
 from pathlens.metrics.deletion import PROTOCOLS
 from pathlens.metrics.evaluate import judge
-from pathlens.metrics.statistics import estimate
+from pathlens.metrics.statistics import Estimate, estimate
 from pathlens.path.words.store import PathCache
 from pathlens.text.load import load
 
 BASELINES = ("mask", "pad")
 METHODS = (GRADIENT, "ig", "sig", "dig", "udig", "secant")
-NODES: dict[str, dict[str, Any]] = {name: {"rule": "gauss", "n_steps": 62} for name in ("dig", "udig")}
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7)
 METRICS = (
     "log-odds (mask)",
@@ -55,19 +54,20 @@ ROWS = Path(__file__).parent / "rows" / "secants"
 
 @dataclass(frozen=True)
 class DataSet:
-    """`count` texts in all, `each` of them in a round."""
+    """`count` texts in all, `each` of them in a round; `nodes` on the paths through words (31 legs)."""
 
     name: str
     title: str
     count: int
     each: int
+    nodes: int = 62
 
 
 SETS = (
     DataSet("sst2", "SST-2 dev", 400, 20),
     DataSet("rt", "Rotten Tomatoes, without sentences of SST's training set", 200, 10),
     DataSet("xquad", "XQuAD spans, three sentences of each passage", 100, 5),
-    DataSet("imdb", "IMDb, whole reviews up to 512 tokens", 100, 2),
+    DataSet("imdb", "IMDb, whole reviews up to 512 tokens", 100, 2, nodes=31),
 )
 
 
@@ -124,9 +124,9 @@ def sample(data: Path, which: DataSet, model: Any) -> list[Pair]:
     return kept
 
 
-def field(data: Path) -> tuple[Contender, ...]:
+def field(data: Path, nodes: int) -> tuple[Contender, ...]:
     """Every contender; words that one text has searched are not searched again."""
-    shared = {name: {**more, "cache": PathCache()} for name, more in NODES.items()}
+    shared = {name: {"rule": "gauss", "n_steps": nodes, "cache": PathCache()} for name in ("dig", "udig")}
     background = tuple(random.Random(1).sample(sentences(data, "train"), BACKGROUND))
     return (*contenders(METHODS, BASELINES, shared), Expected("expected gradients", background=background))
 
@@ -163,7 +163,8 @@ def one_round(
 
 def run(choice: argparse.Namespace) -> None:
     ends = time.time() + 60 * choice.minutes
-    rows, models = field(choice.data), {"sentiment": load("sentiment")}
+    models = {"sentiment": load("sentiment")}
+    rows = {which.name: field(choice.data, which.nodes) for which in SETS}
     ROWS.mkdir(parents=True, exist_ok=True)
     samples = {}
     for which in (each for each in SETS if each.name in choice.only):
@@ -180,9 +181,8 @@ def run(choice: argparse.Namespace) -> None:
             if which.name == "xquad" and "qa" not in models:
                 models["qa"] = load(choice.qa)
             started = time.time()
-            found = one_round(
-                models["qa" if which.name == "xquad" else "sentiment"], rows, pairs, number * which.each, which.name
-            )
+            model = models["qa" if which.name == "xquad" else "sentiment"]
+            found = one_round(model, rows[which.name], pairs, number * which.each, which.name)
             draft = place.with_suffix(".part")
             draft.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
             draft.replace(place)
@@ -193,52 +193,104 @@ def stored(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for file in sorted(ROWS.glob(f"{name}-*.jsonl")) for line in lines(file)]
 
 
-def tables(choice: argparse.Namespace) -> None:
-    """Means with 95 % intervals, and secants' paired difference to every other contender."""
-    for which in SETS:
-        rows = stored(which.name)
-        if not rows:
-            continue
-        names = list(dict.fromkeys(row["contender"] for row in rows))
-        texts = sorted({row["text"] for row in rows})
-        at = {(row["contender"], row["text"]): row for row in rows}
-        lengths = [at[names[0], t]["tokens"] for t in texts]
-        print(
-            f"\n## {which.title}: n = {len(texts)}, {min(lengths)} to {max(lengths)} tokens, mean {np.mean(lengths):.0f}\n"
-        )
-        print(
-            "| | "
-            + " | ".join(METRICS)
-            + " | CPU s | relative gap, worst | nodes |\n"
-            + "|---" * (len(METRICS) + 4)
-            + "|"
-        )
-        column = {name: {m: np.array([at[name, t][m] for t in texts]) for m in METRICS} for name in names}
-        for name in names:
-            cells = [_cell(column[name][m]) for m in METRICS]
-            own = [at[name, t] for t in texts]
-            gaps, nodes = [r["gap"] for r in own if "gap" in r], [r["nodes"] for r in own if "nodes" in r]
-            more = [f"{np.mean([r['seconds'] for r in own]):.3f}", f"{max(gaps):.1e}" if gaps else "·",
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "secants.md"
+BEGIN, END = (
+    "<!-- made by experiments/secants.py: do not edit below -->",
+    "<!-- made by experiments/secants.py: end -->",
+)
+LOWER = ("log-odds (mask)", "log-odds (pad)", "sufficiency", "AOPC sufficiency")  # metrics where less is better
+
+
+def line_of(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def head(cells: Sequence[str]) -> list[str]:
+    return [line_of(cells), "|---" * len(cells) + "|"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """All rows of one data set: `values[contender][metric]` over the same texts."""
+
+    title: str
+    lengths: list[int]
+    rows: dict[str, list[dict[str, Any]]]
+
+    @staticmethod
+    def read(which: DataSet) -> Study | None:
+        found = stored(which.name)
+        texts = sorted({each["text"] for each in found})
+        at = {(each["contender"], each["text"]): each for each in found}
+        names = list(dict.fromkeys(each["contender"] for each in found))
+        rows = {name: [at[name, text] for text in texts] for name in names}
+        return Study(which.title, [each["tokens"] for each in rows[names[0]]], rows) if found else None
+
+    def values(self, name: str, metric: str) -> np.ndarray:
+        return np.array([each[metric] for each in self.rows[name]])
+
+    def better(self, ours: str, other: str, metric: str) -> Estimate:
+        """The paired difference, turned so that more is better for `ours`."""
+        sign = -1.0 if metric in LOWER else 1.0
+        return estimate(sign * (self.values(ours, metric) - self.values(other, metric)))
+
+    def means(self) -> list[str]:
+        lines = head(["", *METRICS, "CPU s", "worst relative gap", "nodes"])
+        for name, own in self.rows.items():
+            gaps, nodes = ([each[key] for each in own if key in each] for key in ("gap", "nodes"))
+            cost = [f"{np.mean([each['seconds'] for each in own]):.2f}", f"{max(gaps):.0e}" if gaps else "·",
                     f"{np.mean(nodes):.0f}" if nodes else "·"]  # fmt: skip
-            print(f"| {name} | " + " | ".join([*cells, *more]) + " |")
+            lines.append(line_of([name, *(f"{self.values(name, m).mean():.3f}" for m in METRICS), *cost]))
+        return lines
+
+    def differences(self, base: str) -> list[str]:
+        ours = f"secant, {base}"
+        lines = head([f"{ours} against", *METRICS])
+        for name in self.rows:
+            if name not in (ours, "random"):
+                lines.append(line_of([name, *(_cell(self.better(ours, name, m)) for m in METRICS)]))
+        return lines
+
+
+def _cell(found: Estimate) -> str:
+    """Bold where the interval leaves zero out: then the sign can be believed."""
+    mark = "**" if found.low > 0 or found.high < 0 else ""
+    return f"{mark}{found.value:+.3f}{mark} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def verdicts(studies: Sequence[Study]) -> list[str]:
+    """Against each method from the same baseline: on how many metrics of all sets are secants better, level, worse?"""
+    lines = head(["against, same baseline", *(study.title.split(",")[0] for study in studies)])
+    for name in ("ig", "sig", "dig", "udig", GRADIENT, "expected gradients", "leave-one-out"):
+        cells = []
+        for study in studies:
+            pairs = [(f"secant, {base}", f"{name}, {base}") for base in BASELINES]
+            known = [(o, t if t in study.rows else name) for o, t in pairs]
+            found = [study.better(ours, other, m) for ours, other in known for m in METRICS]
+            won, lost = sum(e.low > 0 for e in found), sum(e.high < 0 for e in found)
+            cells.append(f"{won} · {len(found) - won - lost} · {lost}")
+        lines.append(line_of([name, *cells]))
+    return lines
+
+
+def tables(choice: argparse.Namespace) -> None:
+    """The page's tables, written between its two marks from the rows that are there."""
+    studies = [study for study in map(Study.read, SETS) if study is not None]
+    lines = [BEGIN, "", "### Better · level · worse", "", *verdicts(studies), ""]
+    for study in studies:
+        count, tokens = len(study.lengths), study.lengths
+        lines += [
+            f"### {study.title}",
+            "",
+            f"n = {count}, {min(tokens)} to {max(tokens)} tokens, mean {np.mean(tokens):.0f}.",
+            "",
+        ]
+        lines += [*study.means(), ""]
         for base in BASELINES:
-            print(
-                f"\nsecant, {base} − the other (paired):\n\n| | "
-                + " | ".join(METRICS)
-                + " |\n"
-                + "|---" * (len(METRICS) + 1)
-                + "|"
-            )
-            for name in names:
-                if name != f"secant, {base}":
-                    cells = [_cell(column[f"secant, {base}"][m] - column[name][m], sign=True) for m in METRICS]
-                    print(f"| {name} | " + " | ".join(cells) + " |")
-
-
-def _cell(values: np.ndarray, sign: bool = False) -> str:
-    found = estimate(values)
-    plus = "+" if sign else ""
-    return f"{found.value:{plus}.3f} [{found.low:.3f}, {found.high:.3f}]"
+            lines += [*study.differences(base), ""]
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(before + "\n".join([*lines, END]) + rest.partition(END)[2], encoding="utf-8")
+    print(f"wrote {PAGE.name} from " + ", ".join(f"{len(study.lengths)} texts of {study.title}" for study in studies))
 
 
 def main() -> None:

@@ -113,8 +113,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     count = len(next(iter(series.values())))
     share = (100 * (np.arange(count) + 0.5) / count).tolist()
     drawn = plots.curve(share, series, title="UDIG: how far from adding up", xlabel="% of sentences", ylabel="|Δ%|")
-    drawn.axes[0].set_yscale("log")
-    drawn.axes[0].yaxis.set_major_formatter("{x:g}")  # labels are drawn as they are written, powers too
+    plots.logarithmic(drawn.axes[0], "y")
     canvas.save(drawn, path)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -12,18 +13,25 @@ from typing import Any
 from pathlens.errors import StoreError
 
 
-def make_folder(path: Path) -> None:
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What the system refuses inside is one line that names the place."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        yield
+    except StoreError:
+        raise
     except OSError as error:
         raise StoreError(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
 
 
+def make_folder(path: Path) -> None:
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
 def write_text(path: str | Path, text: str) -> Path:
-    try:
+    with writing(path):
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     return Path(path)
 
 
@@ -35,12 +43,12 @@ def write_whole(path: Path, data: bytes) -> None:
     """Either the old file or the new one is there, never half of one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")  # several may write the same file
     try:
-        with beside.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
+        with writing(path):
+            with beside.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.replace(path)
+    finally:
+        with suppress(OSError):  # there only where something failed
             beside.unlink()
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

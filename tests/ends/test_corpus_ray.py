@@ -1,4 +1,4 @@
-"""Ray Data on a real cluster of this machine: same rows as local, a worker killed in its task, clusters too small."""
+"""Ray on a real cluster of this machine: same rows as local, a worker killed in its task, clusters too small."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SIZES = {"batch_size": 8, "rows_per_shard": 32, "n_steps": 8}
 def test_workers_that_do_not_fit_are_fewer_or_an_error():
     assert fitting({"CPU": 4.0}, 2, 0) == 2
     with pytest.warns(UserWarning, match="room for 1 workers, not 2"):
-        assert fitting({"CPU": 2.0}, 2, 0) == 1
-    with pytest.raises(InputError, match="too small.*2 logical CPUs"):
-        fitting({"CPU": 1.0}, 1, 0)
+        assert fitting({"CPU": 1.0}, 2, 0) == 1
+    with pytest.raises(InputError, match="too small.*1 logical CPU"):
+        fitting({"CPU": 0.0}, 1, 0)
     with pytest.raises(InputError, match="GPU"):
         fitting({"CPU": 8.0}, 1, 1)
     with pytest.warns(UserWarning, match="room for 4"):
@@ -96,22 +96,22 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(cluster, tmp_
     source = Source(str(table(tmp_path / "t.tsv", 600)), id="name")
     run(model, source, tmp_path / "local", **SIZES)
     run(model, source, tmp_path / "ray", limit=64, **SIZES)  # two shards are there: Ray goes on from them
-    cluster(3)
+    cluster(2)
     seen: set[int] = set()
     ended = threading.Event()
     killed: list[tuple[int, str, int]] = []
 
     def kill_one() -> None:
         while not killed:
-            at_work = {p: t for p, t in descendants(os.getpid()).items() if t.startswith("ray::MapWorker")}
+            at_work = {p: t for p, t in descendants(os.getpid()).items() if t.startswith("ray::Explain")}
             seen.update(at_work)
-            busy = [p for p, t in at_work.items() if "submit" in t]
+            busy = [p for p, t in at_work.items() if "explain" in t]
             if len(shards(tmp_path / "ray")) > 3 and busy:
                 killed.append((busy[0], at_work[busy[0]], len(shards(tmp_path / "ray"))))
                 os.kill(busy[0], signal.SIGKILL)
             time.sleep(0.01)
         while not ended.is_set():  # who takes its place
-            seen.update(p for p, t in descendants(os.getpid()).items() if t.startswith("ray::MapWorker"))
+            seen.update(p for p, t in descendants(os.getpid()).items() if t.startswith("ray::Explain"))
             time.sleep(0.05)
 
     killer = threading.Thread(target=kill_one, daemon=True)
@@ -128,16 +128,16 @@ def test_two_workers_one_killed_in_its_task_give_the_rows_of_local(cluster, tmp_
 
 
 @pytest.mark.slow
-def test_a_cluster_with_too_few_cpus_gets_fewer_workers_and_one_with_one_an_error(cluster, tmp_path, tmp_path_factory):
+def test_a_cluster_with_too_few_cpus_gets_fewer_workers_and_one_with_none_an_error(cluster, tmp_path, tmp_path_factory):
     import ray
 
     model = str(saved(tmp_path_factory))
     source = Source(str(table(tmp_path / "t.tsv", 40)), id="name")
-    cluster(1)
+    cluster(0)
     with pytest.raises(InputError, match="too small"):
         run(model, source, tmp_path / "ray", engine="ray", workers=2, **SIZES)
     ray.shutdown()
-    cluster(2)
+    cluster(1)
     with pytest.warns(UserWarning, match="room for 1 workers"):
         made = run(model, source, tmp_path / "ray", engine="ray", workers=2, **SIZES)
     assert made.tally.rows == 40 and made.tally.failed == 0

@@ -70,8 +70,8 @@ def test_data_sets_come_through_datasets(tmp_path):
     assert census(Source(str(tmp_path / "splits"), text="body", split="test")).rows == 3
     (tmp_path / "hub").mkdir()
     write(tmp_path / "hub" / "x.csv")  # what `load_dataset` makes of a name
-    opened = open_hub(Source(str(tmp_path / "hub"), text="body"), lambda columns, plain: columns)
-    assert [record["body"] for record in opened.records] == [b for _, b, _ in ROWS]
+    opened = open_hub(Source(str(tmp_path / "hub"), text="body"))
+    assert [record["body"] for record in opened.records(opened.columns)] == [b for _, b, _ in ROWS]
 
 
 def test_quotes_are_plain_in_tsv_and_quotes_in_csv(tmp_path):

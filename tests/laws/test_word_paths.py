@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -214,7 +215,7 @@ def test_the_record_names_words_and_positions_and_survives_json():
         share = ((route.corner(2)[t].double() - ends.start[t]) @ way / (way @ way)).item()
         assert token.positions[1] == pytest.approx(share, abs=1e-6)
     path = measured(path, word_approximation_error(route, ends))
-    assert WordPath.from_dict(json.loads(json.dumps(path.to_dict()))) == path
+    assert WordPath.from_dict(json.loads(json.dumps(asdict(path)))) == path
 
 
 def test_word_approximation_error_is_its_definition():

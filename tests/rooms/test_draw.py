@@ -22,7 +22,7 @@ from experiments.plots import curve
 from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of, palette, plots, svg, terminal, words
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
-from pathlens.explanation import embed
+from pathlens.explanation import store
 from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
 from pathlens.explanation.store import from_dict
 from pathlens.studies.layers import Layers
@@ -65,7 +65,7 @@ def test_every_medium_has_a_function_for_every_kind_of_block(kind):
 
 
 def test_a_block_may_be_for_some_media_alone():
-    bars = blocks.Bars((("a", 1.0),), 1.0)
+    bars = blocks.Bars((blocks.Bar("a", 1.0),))
     some, drawn = replace(bars, where=("page",)), replace(bars, where=("figure",))
     live = blocks.Live("pathview", {}, inside=(drawn,))
     page = blocks.Page("x", blocks=(some, blocks.Abreast(inside=(bars, bars)), live))
@@ -86,7 +86,7 @@ def test_both_signs_are_equally_strong_and_zero_is_the_ground(dark):
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_is_readable_on_every_shade(dark):
     for share in np.linspace(-1, 1, 201):
-        for back in (palette.color(share, 1, dark=dark), palette.length_color(share, 1, dark=dark)):
+        for back in (palette.color(share, 1, dark=dark), palette.color(share, 1, signed=False, dark=dark)):
             assert palette.contrast(palette.text_color(back), back) >= 4.5
 
 
@@ -474,7 +474,7 @@ def test_the_result_travels_inside_its_page(name, tmp_path):
     path = tmp_path / "page.html"
     page = markup.document(result, path)
     assert path.read_text(encoding="utf-8") == page
-    data = embed.extract(page)
+    data = store.extract(page)
     assert data == result.to_dict()
     again = from_dict(data)
     assert type(again) is type(result) and again.certificate == result.certificate
@@ -483,15 +483,15 @@ def test_the_result_travels_inside_its_page(name, tmp_path):
 def test_long_arrays_are_packed_and_come_back_exactly():
     values = np.random.default_rng(0).normal(size=(40, 50))
     values[0, :4] = [0.0, -0.0, 1e-300, np.inf]
-    packed = embed.pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
+    packed = store.pack({"matrix": values.tolist(), "n": 3, "names": ["a"] * 2000})
     assert set(packed["matrix"]) == {"packed", "shape"} and packed["names"] == ["a"] * 2000
-    back = np.array(embed.unpack(packed)["matrix"])
+    back = np.array(store.unpack(packed)["matrix"])
     assert back.tobytes() == values.tobytes()
 
 
 def test_a_page_without_a_result_says_so():
     with pytest.raises(StoreError, match="holds no result"):
-        embed.extract("<html></html>")
+        store.extract("<html></html>")
     big = replace(samples.block(), vectors=np.zeros((7, 7, 20_000)))
     page = markup.document(big)
     assert 'id="pathlens"' not in page and "too large to travel" in page and len(page) < 200_000
@@ -506,7 +506,7 @@ def test_500_by_500_stays_light():
     assert len(paths) == LINKS
     assert sum(given.get("display") != "none" for given in paths) == svg.FIRST
     assert sum(tag == "td" for tag, _ in read.found) < 45 * 45
-    assert np.array_equal(np.array(embed.extract(page)["full_matrix"]), result.full_matrix)
+    assert np.array_equal(np.array(store.extract(page)["full_matrix"]), result.full_matrix)
 
 
 def test_arcs_are_the_strongest_pairs():
@@ -570,7 +570,7 @@ def test_png_is_drawn(matplotlib, name, tmp_path):
     image = imread(path)
     assert image.shape[1] >= 1400 and path.stat().st_size > 8_000
     lengths = name in ("block", "pooled")
-    ends = [palette.length_color(1, 1)] if lengths else [palette.color(1, 1), palette.color(-1, 1)]
+    ends = [palette.color(1, 1, signed=False)] if lengths else [palette.color(1, 1), palette.color(-1, 1)]
     full = [np.array([int(end[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for end in ends]
     near = [(np.abs(image[..., :3] - color).max(-1) < 0.02).sum() for color in full]
     assert max(near) > 1_000  # a whole bar, cell or box in full colour, more than the scale's end
@@ -682,7 +682,7 @@ def test_plots(matplotlib, tmp_path):
     axes.figure.canvas.draw()
     assert not any("$" in label.get_text() for label in axes.get_yticklabels())
     axes = canvas.blank(4, 3).add_subplot()
-    plots.panel_on(axes, blocks.Panel("", (blocks.Bar("a", 1.0, 0.9, 1.1), blocks.Bar("b", -2.0))))
+    plots.panel_on(axes, blocks.Bars((blocks.Bar("a", 1.0, 0.9, 1.1), blocks.Bar("b", -2.0))))
     assert [patch.get_width() for patch in axes.patches] == [1.0, -2.0]
     rng = np.random.default_rng(0)
     values, scores = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) * [0.1, 1.0]

@@ -43,7 +43,7 @@ def ids(text: str) -> list[int]:
 @pytest.mark.parametrize("score", ["logprob", "logit", "prob"])
 def test_the_next_token_equals_the_slow_twin(name, score):
     model, tokenizer = models.generator(name)
-    result = pl.explain((model, tokenizer), PROMPT, score=score, tolerance=1e-5)
+    result = pl.explain((model, tokenizer), PROMPT, score=score, method="ig", tolerance=1e-5)
     before = [2, *ids(PROMPT)]
     with torch.no_grad():
         token = int(model(torch.tensor([before])).logits[0, -1].argmax())
@@ -66,7 +66,7 @@ def test_log_probability_is_the_default_and_the_certificates_value():
 def test_a_contrast_is_the_difference_of_two_explanations():
     pair = models.generator("llama")
     one, other, both = (
-        pl.explain(pair, PROMPT, tolerance=1e-5, **choice)
+        pl.explain(pair, PROMPT, method="ig", tolerance=1e-5, **choice)
         for choice in ({"target": " good"}, {"target": " bad"}, {"target": " good", "contrast": " bad"})
     )
     assert both.scores == pytest.approx(one.scores - other.scores, abs=1e-4)
@@ -94,7 +94,7 @@ def test_a_contrast_of_continuations_reads_both_in_one_pass(name, layer):
 @pytest.mark.parametrize("name", CAUSAL)
 def test_a_continuation_equals_the_slow_twin_column_by_column(name):
     model, tokenizer = models.generator(name)
-    result = pl.explain((model, tokenizer), PROMPT, target=SAID, tolerance=1e-5)
+    result = pl.explain((model, tokenizer), PROMPT, target=SAID, method="ig", tolerance=1e-5)
     prompt, said = [2, *ids(PROMPT)], ids(SAID)
     assert result.outputs == ("but", "moving", ".") and result.segments == (-1, *[0] * 6, 1, 1)
     for t, token in enumerate(said):
@@ -186,7 +186,7 @@ def test_generated_tokens_are_each_the_likeliest():
 
 def test_total_of_a_continuation_with_methods_of_one_number():
     pair = models.generator("llama")
-    ig = pl.explain(pair, PROMPT, target=SAID, tolerance=1e-5).aggregate()
+    ig = pl.explain(pair, PROMPT, target=SAID, method="ig", tolerance=1e-5).aggregate()
     ih = pl.explain(pair, PROMPT, target=SAID, method="ih")
     assert ih.scores == pytest.approx(ig.scores, abs=1e-3)
     assert ih.matrix.sum() == pytest.approx(ig.scores.sum(), abs=1e-2)
@@ -207,7 +207,7 @@ def test_phrases_of_a_sequence_to_sequence_models_answer(name):
     """The answer does not go on with the prompt's text: it has a line of its own, and its phrases are found there."""
     pair = models.translator(name)
     tree = pl.explain(pair, PROMPT, target="good music", method="idg")
-    ig = pl.explain(pair, PROMPT, target="good music").aggregate()
+    ig = pl.explain(pair, PROMPT, target="good music", method="ig").aggregate()
     assert tree.scores == pytest.approx(ig.scores, abs=2e-3 * np.abs(ig.scores).max())
     assert tree.meta["texts"] == [f"{PROMPT}\ngood music"] and tree.nodes[0].value == pytest.approx(1)
     (text,) = tree.meta["texts"]
@@ -216,7 +216,7 @@ def test_phrases_of_a_sequence_to_sequence_models_answer(name):
 
 def test_phrases_and_pairs_of_a_contrast_of_continuations():
     pair, asked = models.generator("llama"), {"target": " but moving .", "contrast": " and bad"}
-    ig = pl.explain(pair, PROMPT, tolerance=1e-5, **asked)
+    ig = pl.explain(pair, PROMPT, method="ig", tolerance=1e-5, **asked)
     for method in ("idg", "ih"):
         result = pl.explain(pair, PROMPT, method=method, **asked)
         assert result.scores == pytest.approx(ig.scores, abs=1e-3)
@@ -239,7 +239,7 @@ def test_a_function_of_the_next_tokens_logits():
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_sequence_to_sequence_equals_the_slow_twin(name):
     model, tokenizer = models.translator(name)
-    result = pl.explain((model, tokenizer), PROMPT, target="good music", tolerance=1e-5)
+    result = pl.explain((model, tokenizer), PROMPT, target="good music", method="ig", tolerance=1e-5)
     prompt, said = [*ids(PROMPT), 3], ids("good music")
     start = model.config.decoder_start_token_id
     assert result.outputs == ("good", "music") and result.certificate.converged
@@ -301,12 +301,12 @@ def test_in_a_batch_or_alone_is_the_same(name, sink):
 
 def test_a_named_sink_is_put_in_front_held_and_said():
     model, tokenizer = models.generator("llama")
-    result = pl.explain((model, tokenizer), PROMPT, sink="[SEP]", tolerance=1e-5, target=" good")
+    result = pl.explain((model, tokenizer), PROMPT, sink="[SEP]", method="ig", tolerance=1e-5, target=" good")
     assert result.tokens[0] == "[SEP]" and result.scores[0] == 0 and result.meta["sink"] == "[SEP]"
     assert any("put in front" in note for note in result.meta["notes"])
     slow = twins.causal_column(model, [3, *ids(PROMPT)], 1, ids("good")[0], 128)
     assert result.scores == pytest.approx(slow, abs=2e-5)
-    bare = pl.explain((model, tokenizer), PROMPT, sink=None, tolerance=1e-5, target=" good")
+    bare = pl.explain((model, tokenizer), PROMPT, sink=None, method="ig", tolerance=1e-5, target=" good")
     assert bare.tokens[0] == "the" and "sink" not in bare.meta
     slow = twins.causal_column(model, ids(PROMPT), 0, ids("good")[0], 128)
     assert bare.scores == pytest.approx(slow, abs=2e-5)
@@ -528,7 +528,7 @@ def test_smollm_missing_says_how_to_bring_it(monkeypatch):
 def test_a_models_own_default_score_is_for_single_tokens_and_said():
     """Probabilities of several tokens do not add up to anything one reads, so contrasts and continuations keep logarithms."""
     model = CausalLM(*models.generator("llama"), score="prob")
-    choices = {"method": "sig"}
+    choices = {"method": "ig", "n_steps": 2, "tolerance": 1e3}
     single = pl.explain(model, PROMPT, **choices)
     assert single.meta["score"] == "prob" and any("probability is explained" in n for n in single.meta["notes"])
     given = pl.explain(model, PROMPT, score="prob", **choices)
@@ -537,6 +537,18 @@ def test_a_models_own_default_score_is_for_single_tokens_and_said():
     assert pl.explain(model, PROMPT, target=5, contrast=6, **choices).meta["score"] == "logprob"
     assert pl.explain(model, PROMPT, generate=2, **choices).meta["score"] == "logprob"
     assert pl.explain(model, PROMPT, score="logprob", **choices).meta["score"] == "logprob"
+    for exact in ("sig", "secant"):  # nothing to settle: they need no score that is easier on integrals
+        assert pl.explain(model, PROMPT, method=exact).meta["score"] == "logprob"
+
+
+@pytest.mark.parametrize("kind", ["causal", "seq2seq"])
+def test_a_generators_own_method_is_the_secant_and_an_integral_where_nodes_are_named(kind):
+    pair = models.generator("llama") if kind == "causal" else models.translator("t5")
+    plain = pl.explain(pair, PROMPT)
+    assert (plain.method, plain.certificate.nodes, plain.meta["score"]) == ("secant", 0, "logprob")
+    assert plain.scores == pytest.approx(pl.explain(pair, PROMPT, method="secant").scores)
+    assert pl.explain(pair, PROMPT, n_steps=3, tolerance=1e3).method == "ig"
+    assert pl.explain(pair, PROMPT, rule="midpoint", n_steps=2, tolerance=1e3).method == "ig"
 
 
 @pytest.mark.slow

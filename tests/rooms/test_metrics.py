@@ -51,7 +51,8 @@ def test_deletion_metrics_are_their_formulas(name, protocol):
         for w in range(len(rows)):
             for s, share in enumerate(SHARES):
                 wanted = twin.deletion(reader, one.table[w], share, protocol, token)
-                here = (got.log_odds[REFERENCE[name]][w, s], got.comprehensiveness[w, s], got.sufficiency[w, s])
+                metrics = (f"log-odds ({REFERENCE[name]})", "comprehensiveness", "sufficiency")
+                here = [got[metric][w, s] for metric in metrics]
                 assert np.allclose(here, wanted, atol=2e-6), (rows[w].label, share)
 
 
@@ -98,8 +99,8 @@ def test_how_many_tokens_twenty_percent_are(count):
 def test_the_papers_protocol_with_too_short_a_text_changes_nothing():
     _, _, texts = scored("bert", texts=["great !"])  # 4 tokens: ⌊0.8⌋ = 0
     (found,) = changes_of(texts, [0.2], "paper")
-    assert found.k.tolist() == [0]
-    for values in (found.comprehensiveness, found.sufficiency, *found.log_odds.values()):
+    assert len(found) == 3
+    for values in found.values():
         assert np.allclose(values, 0)
 
 
@@ -121,7 +122,7 @@ def test_a_text_of_which_nothing_is_left_has_one_reference_token():
     (found,) = changes_of(texts, [1.0], "paper")
     reader = twin.Reader(module, tokenizer, "great !")
     p, only = reader.log_p(reader.ids, None), reader.log_p([tokenizer.unk_token_id], None)
-    assert np.allclose(found.comprehensiveness, np.exp(p) - np.exp(only), atol=1e-6)
+    assert np.allclose(found["comprehensiveness"], np.exp(p) - np.exp(only), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -226,7 +227,7 @@ def test_max_sensitivity_is_its_formula():
     """SIG by hand at nudged rows: differences of outputs."""
     model, rows, texts = scored("bert")
     before = [t.scores[2].values for t in texts]
-    found = extras.max_sensitivity(rows[2], model, texts, 2, {}, seed=4, nudges=3)
+    found = extras.max_sensitivity(extras.Trial(model, rows, texts, seed=4), 2, nudges=3)
     for n, one in enumerate(texts):
         with model.quiet():
             case = model.case(*one.pair, request=Request(baseline="pad"))
@@ -243,9 +244,9 @@ def test_max_sensitivity_is_its_formula():
                     scores[i] = 0.0 if case.special[i] else whole - float(case.score(point[None], [case])[0])
             worst = max(worst, np.linalg.norm(scores - before[n]) / np.linalg.norm(before[n]))
         assert found[n] == pytest.approx(worst, rel=1e-3)
-    still = extras.max_sensitivity(rows[2], model, texts, 2, {}, radius=0.0)
+    still = extras.max_sensitivity(extras.Trial(model, rows, texts), 2, radius=0.0)
     assert np.allclose(still, 0, atol=1e-4)
-    words = extras.max_sensitivity(Contender("udig", "pad"), model, texts, 2, {})
+    words = extras.max_sensitivity(extras.Trial(model, [*rows[:2], Contender("udig", "pad")], texts), 2)
     assert np.isnan(words).all()  # a nudged row is no word
 
 
@@ -254,7 +255,7 @@ def test_stability_is_its_formula():
     module, tokenizer = models.classifier("bert")
     before = [t.scores[2].values for t in texts]
     left_out = [t.scores[1].values for t in texts]
-    found = extras.stability(rows[2], model, texts, 2, {}, edits=1)
+    found = extras.stability(extras.Trial(model, rows, texts), 2, edits=1)
     for n, text in enumerate(models.TEXTS):
         reader = twin.Reader(module, tokenizer, text)
         real = [i for i, flag in enumerate(reader.special) if not flag]
@@ -275,7 +276,7 @@ def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
     module = models.classifier("bert")[0]
     state = {name: value.clone() for name, value in module.state_dict().items()}
     training = [part.training for part in module.modules()]
-    randomised = extras.randomisation(rows, model, texts, {}, seed=1)
+    randomised = extras.randomisation(extras.Trial(model, rows, texts, seed=1))
     rho = randomised.values
     assert randomised.stages == ("head", "block 2", "block 1", "block 0")
     assert np.isnan(rho[:2]).all()  # controls

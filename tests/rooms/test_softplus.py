@@ -237,7 +237,7 @@ def test_logarithmic_axes_are_labelled_in_numbers():
     from pathlens.draw import canvas
 
     drawn = plots.curve([1, 10, 50], {"a": [0.2, 0.7, 4.0]})
-    drawn.axes[0].set(xscale="log", yscale="log")
+    plots.logarithmic(drawn.axes[0], "x", "y")
     canvas.finish(drawn)
     drawn.canvas.draw()
     (axes,) = drawn.axes

@@ -112,9 +112,9 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
         assert "leave-one-out (the token put to the baseline" in text and "protocol default" in text
         assert "95 % of 300 bootstrap draws" in text
     assert page.count('class="chart"') == len(found.curves) and "http:" not in page
-    from pathlens.explanation import embed
+    from pathlens.explanation import store
 
-    assert embed.extract(page)["ways"] == list(found.ways)
+    assert store.extract(page)["ways"] == list(found.ways)
     for name in ("e.png", "e.svg"):
         assert found.to_png(tmp_path / name).stat().st_size > 20_000
     assert b"gradient-x-input" in (tmp_path / "e.svg").read_bytes()

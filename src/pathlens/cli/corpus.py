@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import pathlens as pl
 from pathlens.cli import options as o
 from pathlens.errors import InputError
 
@@ -175,24 +176,13 @@ def evaluate(
     pathlens evaluate ./qa-model --data questions.jsonl --text question --text-b passage --protocol paper --csv table.csv
     """
     from pathlens.corpus.reading import read_sample
-    from pathlens.metrics.evaluate import evaluate as verb
 
+    asked: dict[str, Any] = {"methods": _names(methods), "baselines": _names(baseline) if baseline else (None,)}
+    asked |= {"reference": _names(reference) if reference else None, "protocol": protocol, "extra": _names(extra)}
     with o.warnings_in_a_line():
         texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
-        evaluation = verb(
-            model,
-            texts,
-            others,
-            methods=_names(methods),
-            baselines=_names(baseline) if baseline else (None,),
-            reference=_names(reference) if reference else None,
-            protocol=protocol,
-            extra=_names(extra),
-            labels=labels,
-            seed=seed,
-            show_progress=o.watched(),
-            **choices.given(),
-        )
+        asked |= {"labels": labels, "seed": seed, "show_progress": o.watched()}
+        evaluation = pl.evaluate(model, texts, others, **asked, **choices.given())
     if csv is not None:
         evaluation.to_csv(csv)
     output.give(evaluation, also=csv is not None)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+import pathlens as pl
 from pathlens.cli import options as o
 from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
@@ -50,13 +51,11 @@ def explain(
 
     pathlens explain smollm --chat messages.json --unit turn --generate 20
     """
-    from pathlens.engine.explainer import explain as verb
-
     prompt = read_prompt(text, chat, system, passage, template)
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given() | of_model.given()
     with o.warnings_in_a_line():
-        result = verb(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
+        result = pl.explain(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
     output.give(result)
 
 
@@ -64,8 +63,6 @@ def read_prompt(
     text: str | None, file: Path | None, system: str | None, passages: list[str] | None, template: str | None
 ) -> Any:
     """The text as it is, or a chat when anything of a chat was given."""
-    from pathlens.text.chat import chat
-
     of_chat = {"system": system, "passages": passages, "template": template}
     given: dict[str, Any] = {name: value for name, value in of_chat.items() if value}
     if file is not None:
@@ -73,12 +70,11 @@ def read_prompt(
             raise InputError(
                 "--chat holds the whole conversation; give either it or a text with --system and --passage"
             )
-        return chat(**{**_messages(file), **given})
-    if text is None and not given:
-        raise InputError("give a text, or --chat FILE.json with messages")
+        return pl.chat(**{**_messages(file), **given})
     if text is None:
-        raise InputError("--system and --passage go with a question: give it as the text")
-    return chat(user=o.read_text(text), **given) if given else o.read_text(text)
+        alone = "--system and --passage go with a question: give it as the text"
+        raise InputError(alone if given else "give a text, or --chat FILE.json with messages")
+    return pl.chat(user=o.read_text(text), **given) if given else o.read_text(text)
 
 
 def _messages(file: Path) -> dict[str, Any]:
@@ -115,11 +111,11 @@ def compare(
 
     pathlens compare sentiment "Not really funny." --with ./my-model --html compare.html
     """
-    from pathlens.studies.compare import compare as verb
-
     several = {"methods": method, "baselines": baseline, "models": other}
     with o.warnings_in_a_line():
-        comparison = verb(model, o.read_text(text), text_b, **several, show_progress=o.watched(), **choices.given())
+        comparison = pl.compare(
+            model, o.read_text(text), text_b, **several, show_progress=o.watched(), **choices.given()
+        )
     output.give(comparison)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+import pathlens as pl
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
 from pathlens.errors import InputError
@@ -42,7 +43,6 @@ def rank(
     cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
     """
     from pathlens.vectors.documents import read_documents
-    from pathlens.vectors.rank import rank as verb
 
     check_why(why, one_sided)
     if documents == "-":
@@ -54,7 +54,7 @@ def rank(
     choices: dict[str, Any] = {"one_sided": one_sided, "chunk": chunk, "layer": layer, "unit": unit}
     choices |= {"similarity": similarity, "tolerance": tolerance}
     with o.warnings_in_a_line():
-        ranking = verb(model, query, texts, top=shown, show_progress=o.watched(), **choices)
+        ranking = pl.rank(model, query, texts, top=shown, show_progress=o.watched(), **choices)
     output.give(ranking.with_reason(*places) if places else ranking)
 
 

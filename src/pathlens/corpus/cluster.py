@@ -1,9 +1,9 @@
-"""Ray Data: the same batches on many machines. The one file that imports ray.
+"""Ray: the same batches on many machines. The one file that imports ray.
 
-`one streaming reader → actors, each with the model loaded once → this process, which writes the shards`
+`this process, which reads → actors, each with the model loaded once → this process, which writes the shards`
 
-One row of the data set is one batch of texts, so that Ray moves whole batches and holds few of them: the reader
-waits while the actors are busy. A task whose worker died is tried again, on a worker that takes its place.
+Few batches are with the actors at a time: reading waits while they are busy. A task whose worker died is tried again,
+on a worker that takes its place.
 """
 
 from __future__ import annotations
@@ -11,26 +11,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pickle
 import socket
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
-
-from pathlens.corpus.execute import Engine
+from pathlens.corpus.execute import QUEUED, Engine
+from pathlens.corpus.formats import Row
 from pathlens.corpus.job import Prepared, Recipe
-from pathlens.corpus.reading import RowBatch, groups, rows
+from pathlens.corpus.reading import RowBatch
 from pathlens.corpus.schema import Explained
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
 KNOCK = 5.0  # seconds until its port must have
-READER = 1  # logical CPUs kept for reading: with all of them given to actors, Ray Data would wait for ever
 RETRIES = 3  # times a task is tried again when its worker died
 
 
@@ -54,9 +50,9 @@ def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Ite
         count = connect() if address is not None or gpus or ray.is_initialized() else 0
 
         def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, Explained]]:
-            todo = {batch.shard for batch in wanted}  # the texts themselves are read on the cluster
-            if todo:
-                yield from _stream(ray, job, frozenset(todo), count or connect(), gpus)
+            batches = iter(wanted)
+            if (first := next(batches, None)) is not None:
+                yield from _stream(ray, job.recipe, chain([first], batches), count or connect(), gpus)
 
         yield engine
 
@@ -66,7 +62,6 @@ def _ray() -> Any:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # read when ray is imported
     try:
         import ray
-        import ray.data
     except ImportError as error:
         raise MissingError('the engine ray needs: pip install "pathlens[ray]"') from error
     return ray
@@ -88,8 +83,7 @@ def _knock(address: str) -> None:
 @contextlib.contextmanager
 def connected(ray: Any, address: str | None, workers: int) -> Iterator[None]:
     """A cluster for as long as it is needed; one that was connected already is left as it was."""
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("ray").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
         return
@@ -97,7 +91,7 @@ def connected(ray: Any, address: str | None, workers: int) -> Iterator[None]:
     if address is None:
         # As many logical CPUs as this run needs, whatever the machine has. Started from this very thread: the
         # processes of a cluster end with the thread that started them.
-        ray.init(num_cpus=workers + READER, _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
+        ray.init(num_cpus=workers, _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
     else:
         _within(lambda: ray.init(address=address, **quiet), f"the Ray cluster at {address!r}")
     try:
@@ -141,15 +135,15 @@ def _mute() -> Iterator[None]:
 
 
 def fitting(free: Any, workers: int, gpus: float) -> int:
-    """How many workers fit the cluster beside the reader; an error when not even one does."""
-    fits = int(free.get("CPU", 0)) - READER
+    """How many workers fit the cluster; an error when not even one does."""
+    fits = int(free.get("CPU", 0))
     if gpus:
         fits = min(fits, int(free.get("GPU", 0) / gpus))
     if fits < 1:
-        needed = f"{1 + READER} logical CPUs" + (f" and {gpus:g} GPU" if gpus else "")
+        needed = "1 logical CPU" + (f" and {gpus:g} GPU" if gpus else "")
         raise InputError(
-            f"the Ray cluster is too small: one worker and the reader need {needed}, free are {free.get('CPU', 0):g} CPUs and "
-            f"{free.get('GPU', 0):g} GPUs; start it with more (ray start --head --num-cpus {workers + READER}), or stop others"
+            f"the Ray cluster is too small: one worker needs {needed}, free are {free.get('CPU', 0):g} CPUs and "
+            f"{free.get('GPU', 0):g} GPUs; start it with more (ray start --head --num-cpus {workers}), or stop others"
         )
     if fits < workers:
         warnings.warn(f"the Ray cluster has room for {fits} workers, not {workers}: going on with {fits}", stacklevel=2)
@@ -166,68 +160,34 @@ class Explain:
             torch.set_num_threads(1)
         self.recipe, self.explainer = recipe, recipe.explainer()
 
-    def __call__(self, item: Any) -> Any:
-        part = self.recipe.explain(self.explainer, pickle.loads(item["rows"][0]))
-        return {"shard": item["shard"], "part": [pickle.dumps(part)]}
-
-
-def _datasource(job: Prepared, todo: frozenset[int]) -> Any:
-    """The batches of these shards, read as they are wanted; asked twice, it gives the same."""
-    from ray.data.block import BlockMetadata
-    from ray.data.datasource import Datasource, ReadTask
-
-    source, kept, total = job.source, job.census.kept, job.census.rows
-    if Path(source.data).exists():
-        source = replace(source, data=str(Path(source.data).resolve()))  # a worker stands elsewhere
-    per_shard, size = job.rows_per_shard, job.batch_size
-
-    def read() -> Iterator[pa.Table]:
-        for shard, group in enumerate(groups(rows(source, kept, total), per_shard)):
-            if shard in todo:
-                for some in groups(group, size):
-                    yield pa.table({"shard": [shard], "rows": [pickle.dumps(some)]})
-
-    class Batches(Datasource):
-        supports_distributed_reads = False  # read on this machine, where the files are
-
-        def estimate_inmemory_data_size(self) -> None:
-            return None
-
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
-            facts = BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
-            return [ReadTask(read, facts)]
-
-    return Batches()
+    def explain(self, rows: tuple[Row, ...]) -> Explained:
+        return self.recipe.explain(self.explainer, rows)
 
 
 def _stream(
-    ray: Any, job: Prepared, todo: frozenset[int], workers: int, gpus: float
+    ray: Any, recipe: Recipe, batches: Iterator[RowBatch], workers: int, gpus: float
 ) -> Iterator[tuple[RowBatch, Explained]]:
-    context = ray.data.DataContext.get_current()
-    before = (context.target_max_block_size, context.enable_progress_bars)
-    context.target_max_block_size = 1  # every row, which is a batch of texts, travels on its own
-    context.enable_progress_bars = False
+    """Batches go to actors as these have room, and come back in any order."""
+    actor = ray.remote(num_cpus=1, num_gpus=gpus or None, max_restarts=-1, max_task_retries=RETRIES)(Explain)
+    free = [actor.remote(recipe) for _ in range(workers)] * QUEUED
+    at_work: dict[Any, tuple[Any, RowBatch]] = {}
     try:
-        read = ray.data.read_datasource(_datasource(job, todo), override_num_blocks=1, num_cpus=READER)
-        done = read.map_batches(
-            Explain,
-            fn_constructor_args=(job.recipe,),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=2),
-            num_cpus=1,
-            num_gpus=gpus or None,
-            max_task_retries=RETRIES,
-        )
-        for item in done.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
-            yield RowBatch(item["shard"][0].as_py(), ()), pickle.loads(item["part"][0].as_py())
+        while True:
+            while free and (batch := next(batches, None)) is not None:
+                idle = free.pop(0)
+                at_work[idle.explain.remote(batch.rows)] = idle, batch
+            if not at_work:
+                return
+            (done,), _ = ray.wait(list(at_work))
+            idle, batch = at_work.pop(done)
+            free.append(idle)
+            yield batch, ray.get(done)
     except PathlensError:
         raise
     except ray.exceptions.RayError as error:
         raise ModelError(
             f"the work on the Ray cluster failed ({_line(error)}); what is written stays: the same command goes on"
         ) from error
-    finally:
-        context.target_max_block_size, context.enable_progress_bars = before
 
 
 def _line(error: BaseException) -> str:

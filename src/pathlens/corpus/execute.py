@@ -233,7 +233,7 @@ def _refuse_breakage(job: Prepared, failures: tuple[Failure | None, ...]) -> Non
         if isinstance(plain, PathlensError) and Failure.of(plain) == failure:  # an argument is wrong
             raise plain
     elif len(failures) > 1:
-        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {failure}")
+        raise ModelError(f"every text of the first batch fails alike, so nothing was written: {failure.words}")
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pathlens.corpus.schema import COLUMNS, VERSION, Tally, result_of, tally
 from pathlens.errors import InputError, StoreError
-from pathlens.files import write_whole
+from pathlens.files import write_whole, writing
 
 MANIFEST = "_manifest.json"  # readers of a folder of Parquet files pass over names that begin so
 SHARD = "part-{:05d}.parquet"
@@ -112,17 +112,13 @@ def write_shard(folder: Path, number: int, part: pa.Table, digest: str) -> None:
     pq.write_table(part, sink, compression="zstd", write_page_checksum=True)
     path = shard_path(folder, number)
     try:
-        write_whole(path, sink.getvalue().to_pybytes())
-        _settle(folder)
-    except OSError as error:  # a StoreError is one too
-        reason = error if isinstance(error, StoreError) else _not_writable(folder, error)
+        with writing(folder):
+            write_whole(path, sink.getvalue().to_pybytes())
+            _settle(folder)
+    except StoreError as error:
         raise StoreError(
-            f"{reason}; {len(shards(folder))} finished shards are whole: the same command goes on"
+            f"{error}; {len(shards(folder))} finished shards are whole: the same command goes on"
         ) from error
-
-
-def _not_writable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}")
 
 
 def _settle(folder: Path) -> None:
@@ -148,13 +144,11 @@ def read_facts(path: Path) -> Facts | None:
 
 def make_writable(folder: Path) -> None:
     """The folder, made and found writable before any work is done."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         attempt = folder / f".writable-{os.getpid()}"
         attempt.write_bytes(b"x")
         attempt.unlink()
-    except OSError as error:
-        raise _not_writable(folder, error) from error
 
 
 def remove(folder: Path, mine: Callable[[int], bool], *, shards_too: bool) -> None:
@@ -202,10 +196,8 @@ def locked(folder: Path, share: Share) -> Iterator[None]:
     Runs of different shares (--shard 0/2 and 1/2) may write into one folder at once; overlapping ones may not.
     """
     ours = folder / f".lock-{share[0]}-of-{share[1]}"
-    try:
+    with writing(folder):
         handle = os.open(ours, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise _not_writable(folder, error) from error
     try:
         holder = _take(handle, ours) or _at_work(folder, lambda other: other[1] != share[1])
         if holder:

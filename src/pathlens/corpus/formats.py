@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -56,22 +57,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Opened:
-    """Records, and the columns that can be carried along, known before the first one."""
+    """All columns, those that can be carried along, and the records, with at least the columns they are asked for."""
 
+    columns: tuple[str, ...]
     plain: tuple[str, ...]
-    records: Iterator[Record]
+    records: Callable[[tuple[str, ...]], Iterator[Record]]
 
 
-Wanted = Callable[[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]  # (columns, plain) -> those to read
-
-
-def open_file(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+def open_file(path: Path, source: Source, stack: ExitStack) -> Opened:
     """A file by its name: .csv .tsv .jsonl .ndjson .json .txt (also .gz), .parquet."""
     kind = KINDS.get(suffix(path))
     if kind is None:
         raise InputError(f"cannot tell how to read {path.name!r}; data files end in {', '.join(KINDS)}")
     try:
-        return kind(path, source, stack, wanted)
+        return kind(path, source, stack)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except LookupError as error:
@@ -114,7 +113,7 @@ def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) ->
     return first, chain([first], lines)
 
 
-def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+def _separated(path: Path, source: Source, stack: ExitStack) -> Opened:
     tabs = suffix(path) == ".tsv"
     separator = source.separator or ("\t" if tabs else ",")
     if len(separator) != 1:
@@ -137,8 +136,7 @@ def _separated(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> 
     if doubled - {""}:
         raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
-    chosen = wanted(columns, plain)
-    return Opened(plain, _by_name(path, rows, columns, chosen, ragged=not source.header))
+    return Opened(columns, plain, partial(_by_name, path, rows, columns, not source.header))
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -147,7 +145,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _by_name(
-    path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], chosen: tuple[str, ...], *, ragged: bool
+    path: Path, rows: Iterator[list[str]], columns: tuple[str, ...], ragged: bool, chosen: tuple[str, ...]
 ) -> Iterator[Record]:
     """Rows of a table without a header may differ in length, as long as they reach the columns asked for."""
     places = {name: columns.index(name) for name in chosen}
@@ -164,14 +162,14 @@ def _by_name(
         ) from error
 
 
-def _text_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+def _text_lines(path: Path, source: Source, stack: ExitStack) -> Opened:
     """One text a line, in a column called "text"."""
     _, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
-    wanted(("text",), ("text",))
-    return Opened(("text",), ({"text": line.rstrip("\r\n")} for line in lines if line.strip()))
+    records = ({"text": line.rstrip("\r\n")} for line in lines if line.strip())
+    return Opened(("text",), ("text",), lambda _: records)
 
 
-def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+def _json_lines(path: Path, source: Source, stack: ExitStack) -> Opened:
     first, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
     if first.lstrip().startswith("["):
         raise InputError(f"{str(path)!r} is one JSON array; write one object a line (JSON lines)")
@@ -183,9 +181,7 @@ def _json_lines(path: Path, source: Source, stack: ExitStack, wanted: Wanted) ->
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     nested = {name for each in objects for name, value in each.items() if isinstance(value, list | dict)}
     plain = tuple(name for name in columns if name not in nested and not damaged(name))
-    chosen = wanted(columns, plain)
-    some = (each if isinstance(each, str) else {n: each.get(n) for n in chosen} for each in chain(seen, records))
-    return Opened(plain, some)
+    return Opened(columns, plain, lambda _: chain(seen, records))
 
 
 def _object(line: str) -> Record:
@@ -198,29 +194,28 @@ def _object(line: str) -> Record:
     return value if isinstance(value, dict) else f"the line is not a JSON object but {type(value).__name__}"
 
 
-def _parquet(path: Path, source: Source, stack: ExitStack, wanted: Wanted) -> Opened:
+def _parquet(path: Path, source: Source, stack: ExitStack) -> Opened:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         file = stack.enter_context(pq.ParquetFile(path))
         schema = file.schema_arrow
-        plain = tuple(field.name for field in schema if not pa.types.is_nested(field.type))
-        chosen = wanted(tuple(schema.names), plain)
     except pa.ArrowException as error:
         raise InputError(f"{str(path)!r} is not a whole Parquet file ({first_line(error)})") from error
 
-    def records() -> Iterator[Record]:
+    def records(chosen: tuple[str, ...]) -> Iterator[Record]:
         try:
             for batch in file.iter_batches(1024, columns=list(chosen)):
                 yield from batch.to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{str(path)!r} is damaged ({first_line(error)})") from error
 
-    return Opened(plain, records())
+    plain = tuple(field.name for field in schema if not pa.types.is_nested(field.type))
+    return Opened(tuple(schema.names), plain, records)
 
 
-def open_hub(source: Source, wanted: Wanted) -> Opened:
+def open_hub(source: Source) -> Opened:
     """A data set of the hub, or a folder that `save_to_disk` wrote, through `datasets`; read from its cache on disk."""
     try:
         import datasets
@@ -239,8 +234,7 @@ def open_hub(source: Source, wanted: Wanted) -> Opened:
         ) from error
     columns = tuple(table.column_names)
     plain = tuple(n for n in columns if getattr(table.features[n], "dtype", "") not in ("list", "dict", ""))
-    some = table.select_columns(list(wanted(columns, plain))).with_format(None)
-    return Opened(plain, (dict(record) for record in some))
+    return Opened(columns, plain, lambda chosen: map(dict, table.select_columns(list(chosen)).with_format(None)))
 
 
 def _load_hub(datasets: Any, source: Source) -> Any:
@@ -261,7 +255,7 @@ def is_saved(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
 
 
-KINDS: dict[str, Callable[[Path, Source, ExitStack, Wanted], Opened]] = {
+KINDS: dict[str, Callable[[Path, Source, ExitStack], Opened]] = {
     ".csv": _separated,
     ".tsv": _separated,
     ".jsonl": _json_lines,

@@ -26,7 +26,7 @@ from pathlens.checks import whole_number
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
-from pathlens.corpus.schema import VERSION, Explained, tally
+from pathlens.corpus.schema import VERSION, Explained, Tally, tally
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
 from pathlens.errors import InputError, PathlensError
@@ -207,9 +207,7 @@ class Plan:
     disk: int  # bytes
     free: int  # bytes left on the disk
     workers: int
-    tried: int
-    failed: int  # of the rows tried
-    unconverged: int
+    tried: Tally  # the rows that were explained for it
 
     def lines(self) -> list[str]:
         about = f"± {100 * self.spread:.0f} %" if math.isfinite(self.spread) else "from one row"
@@ -221,7 +219,7 @@ class Plan:
             f"time     about {_duration(self.seconds)} with {self.workers} worker{'s' if self.workers > 1 else ''} ({about})",
             f"memory   about {self.memory / 2**20:.0f} MiB at the peak",
             f"disk     about {self.disk / 2**20:.1f} MiB, {self.free / 2**30:.1f} GiB free",
-            f"tried    {self.tried} texts explained: {self.unconverged} not settled, {self.failed} failed",
+            f"tried    {self.tried.rows} texts explained: {self.tried.unconverged} not settled, {self.tried.failed} failed",
         ]
         return [*lines, "the disk will be full before the end"] if self.disk > self.free else lines
 
@@ -244,9 +242,9 @@ def plan(
         place.admitted(job.folder, job.manifest, job.overwrite, job.share)
     some, longest = _rows_to_try(job)
     explained, used = _try(job, some)
-    counts, tried = tally(explained), len(explained)
+    tried = tally(explained)
     passes = [each or 0 for each in explained.column("passes").to_pylist()]
-    characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[:tried])
+    characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[: tried.rows])
     job.recipe.explain(job.explainer, longest)  # it needs most memory
     where = Path(out).absolute()
     total, done = job.total(), 0 if job.overwrite else _done(job)
@@ -256,17 +254,15 @@ def plan(
         rows=total,
         bad=job.census.bad,
         done=done,
-        tokens=left / job.census.rows * job.census.characters * counts.tokens / max(characters, 1),
+        tokens=left / job.census.rows * job.census.characters * tried.tokens / max(characters, 1),
         passes=texts * float(np.mean(passes)),
         seconds=texts * float(np.mean(used)) / workers,
         spread=max(_relative_error(used), _relative_error(passes)),
         memory=_peak() * workers,
-        disk=int(texts * explained.nbytes / tried / COMPRESSION),
+        disk=int(texts * explained.nbytes / tried.rows / COMPRESSION),
         free=shutil.disk_usage(next(each for each in (where, *where.parents) if each.exists())).free,
         workers=workers,
         tried=tried,
-        failed=counts.failed,
-        unconverged=counts.unconverged,
     )
 
 

@@ -20,14 +20,19 @@ create macro student(n) as case n when 2 then 12.70620 when 3 then 4.302653 when
 create macro half(sd, n) as case when n > 1 then student(n) * sd / sqrt(n) end;
 """
 
-# one row per word of a text: `home` is the word's number, or the token's where tokens do not add up to words
+# one row per word of a text, or of both texts of a pair, which have no score by word: `home` is the word's number, or
+# the token's where tokens do not add up to words
 UNITS = """
 create temp table unit as
 with piece as (
     select row, target, text, text_b, unnest(tokens) as token, unnest(scores) as score, unnest(offsets) as place,
         unnest(special) as special, unnest(words) as word, unnest(segments) as segment,
         unnest(range(len(tokens))) as position
-    from run where error is null and scores is not null
+    from run where scores is not null or kind = 'PairExplanation'
+    union all
+    select row, target, text, text_b, unnest(tokens_b), null, unnest(offsets_b), unnest(special_b), unnest(words_b), 1,
+        unnest(range(len(tokens_b)))
+    from run where kind = 'PairExplanation'
 ), whole as (
     select row, any_value(target) as target, coalesce(segment, 0) as segment, {home} as home, sum(score) as score,
         min(place[1]) as first, max(place[2]) as last,
@@ -41,7 +46,8 @@ from whole
 SUMMED = """
 select {keys}, word, sum(times)::bigint as times, count(*) as texts, avg(score) as mean,
     avg(score) - half(stddev_samp(score), count(*)) as low, avg(score) + half(stddev_samp(score), count(*)) as high
-from (select {keys}, word, row, avg(score) as score, count(*) as times from {source} group by {keys}, word, row)
+from (select {keys}, word, row, avg(score) as score, count(*) as times from {source} where score is not null
+    group by {keys}, word, row)
 group by {keys}, word having count(*) >= {least}
 """
 # strongest first: by the end of the interval that is nearer to zero, so that few lucky texts do not lead
@@ -53,47 +59,23 @@ select * exclude (place, side) from (
     ) as place from ({summed})
 ) where place <= {most} order by {keys}, mean desc, word
 """
-PAIRS = {
-    "PairExplanation": """
+# of ij, whose matrix begins with the reference, and of ih, where both orders of two words are one pair
+PAIRS = """
 create temp table pair as
 with cell as (
-    select row, target, unnest(matrix) as score, unnest(range(len(matrix))) as k, shape[2] as wide,
-        words, words_b from run where error is null and kind = 'PairExplanation'
+    select row, target, kind = 'PairExplanation' as two, unnest(matrix) as score, unnest(range(len(matrix))) as k,
+        shape[2] as wide, words, coalesce(words_b, words) as others
+    from run where kind in ('PairExplanation', 'Interactions')
 ), placed as (
-    select row, target, score, words[k // wide] as a, words_b[k % wide] as b from cell
-    where k // wide > 0 and k % wide > 0
-), name_a as (select row, home, word from side where second = 0),
-name_b as (select row, home, word from side where second = 1)
-select p.row, any_value(p.target) as target, sum(p.score) as score,
-    least(x.word, y.word) || ' – ' || greatest(x.word, y.word) as word
-from placed p join name_a x on p.row = x.row and p.a = x.home join name_b y on p.row = y.row and p.b = y.home
-where p.a >= 0 and p.b >= 0 group by p.row, p.a, p.b, x.word, y.word
-""",
-    "Interactions": """
-create temp table pair as
-with cell as (
-    select row, target, unnest(matrix) as score, unnest(range(len(matrix))) as k, shape[2] as wide, words
-    from run where error is null and kind = 'Interactions'
-), placed as (
-    select row, target, score, words[1 + k // wide] as a, words[1 + k % wide] as b from cell
+    select row, target, two, score, words[1 + k // wide - two::int] as a, others[1 + k % wide - two::int] as b from cell
 )
 select p.row, any_value(p.target) as target, sum(p.score) as score,
     least(x.word, y.word) || ' – ' || greatest(x.word, y.word) as word
-from placed p join unit x on p.row = x.row and least(p.a, p.b) = x.home
-    join unit y on p.row = y.row and greatest(p.a, p.b) = y.home
-where p.a >= 0 and p.b >= 0 and p.a <> p.b and not isnan(p.score)
-group by p.row, least(p.a, p.b), greatest(p.a, p.b), x.word, y.word
-""",
-}
-SIDES = """
-create temp table side as
-with piece as (
-    select row, text as body, 0 as second, unnest(offsets) as place, unnest(words) as home from run where error is null
-    union all
-    select row, text_b, 1, unnest(offsets_b), unnest(words_b) from run where error is null
-)
-select row, second, home, lower(trim(substring(any_value(body), min(place[1]) + 1, max(place[2]) - min(place[1])))) as word
-from piece where home >= 0 group by row, second, home
+from placed p
+    join unit x on p.row = x.row and x.home = if(two, a, least(a, b)) and (x.segment = 0 or not two)
+    join unit y on p.row = y.row and y.home = if(two, b, greatest(a, b)) and (y.segment = 1 or not two)
+where a >= 0 and b >= 0 and (two or a <> b) and not isnan(p.score)
+group by p.row, x.home, y.home, x.word, y.word
 """
 SPEECH = """
 create temp table spoken as
@@ -124,6 +106,7 @@ class Questions:
             line = first_line(error)
             raise StoreError(f"a shard cannot be read ({line}); the same `pathlens run` writes it again") from error
         self.connection.execute(UNITS.format(home="word" if by_word else "position"))
+        self.connection.execute(PAIRS)
         self.has_scores = bool(self.first("select count(scores) from run"))
 
     def __enter__(self) -> Questions:
@@ -168,30 +151,15 @@ class Questions:
             "where error is null and isfinite(relative_gap) group by 1 order by 1"
         )
 
-    def words(self, most: int, least: int) -> list[tuple[Any, ...]]:
-        """(class, word, times, texts, mean, low, high): the strongest up and down in every class."""
-        return self._strongest("target", "unit", most, least)
-
-    def every_word(self, least: int) -> list[tuple[Any, ...]]:
-        """The same, of all words, for files."""
-        return self._summed("unit", least)
-
-    def _summed(self, source: str, least: int) -> list[tuple[Any, ...]]:
+    def summed(self, source: str, least: int) -> list[tuple[Any, ...]]:
+        """(class, word, times, texts, mean, low, high) of every word, or pair of words."""
         summed = SUMMED.format(keys="target", source=source, least=least)
         return self.rows(f"select * from ({summed}) order by target, mean desc, word")
 
-    def _strongest(self, keys: str, source: str, most: int, least: int) -> list[tuple[Any, ...]]:
+    def strongest(self, source: str, most: int, least: int, keys: str = "target") -> list[tuple[Any, ...]]:
+        """The same of the strongest alone, up and down in every class."""
         summed = SUMMED.format(keys=keys, source=source, least=least)
         return self.rows(STRONGEST.format(keys=keys, summed=summed, most=most))
-
-    def pairs(self, most: int, least: int) -> list[tuple[Any, ...]]:
-        """(class, pair of words, times, texts, mean, low, high) of ij and ih."""
-        if self.kind not in PAIRS:
-            return []
-        if self.kind == "PairExplanation":
-            self.connection.execute(SIDES)
-        self.connection.execute(PAIRS[self.kind])
-        return self._strongest("target", "pair", most, least)
 
     def values(self, column: str) -> int:
         return self.first(f"select count(distinct {quoted(column)}) from run")
@@ -209,7 +177,7 @@ class Questions:
     def words_by_slice(self, column: str, most: int, least: int) -> list[tuple[Any, ...]]:
         """(value, word, times, texts, mean, low, high)."""
         joined = f"(select u.*, r.{quoted(column)} as slice from unit u join run r on u.row = r.row)"
-        return self._strongest("slice", joined, most, least)
+        return self.strongest(joined, most, least, "slice")
 
     def texts(self, most: int) -> list[tuple[Any, ...]]:
         """(row, text, second text) of explained rows, evenly over the run where there are more than `most`."""
@@ -228,7 +196,7 @@ class Questions:
         self.connection.register("tag", pa.table(dict(zip(names, columns, strict=True))))
         self.connection.register("tagged", pa.table({"row": list(rows)}))
         self.connection.execute(SPEECH)
-        return self._summed("spoken", least)
+        return self.summed("spoken", least)
 
 
 def quoted(name: str) -> str:

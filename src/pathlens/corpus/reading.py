@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -64,30 +63,29 @@ def files(source: Source) -> list[Path] | None:
 
 def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = None) -> Iterator[Row]:
     """Rows in order, read as they are asked for. `kept`: the columns to carry along, as the census chose them."""
-    records = ((record, opened.plain) for opened in _opened(source) for record in opened.records)
+    records = ((record, plain) for plain, some in _opened(source) for record in some)
     for number, (record, plain) in enumerate(islice(records, limit)):
         yield _row(number, record, source, kept_columns(source, plain) if kept is None else tuple(kept))
 
 
-def _opened(source: Source) -> Iterator[Opened]:
-    """One file after another, each closed when the next is asked for."""
+def _opened(source: Source) -> Iterator[tuple[tuple[str, ...], Iterator[Record]]]:
+    """(columns that can be carried along, records) of one file after another, each closed when the next is asked for."""
     paths: Sequence[Path | None] = files(source) or [None]
     for path in paths:
-        wanted = partial(_columns, source, source.data if path is None else str(path))
         with ExitStack() as stack:
-            yield formats.open_hub(source, wanted) if path is None else formats.open_file(path, source, stack, wanted)
+            opened = formats.open_hub(source) if path is None else formats.open_file(path, source, stack)
+            yield opened.plain, opened.records(_columns(source, str(path or source.data), opened))
 
 
-def _columns(source: Source, name: str, columns: tuple[str, ...], plain: tuple[str, ...]) -> tuple[str, ...]:
+def _columns(source: Source, name: str, opened: Opened) -> tuple[str, ...]:
     """The columns to read; one that is missing ends everything before it began."""
     asked = [("text", source.text), ("text-b", source.text_b), ("id", source.id)]
     for option, column in [*asked, *(("keep", each) for each in source.keep or ())]:
-        if column is not None and column not in columns:
-            raise InputError(
-                f"{name!r} has no column {column!r} (--{option}); its columns: {', '.join(columns) or 'none'}"
-            )
+        if column is not None and column not in opened.columns:
+            has = ", ".join(opened.columns) or "none"
+            raise InputError(f"{name!r} has no column {column!r} (--{option}); its columns: {has}")
     first = [column for _, column in asked if column is not None]
-    return tuple(dict.fromkeys([*first, *kept_columns(source, plain)]))
+    return tuple(dict.fromkeys([*first, *kept_columns(source, opened.plain)]))
 
 
 def kept_columns(source: Source, plain: Iterable[str]) -> tuple[str, ...]:
@@ -137,7 +135,7 @@ def census(source: Source, limit: int | None = None) -> Census:
     """One reading of everything: how many rows, how long, and whether it can be read to its end at all."""
     count = bad = characters = longest = size = 0
     reason = ""
-    kept = kept_columns(source, next(_opened(source)).plain)
+    kept = kept_columns(source, next(_opened(source))[0])
     for row in rows(source, kept, limit):
         length = len(row.text or "") + len(row.text_b or "")
         count, characters, bad = count + 1, characters + length, bad + (row.error is not None)

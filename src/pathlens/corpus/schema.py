@@ -116,16 +116,12 @@ def carried(kept: Sequence[str]) -> list[str]:
 class Failure:
     """Why a row was not explained, in plain values: not every exception can go from one process to another."""
 
-    kind: str  # the exception's class
-    words: str  # on one line
+    words: str  # the exception's class and what it says, on one line
     ours: bool  # said by this library, of a text or a choice; else something broke
 
     @staticmethod
     def of(error: BaseException) -> Failure:
-        return Failure(type(error).__name__, " ".join(str(error).split()), isinstance(error, PathlensError))
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.words}"
+        return Failure(f"{type(error).__name__}: {' '.join(str(error).split())}", isinstance(error, PathlensError))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,26 +133,20 @@ class Explained:
 
     @staticmethod
     def of(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> Explained:
-        """Rows and what became of them (a result, or an exception)."""
-        failures = [Failure.of(each) if isinstance(each, BaseException) else None for each in results]
-        outcomes = [result if failure is None else failure for result, failure in zip(results, failures, strict=True)]
-        return Explained(_table(rows, outcomes, kept), tuple(failures))
-
-
-def _table(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> pa.Table:
-    names = carried(kept)
-    records = []
-    for row, result in zip(rows, results, strict=True):
-        given = {"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, "error": row.error}
-        records.append({**given, **_result(row, result), **dict(zip(names, row.kept, strict=True))})
-    return pa.Table.from_pylist(records, schema=schema(kept))
+        """Rows and what became of them: a result, an exception, or None where the row was no text."""
+        failures = tuple(Failure.of(each) if isinstance(each, BaseException) else None for each in results)
+        names, records = carried(kept), []
+        for row, result, failure in zip(rows, results, failures, strict=True):
+            record = {"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, "error": row.error}
+            if failure is not None:
+                record["error"] = failure.words
+            elif result is not None:
+                record |= _result(row, result)
+            records.append({**record, **dict(zip(names, row.kept, strict=True))})
+        return Explained(pa.Table.from_pylist(records, schema=schema(kept)), failures)
 
 
 def _result(row: Row, result: Any) -> dict[str, Any]:
-    if result is None:  # the row was no text
-        return {}
-    if isinstance(result, Failure):
-        return {"error": str(result)}
     kind = type(result).__name__
     columns = FIELDS[kind]
     record: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}

@@ -18,8 +18,9 @@ from typing import Any
 from pathlens.corpus.folder import finished_run, results, shards
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.schema import carried
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
+from pathlens.files import writing
 from pathlens.report import Report
 from pathlens.types import TOLERANCE
 
@@ -70,14 +71,12 @@ class Summary(Viewable):
     def to_csv(self, where: str | Path) -> list[Path]:
         """One file per table."""
         made: list[Path] = []
-        try:
+        with writing(where):
             Path(where).mkdir(parents=True, exist_ok=True)
             for name, table in self.tables.items():
                 made.append(Path(where) / f"{_file_name(name, made)}.csv")
                 with made[-1].open("w", newline="", encoding="utf-8") as stream:
                     csv.writer(stream).writerows([table.columns, *table.rows])
-        except OSError as error:
-            raise StoreError(f"cannot write to {str(where)!r}: {error.strerror or error}") from error
         return made
 
 
@@ -181,10 +180,10 @@ def _strongest(ask: Questions, most: int, least: int) -> list[SummaryTable]:
     columns, pair_columns = (("class", what, *MEASURED) for what in ("word", "pair"))
     chosen = f"words in at least {least} texts; means over texts with 95 % intervals, the surest first to be chosen"
     alike = f"pairs of words in at least {least} texts; a pair counts alike in both orders"
-    pairs = tuple(ask.pairs(most, least))
+    words, pairs = (tuple(ask.strongest(source, most, least)) for source in ("unit", "pair"))
     return [
-        SummaryTable("words", "strongest words by class", columns, tuple(ask.words(most, least)), (chosen,)),
-        SummaryTable("all_words", "every word by class", columns, tuple(ask.every_word(least))),
+        SummaryTable("words", "strongest words by class", columns, words, (chosen,)),
+        SummaryTable("all_words", "every word by class", columns, tuple(ask.summed("unit", least))),
         SummaryTable("pairs", "strongest pairs of words", pair_columns, pairs, (alike,)),
     ]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Law, Patient, Verdict
+from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient
 from pathlens.errors import InputError, PathlensError, first_line
 from pathlens.explanation.view import Viewable
 from pathlens.types import TOLERANCE
@@ -20,17 +20,6 @@ __all__ = ["Check", "Diagnosis", "examine"]
 MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
 TEXT = "The film was not really funny, but it moved me."
 SECOND = "I laughed little and cried a lot."
-
-
-@dataclass(frozen=True)
-class Check:
-    """One law: its state, what was measured, and what to do when it does not hold."""
-
-    law: str
-    state: str  # "holds", "fails" or "left out"
-    measured: str
-    advice: str = ""
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +38,7 @@ class Diagnosis(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "checks": [asdict(check) for check in self.checks], "healthy": self.healthy}
+        return {**super().to_dict(), "healthy": self.healthy}
 
     def to_page(self) -> Any:
         """The checks as a table."""
@@ -86,7 +75,7 @@ def examine(
         if tell is not None:
             tell(name)
         started = time.perf_counter()
-        checks.append(Check(name, *_verdict(law, patient), time.perf_counter() - started))
+        checks.append(replace(_tried(law, patient), law=name, seconds=time.perf_counter() - started))
     shown = patient.text if isinstance(patient.text, str) else "a given input"
     meta = {"text": shown, "tolerance": tolerance, "torch": torch.__version__}
     return Diagnosis(patient.model.name, patient.model.kind, tuple(checks), meta)
@@ -108,12 +97,12 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
     return Patient(model, text, text_b, tolerance)
 
 
-def _verdict(law: Law, patient: Patient) -> Verdict:
+def _tried(law: Law, patient: Patient) -> Check:
     """A law that breaks never stops the others."""
     try:
         return law(patient)
     except PathlensError as error:
-        return Verdict(FAILS, str(error))
+        return Check(FAILS, str(error))
     except Exception as error:  # whatever a model does
         advice = "this model does something unusual; see docs/extending.md"
-        return Verdict(FAILS, f"{type(error).__name__}: {first_line(error)}", advice)
+        return Check(FAILS, f"{type(error).__name__}: {first_line(error)}", advice)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pathlens.doctor.patient import FAILS, HOLDS, Changed, Law, Patient, Verdict, left_out, within_limit
+from pathlens.doctor.patient import FAILS, HOLDS, Check, Law, Patient, left_out, within_limit
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
@@ -22,6 +22,7 @@ from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
+from pathlens.text.adapter import Altered
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import Network, check_weights
 from pathlens.types import RULES
@@ -44,7 +45,7 @@ def rounding(values: Any) -> float:
     return ROUNDING * max(1.0, float(np.abs(values).max()))
 
 
-def rules(patient: Patient) -> Verdict:
+def rules(patient: Patient) -> Check:
     """Weights sum to 1, and to the stated degree a polynomial is exact."""
     nodes, log = gauss(16), log_weight(16)
     worst = max(abs(float(nodes.weight @ nodes.t**k) - 1 / (k + 1)) for k in range(31))
@@ -52,7 +53,7 @@ def rules(patient: Patient) -> Verdict:
     return within_limit(worst, 1e-12, "Gauss rules integrate polynomials of degree 30", "reinstall numpy")
 
 
-def paths(patient: Patient) -> Verdict:
+def paths(patient: Patient) -> Check:
     """Every path starts at the baseline, ends at the text, and held tokens never move."""
     ends = patient.case().ends
     units = torch.eye(len(ends.end), dtype=torch.bool)
@@ -70,19 +71,19 @@ def paths(patient: Patient) -> Verdict:
     return within_limit(worst, 1e-6, f"{', '.join(routes)} join baseline and text, held tokens rest", "report this")
 
 
-def completeness(patient: Patient) -> Verdict:
+def completeness(patient: Patient) -> Check:
     """IG's scores sum to F(x) − F(b) within the certificate's own bound, and the nodes suffice."""
     proof = patient.explain().certificate
     measured = (
         f"IG sums to {proof.total:.6g}, the output changes by {proof.f_input - proof.f_baseline:.6g}, with "
         f"{proof.nodes} nodes; largest error estimate {max(proof.error_estimate, default=0):.1e}"
     )
-    return (
-        within_limit(proof.gap, proof.bound, measured, "") if proof.converged else Verdict(FAILS, measured, ADVICE_SUM)
-    )
+    if not proof.converged:
+        return Check(FAILS, measured, ADVICE_SUM)
+    return within_limit(proof.gap, proof.bound, measured, "")
 
 
-def per_token(patient: Patient) -> Verdict:
+def per_token(patient: Patient) -> Check:
     """SIG's score of a token is F(x) − F(x without it)."""
     scores, ends = patient.explain(method="sig").scores[:6], patient.case().ends
     whole, alone = patient.value(ends.end), []
@@ -94,13 +95,13 @@ def per_token(patient: Patient) -> Verdict:
     return within_limit(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
 
 
-def linear(patient: Patient) -> Verdict:
+def linear(patient: Patient) -> Check:
     """On a linear function of this text's embeddings every rule is exact."""
     case = patient.case()
     slope = torch.randn(case.ends.end.shape, generator=torch.Generator().manual_seed(0)).to(case.ends.end)
     flat = replace(case, score=lambda points, cases: (points * slope[: points.shape[1]]).sum((1, 2)), pack="linear")
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
-    model = Changed(patient.subject, lambda case, request: flat)
+    model = Altered(patient.subject, lambda *_: flat)
     names = [rule for rule in RULES if rule != "adaptive"]
     runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text).scores for rule in names]
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
@@ -108,7 +109,7 @@ def linear(patient: Patient) -> Verdict:
     return within_limit(worst, limit, f"{len(names)} rules with 2 nodes on a linear function", "report this")
 
 
-def orders(patient: Patient) -> Verdict:
+def orders(patient: Patient) -> Check:
     """Vectors and pairs sum to what the first order says."""
     if patient.model.two_texts_are_a_pair():
         pair = patient.explain(method="ij")
@@ -124,7 +125,7 @@ def orders(patient: Patient) -> Verdict:
     return within_limit(proof.gap, limit, "VAIG's vectors sum to the change of the whole output", ADVICE_SUM)
 
 
-def packing(patient: Patient) -> Verdict:
+def packing(patient: Patient) -> Check:
     """Alone = in a batch = in chunks of one = in another order."""
     if not isinstance(patient.text, str):
         return left_out("one given input: there is nothing to pack with it")
@@ -139,7 +140,7 @@ def packing(patient: Patient) -> Verdict:
     return within_limit(worst, limit, "alone, in a batch, in another order and row by row agree", advice)
 
 
-def padding(patient: Patient) -> Verdict:
+def padding(patient: Patient) -> Check:
     """The output of a text does not change when it is padded for a batch."""
     if patient.language is None:
         return left_out("this kind of model is never padded")
@@ -149,7 +150,7 @@ def padding(patient: Patient) -> Verdict:
     return within_limit(abs(alone - padded), rounding(alone), "7 padded positions change nothing", advice)
 
 
-def entrance(patient: Patient) -> Verdict:
+def entrance(patient: Patient) -> Check:
     """Entering by embeddings gives the output that entering by ids gives."""
     model = patient.language
     if model is None:
@@ -175,7 +176,7 @@ def _tensor(output: Any) -> torch.Tensor:
     return tensor
 
 
-def twin(patient: Patient) -> Verdict:
+def twin(patient: Patient) -> Check:
     """IG with 8 Gauss nodes equals the paper's sum, written out as a loop."""
     fast, case, nodes = patient.explain(**EIGHT).scores, patient.case(), gauss(8)
     total = torch.zeros(len(case), dtype=torch.float64)
@@ -188,7 +189,7 @@ def twin(patient: Patient) -> Verdict:
     return within_limit(furthest((fast, total)), rounding(fast), "the engine equals a plain loop", advice)
 
 
-def round_trip(patient: Patient) -> Verdict:
+def round_trip(patient: Patient) -> Check:
     """Saved and loaded, a result is the same to the last bit."""
     result = patient.explain(n_steps=2, rule="gauss")
     with tempfile.TemporaryDirectory() as folder:
@@ -196,20 +197,20 @@ def round_trip(patient: Patient) -> Verdict:
         result.to_html(page)
         again: list[Any] = [load(result.save(Path(folder) / "result.json")), load(page)]
     if all(np.array_equal(result.scores, each.scores) for each in again):
-        return Verdict(HOLDS, "JSON and page give the same numbers back")
-    return Verdict(FAILS, "numbers changed", "report this")
+        return Check(HOLDS, "JSON and page give the same numbers back")
+    return Check(FAILS, "numbers changed", "report this")
 
 
-def finite(patient: Patient) -> Verdict:
+def finite(patient: Patient) -> Check:
     """No weight and no output is NaN."""
     if patient.language is None:
         return left_out("no weights to look at")
     check_weights(patient.language.whole())
     patient.case()
-    return Verdict(HOLDS, "weights and output are finite")
+    return Check(HOLDS, "weights and output are finite")
 
 
-def kernels(patient: Patient) -> Verdict:
+def kernels(patient: Patient) -> Check:
     """The score does not depend on the attention kernel."""
     if patient.language is None:
         return left_out("no attention here")
@@ -223,11 +224,8 @@ def kernels(patient: Patient) -> Verdict:
         with _attention(module, "eager"):
             scores["eager"] = patient.explain(**EIGHT).scores
     worst = furthest(*((usual, each) for each in scores.values()))
-    words, advice = (
-        f"{' and '.join(scores)} attention give the same scores",
-        "load the model with attn_implementation='eager'",
-    )
-    return within_limit(worst, 5 * rounding(usual), words, advice)
+    words, advice = " and ".join(scores), "load the model with attn_implementation='eager'"
+    return within_limit(worst, 5 * rounding(usual), f"{words} attention give the same scores", advice)
 
 
 @contextmanager
@@ -240,7 +238,7 @@ def _attention(module: Any, name: str) -> Iterator[None]:
         module.set_attn_implementation(before)
 
 
-def drift(patient: Patient) -> Verdict:
+def drift(patient: Patient) -> Check:
     """How far scores of the same class, token or span move in other number formats."""
     model = patient.language
     if model is None:
@@ -262,7 +260,7 @@ def drift(patient: Patient) -> Verdict:
             loose.append(f"{name} moves scores by {moved[name]:.0%}")
     measured = f"from {here}, scores move by " + ", ".join(f"{v:.1e} in {k}" for k, v in moved.items())
     advice = f"explain in float32 (load with dtype=torch.float32): {'; '.join(loose)}"
-    return Verdict(FAILS, measured, advice) if loose else Verdict(HOLDS, measured)
+    return Check(FAILS, measured, advice) if loose else Check(HOLDS, measured)
 
 
 def recast(model: LanguageModel, dtype: torch.dtype) -> LanguageModel:
@@ -279,18 +277,18 @@ def recast(model: LanguageModel, dtype: torch.dtype) -> LanguageModel:
     return new
 
 
-def second(patient: Patient) -> Verdict:
+def second(patient: Patient) -> Check:
     """Second derivatives exist, and rows of the interactions sum to IG."""
     try:
         result = patient.explain(SHORT if isinstance(patient.text, str) else patient.text, method="ih")
     except PathlensError as error:
-        return Verdict(FAILS, str(error), "methods of the first order (ig, sig, vaig, ij) are not touched by this")
+        return Check(FAILS, str(error), "methods of the first order (ig, sig, vaig, ij) are not touched by this")
     proof, rows = result.certificate, furthest((np.nansum(result.matrix, axis=1), result.scores))
     words = f"interactions of {len(result.tokens)} tokens, rows equal IG within {rows:.1e}"
     measured = f"{words}, {proof.nodes} nodes (gap {proof.gap:.1e})"
     if proof.converged:
-        return Verdict(HOLDS, measured)
-    return Verdict(FAILS, measured, "ReLU inside? use softplus=…, or raise n_steps")
+        return Check(HOLDS, measured)
+    return Check(FAILS, measured, "ReLU inside? use softplus=…, or raise n_steps")
 
 
 LAWS: tuple[tuple[str, Law], ...] = (

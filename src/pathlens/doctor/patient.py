@@ -6,46 +6,38 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from pathlens.engine.explainer import Explainer
-from pathlens.text.adapter import Case, Request, TextModel, Wrapped
+from pathlens.text.adapter import Altered, Case, Request, TextModel
 from pathlens.text.language import LanguageModel
 from pathlens.types import TOLERANCE
 
 HOLDS, FAILS, LEFT_OUT = "holds", "fails", "left out"
 
 
-class Verdict(NamedTuple):
-    """A law's state, what was measured, and what to do when it does not hold."""
+@dataclass(frozen=True)
+class Check:
+    """One law: its state, what was measured, and what to do when it does not hold."""
 
-    state: str
+    state: str  # HOLDS, FAILS or LEFT_OUT
     measured: str
     advice: str = ""
+    law: str = ""
+    seconds: float = 0.0
 
 
-def within_limit(size: float, limit: float, words: str, advice: str) -> Verdict:
+def within_limit(size: float, limit: float, words: str, advice: str) -> Check:
     """Holds when `size` is at most `limit`."""
     measured = f"{words} ({size:.1e}, allowed {limit:.1e})"
-    return Verdict(HOLDS, measured) if size <= limit else Verdict(FAILS, measured, advice)
+    return Check(HOLDS, measured) if size <= limit else Check(FAILS, measured, advice)
 
 
-def left_out(why: str) -> Verdict:
+def left_out(why: str) -> Check:
     """A law that does not apply."""
-    return Verdict(LEFT_OUT, why)
-
-
-class Changed(Wrapped):
-    """A model whose texts, once read, are changed."""
-
-    def __init__(self, inner: TextModel, change: Callable[[Case, Request], Case]) -> None:
-        super().__init__(inner)
-        self.change = change
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.change(super().case(text, text_b, request=request), request)
+    return Check(LEFT_OUT, why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +64,12 @@ class Patient:
         """The model with the target fixed: a close call that other rounding decides otherwise is no drift of scores."""
         chosen = self.predicted
 
-        def fix(case: Case, request: Request) -> Case:
+        def fix(case: Case, pair: Any, request: Request) -> Case:
             other = request.vector or case.texts != chosen.texts
             return case if other else replace(case, target=chosen.target, target_name=chosen.target_name)
 
         computed = isinstance(chosen.target, torch.Tensor)  # the other text's vector, not a choice
-        return model if computed else Changed(model, fix)
+        return model if computed else Altered(model, fix)
 
     @cached_property
     def subject(self) -> TextModel:
@@ -106,4 +98,4 @@ class Patient:
             return run(self.text if text is None else text, self.text_b)
 
 
-Law = Callable[[Patient], Verdict]
+Law = Callable[[Patient], Check]

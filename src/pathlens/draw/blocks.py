@@ -7,9 +7,11 @@ differs from medium to medium: a drawing function returns what it drew and notes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -114,32 +116,41 @@ class Texts(Block):
 # ---------------------------------------------------------------- numbers
 
 
+class Bar(NamedTuple):
+    """A bar with its interval, where there is one."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Bars(Block):
-    """A bar for each of `named`; the column adds up where it is `additive`."""
+    """Bars from top to bottom; the column adds up where it is `additive`; `axis` says what is measured."""
 
-    named: tuple[Named, ...]
-    limit: float
+    bars: tuple[Bar, ...]
     signed: bool = True
-    additive: bool = True
+    additive: bool = False
+    axis: str = ""
 
-    @property
-    def digits(self) -> int:
-        return palette.decimals(self.limit)
+    @cached_property
+    def limit(self) -> float:
+        return palette.limit([bar.value for bar in self.bars])
 
     def text(self, value: float) -> str:
-        return palette.number(value, self.digits, sign=self.signed)
+        return palette.number(value, palette.decimals(self.limit), sign=self.signed)
 
-    def pick(self, room: int) -> tuple[tuple[Named, ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+    def pick(self, room: int) -> tuple[tuple[Bar, ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
         """At most `room` lines: the bars to draw (in order, or the strongest), lines of sums below them, notes."""
-        total = sum(value for _, value in self.named)
-        if len(self.named) <= room:
-            return self.named, ((("sum", self.text(total)),) if self.additive else ()), ()
-        shown = tuple(sorted(self.named, key=lambda pair: -abs(pair[1]))[: room - 2])
-        left = len(self.named) - len(shown)
-        rest = self.text(total - sum(value for _, value in shown))
+        total = sum(bar.value for bar in self.bars)
+        if len(self.bars) <= room:
+            return self.bars, ((("sum", self.text(total)),) if self.additive else ()), ()
+        shown = tuple(sorted(self.bars, key=lambda bar: -abs(bar.value))[: room - 2])
+        left = len(self.bars) - len(shown)
+        rest = self.text(total - sum(bar.value for bar in shown))
         sums = ((f"{left} others", rest), ("sum", self.text(total))) if self.additive else ()
-        return shown, sums, (f"the {len(shown)} strongest of {len(self.named)} units are listed",)
+        return shown, sums, (f"the {len(shown)} strongest of {len(self.bars)} units are listed",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +172,7 @@ class Links(Block):
         return f"{visible(self.above[link[0]])} {self.word} {visible((self.below or self.above)[link[1]])}"
 
     def strongest(self, count: int) -> Bars:
-        named = tuple((self.name(link), link[2]) for link in self.links[:count])
-        return Bars(named, self.limit, self.signed, additive=False, title=self.title)
+        return Bars(tuple(Bar(self.name(link), link[2]) for link in self.links[:count]), self.signed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +204,12 @@ class Listing(Block):
         if isinstance(value, str):
             return visible(value) if line else printable(value)
         return palette.number(value, palette.decimals(self.limit or abs(value) or 1.0))
+
+    def share(self, value: Cell) -> float | None:
+        """A cell's place on the scale from -1 to 1; None: it has no colour."""
+        if self.limit is None or not isinstance(value, float) or not math.isfinite(value):
+            return None
+        return value / self.limit
 
     @property
     def numeric(self) -> tuple[bool, ...]:
@@ -232,36 +248,12 @@ class Charts(Block):
         return tuple(dict.fromkeys(name for chart in self.charts for name in chart.series))
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar with its interval, where there is one."""
-
-    name: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Bars under a title; `axis` says what they measure; counts have no sign."""
-
-    title: str
-    bars: tuple[Bar, ...]
-    axis: str = ""
-    signed: bool = True
-
-    @property
-    def limit(self) -> float:
-        return palette.limit([bar.value for bar in self.bars])
-
-
 @dataclass(frozen=True, eq=False)
 class Panels(Block):
-    """Bar charts of different names; `common`: on one scale."""
+    """Bar charts of different names; `common`: on one scale. Without a sign they are counts."""
 
     media = ("page", "figure")  # a terminal has tables instead
-    panels: tuple[Panel, ...]
+    panels: tuple[Bars, ...]
     common: bool = False
 
 

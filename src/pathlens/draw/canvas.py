@@ -11,7 +11,6 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +75,8 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 def finish(figure: Figure) -> set[str]:
     """Give every text of a figure fonts that have its characters; warn and note on it what none has."""
-    from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-    for axes in figure.findobj(Axes):
-        _plain_ticks(axes)
     every = figure.findobj(Text)
     families, missing = fonts("".join(text.get_text() for text in every))
     for text in every:
@@ -95,23 +91,6 @@ def finish(figure: Figure) -> set[str]:
             engine.set(rect=(0, line, 1, 1 - line))  # type: ignore[call-arg]
         figure.text(0.99, 0.004, words, ha="right", va="bottom", size=7, color=DIM, parse_math=False)
     return missing
-
-
-def _plain_ticks(axes: Axes) -> None:
-    """Numbers at a logarithmic axis: the formatter that comes with it writes mathematics, which is switched off here."""
-    from matplotlib.ticker import LogFormatter
-
-    for axis in (axes.xaxis, axes.yaxis):
-        if isinstance(axis.get_major_formatter(), LogFormatter):
-            axis.set_major_formatter("{x:g}")
-        if isinstance(axis.get_minor_formatter(), LogFormatter):
-            low, high = sorted(axis.get_view_interval())
-            named = "25" if high < 1000 * low else ""  # over few decades, 2 and 5 of each as well
-            axis.set_minor_formatter(partial(_few, named))
-
-
-def _few(named: str, x: float, _: object) -> str:
-    return f"{x:g}" if f"{x:e}"[0] in named else ""
 
 
 def missing_note(missing: set[str], *, shown: bool = True) -> str:
@@ -129,12 +108,9 @@ def fonts(text: str) -> tuple[list[str], set[str]]:
     families = ["DejaVu Sans"]  # comes with matplotlib
     wanted -= covered(_default_font())
     for name, path in system_fonts() if wanted else ():
-        gained = wanted & covered(path)
-        if gained:
+        if gained := wanted & covered(path):
             families.append(name)
             wanted -= gained
-        if not wanted:
-            break
     return families, wanted
 
 
@@ -164,9 +140,9 @@ def system_fonts() -> tuple[tuple[str, str], ...]:
                 continue
     files: dict[str, str] = {}
     for entry in manager.ttflist:
-        if entry.name.startswith("Last Resort"):  # has a box for every character and a glyph for none
-            continue
-        if entry.style == "normal" and entry.weight in (400, "normal", "regular"):
+        # the last resort has a box for every character and a glyph for none
+        upright = entry.style == "normal" and not entry.name.startswith("Last Resort")
+        if upright and entry.weight in (400, "normal", "regular"):
             files.setdefault(entry.name, entry.fname)
     order = ("CJK JP", "Noto Sans CJK", "IPA", "TakaoP", "Hiragino", "Yu Gothic", "Meiryo", "Noto Sans", "Noto", "")
     rank = {name: next(k for k, part in enumerate(order) if part in name) for name in files}

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from itertools import product
 
 import numpy as np
 
@@ -63,16 +64,11 @@ def level(value: float, limit: float, *, signed: bool = True) -> str:
 
 def color_rules() -> str:
     """The scale as CSS classes, for light and for dark pages."""
-    both = []
-    for dark in (False, True):
-        rules = []
-        for step in range(1, LEVELS + 1):
-            ends = {"p": palette.color(step, LEVELS, dark=dark), "n": palette.color(-step, LEVELS, dark=dark)}
-            ends["l"] = palette.length_color(step, LEVELS, dark=dark)
-            for letter, back in ends.items():
-                rules.append(f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}")
-        both.append("".join(rules))
-    return f"{both[0]}@media (prefers-color-scheme:dark){{{both[1]}}}"
+    both = {False: "", True: ""}
+    for dark, step, (letter, sign) in product(both, range(1, LEVELS + 1), (("p", 1), ("n", -1), ("l", 1))):
+        back = palette.color(sign * step, LEVELS, signed=letter != "l", dark=dark)
+        both[dark] += f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}"
+    return f"{both[False]}@media (prefers-color-scheme:dark){{{both[True]}}}"
 
 
 def whole(title: str, body: Markup, data: str = "") -> str:
@@ -106,40 +102,39 @@ def _read(name: str) -> str:
 
 def heat_table(grid: Grid) -> Markup:
     """Every cell of a grid with its number."""
-    digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 16 else 2)
+    digits = 3 if len(grid.columns) <= 16 else 2
     upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
-    heads = [_head(name, "col", j, grid.edge, len(grid.columns), grid.rest[1]) for j, name in enumerate(grid.columns)]
+    heads = [_head(grid, 1, j) for j in range(len(grid.columns))]
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
     first = element("tr", None, element("th", {"class": "corner"}, grid.corner), *heads, *margin)
     rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
     if grid.signed and grid.additive:
-        sums = [_margin(float(v), digits, "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))]
-        total = _margin(float(grid.values.sum()), palette.decimals(grid.limit, 4), "total")
+        sums = [
+            _margin(grid.text(v, digits), "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))
+        ]
+        total = _margin(grid.text(grid.values.sum(), 4), "total")
         rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
     body = element("thead", None, first), element("tbody", None, *rows)
     return element("div", {**SCROLL, "aria-label": "table"}, element("table", {"class": f"matrix{upright}"}, *body))
 
 
-def _head(name: str, scope: str, index: int, edge: int, count: int, rest: int) -> Markup:
-    kind = "edge" if index < edge else "rest" if index >= count - rest else None
-    return element("th", {"scope": scope, "class": kind}, element("span", None, visible(name)))
+def _head(grid: Grid, side: int, index: int) -> Markup:
+    name = element("span", None, visible((grid.rows, grid.columns)[side][index]))
+    return element("th", {"scope": ("row", "col")[side], "class": grid.apart(side, index)}, name)
 
 
 def _heat_row(grid: Grid, i: int, digits: int) -> Markup:
-    limit, exact, cells = grid.limit, palette.decimals(grid.limit, 5), []
-    for j, value in enumerate(map(float, grid.values[i])):
-        kind = f"{level(value, limit, signed=grid.signed)} {'edge' if j < grid.edge else ''}".strip()
-        pair = f"{visible(grid.rows[i])} {grid.between} {visible(grid.columns[j])}"
-        tip = f"{pair}: {palette.number(value, exact, sign=grid.signed)}"
-        shown = palette.number(value, digits, sign=grid.signed, narrow=True)
-        cells.append(element("td", {"class": kind, "title": tip}, shown))
-    margin = [_margin(float(grid.values[i].sum()), digits, "")] if grid.signed else []
-    head = _head(grid.rows[i], "row", i, grid.edge, len(grid.rows), grid.rest[0])
-    return element("tr", {"class": "edge" if i < grid.edge else None}, head, *cells, *margin)
+    cells = []
+    for j, value in enumerate(grid.values[i]):
+        kind = f"{level(value, grid.limit, signed=grid.signed)} {'edge' if j < grid.edge else ''}".strip()
+        tip = f"{visible(grid.rows[i])} {grid.between} {visible(grid.columns[j])}: {grid.text(value, 5)}"
+        cells.append(element("td", {"class": kind, "title": tip}, grid.text(value, digits, narrow=True)))
+    margin = [_margin(grid.text(grid.values[i].sum(), digits))] if grid.signed else []
+    return element("tr", {"class": "edge" if i < grid.edge else None}, _head(grid, 0, i), *cells, *margin)
 
 
-def _margin(value: float, digits: int, kind: str) -> Markup:
-    return element("td", {"class": f"margin {kind}".strip()}, palette.number(value, digits))
+def _margin(text: str, kind: str = "") -> Markup:
+    return element("td", {"class": f"margin {kind}".strip()}, text)
 
 
 def pixels(grid: Grid) -> Markup:
@@ -155,25 +150,17 @@ def png(values: np.ndarray, limit: float, signed: bool = True) -> bytes:
     share = np.nan_to_num(np.clip(np.abs(values) / limit, 0, 1))
     index = np.rint(share * STEPS).astype(np.uint8)
     index = np.where((values < 0) & (index > 0), index + STEPS, index).astype(np.uint8)
-    rows = b"".join(b"\x00" + row.tobytes() for row in index)  # 0: no filter
-    up = palette.color(1, 1) if signed else palette.length_color(1, 1)
-    colors = b"\x00\x00\x00" + _rgb(up) * STEPS + _rgb(palette.color(-1, 1)) * STEPS
+    up, down = palette.rgb(palette.color(1, 1, signed=signed)), palette.rgb(palette.color(-1, 1))
     alpha = bytes(round(255 * k / STEPS) for k in range(1, STEPS + 1))
-    head = struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 3, 0, 0, 0)  # 8 bits, palette
-    pixel_rows = zlib.compress(rows, 9)
-    chunks = (
-        (b"IHDR", head),
-        (b"PLTE", colors),
-        (b"tRNS", b"\x00" + alpha + alpha),
-        (b"IDAT", pixel_rows),
-        (b"IEND", b""),
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 3, 0, 0, 0),  # 8 bits, palette
+        b"PLTE": b"\x00\x00\x00" + up * STEPS + down * STEPS,
+        b"tRNS": b"\x00" + alpha + alpha,
+        b"IDAT": zlib.compress(b"".join(b"\x00" + row.tobytes() for row in index), 9),  # 0: no filter
+        b"IEND": b"",
+    }
+    framed = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks.items()
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def _rgb(color: str) -> bytes:
-    return bytes.fromhex(color[1:])
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)

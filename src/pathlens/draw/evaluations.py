@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pathlens.draw import blocks, page_of, palette
+from pathlens.draw.studies import correlations
 from pathlens.draw.words import cut, visible
 from pathlens.explanation.store import many_to_dict
 
@@ -31,6 +33,7 @@ LEAST_ROWS = 3  # of a table: fewer say nothing about a feature
 def evaluation(study: Evaluation) -> blocks.Page:
     """Methods × metrics with intervals, curves over the share of tokens, agreement, randomised layers."""
     model = f"{visible(str(study.meta['model']))}: " if study.meta.get("model") else ""
+    agreement = zip(study.ways, study.agreement, strict=True)
     reading = (
         f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
         "lower; random and leave-one-out are controls; ★ best, controls aside"
@@ -40,7 +43,7 @@ def evaluation(study: Evaluation) -> blocks.Page:
         blocks=(
             *(_metrics(study, name, columns) for name, columns in _parts(study)),
             blocks.Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
-            _agreement(study),
+            correlations("rank agreement between rows (mean Spearman over texts)", study.ways, agreement),
             *_randomised(study),
         ),
         notes=(reading, *map(visible, study.notes)),
@@ -50,15 +53,13 @@ def evaluation(study: Evaluation) -> blocks.Page:
 
 def _parts(study: Evaluation) -> list[tuple[str, list[Column]]]:
     """The columns in tables that fit a page: at k, over all k, the others."""
-    at = [c for c in study.columns if c.curve and not c.over_shares]
-    over = [c for c in study.columns if c.curve and c.over_shares]
-    rest = [c for c in study.columns if not c.curve and np.isfinite(c.values).any()]
-    named = [
-        (f"at k = {study.share:.0%} of the tokens", at),
-        (f"AOPC: mean over k = {_shares(study)}", over),
-        ("other metrics", rest),
-    ]
-    return [(name, columns) for name, columns in named if columns]
+    known = [c for c in study.columns if c.curve or np.isfinite(c.values).any()]
+    named = {
+        f"at k = {study.share:.0%} of the tokens": [c for c in known if c.curve and not c.over_shares],
+        f"AOPC: mean over k = {_shares(study)}": [c for c in known if c.curve and c.over_shares],
+        "other metrics": [c for c in known if not c.curve],
+    }
+    return [(name, columns) for name, columns in named.items() if columns]
 
 
 def _shares(study: Evaluation) -> str:
@@ -89,39 +90,27 @@ def _best(study: Evaluation, column: Column) -> frozenset[str]:
 
 
 def _interval(study: Evaluation, way: str, column: Column) -> str:
-    """Value and interval; a dot where the metric is not defined."""
+    """Value and interval; a dot where the metric is not defined.
+
+    Three decimals are what a few hundred texts can tell; gaps far below them are powers of ten.
+    """
     cell = study.estimate(way, column.name)
-    if cell.n == 0:
-        return "·"
     every = (cell.value, cell.low, cell.high)
-    value, low, high = (_number(each, max(map(abs, every))) for each in every)
-    return f"{value} [{low}, {high}]"
-
-
-def _number(value: float, largest: float) -> str:
-    """Three decimals are what a few hundred texts can tell; gaps far below them are powers of ten."""
+    largest = max(map(abs, every))
     if 0 < largest < 1e-3:
-        return f"{value:.0e}"
-    return palette.number(value, 3 if largest < 10 else 1, sign=False)
+        value, low, high = (f"{each:.0e}" for each in every)
+    else:
+        value, low, high = (palette.number(each, 3 if largest < 10 else 1, sign=False) for each in every)
+    return f"{value} [{low}, {high}]" if cell.n else "·"
 
 
 def _curve(study: Evaluation, curve: Any) -> blocks.Chart:
     means = np.nanmean(curve.values, axis=1)
-    series = {
-        way: list(zip(curve.shares, row.tolist(), strict=True)) for way, row in zip(study.ways, means, strict=True)
-    }
+    lines = (list(zip(curve.shares, row.tolist(), strict=True)) for row in means)
+    series = dict(zip(study.ways, lines, strict=True))
     ticks = tuple((share, f"{share:.0%}") for share in curve.shares)
     title = curve.name + ARROWS[curve.better]
     return blocks.Chart(series, "share of the tokens", curve.name, title, level=0.0, ticks=ticks)
-
-
-def _agreement(study: Evaluation) -> blocks.Listing:
-    rows = tuple(
-        (way, *(None if np.isnan(value) else float(value) for value in study.agreement[number]))
-        for number, way in enumerate(study.ways)
-    )
-    title = "rank agreement between rows (mean Spearman over texts)"
-    return blocks.Listing(("", *study.ways), rows, limit=1.0, right=True, title=title)
 
 
 def _randomised(study: Evaluation) -> list[blocks.Listing]:
@@ -129,12 +118,9 @@ def _randomised(study: Evaluation) -> list[blocks.Listing]:
     if study.randomised is None:
         return []
     every = zip(study.ways, study.randomised.values, strict=True)
-    rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
-        (way, *map(float, np.nanmean(row, axis=1))) for way, row in every if np.isfinite(row).any()
-    )
+    means = [(way, np.nanmean(row, axis=1)) for way, row in every if np.isfinite(row).any()]
     title = "rank correlation with the true model's scores, layers drawn anew from the top (it must fall)"
-    heads = ("", *(f"… {stage}" for stage in study.randomised.stages))
-    return [blocks.Listing(heads, rows, limit=1.0, right=True, title=title)]
+    return [correlations(title, [f"… {stage}" for stage in study.randomised.stages], means)]
 
 
 # ---------------------------------------------------------------- documents in order
@@ -145,20 +131,16 @@ def ranking(study: Ranking) -> blocks.Page:
     last = max((k for k, hit in enumerate(study.hits) if hit.explanation is not None), default=len(study.hits))
     hits, left = study.hits[: last + 1], len(study.hits) - last - 1
     reason = study.reason
-    folds = tuple(
-        blocks.Fold(
-            f"{place:3}. {hit.score:+.4f}", cut(hit.text, LONG), _meetings(hit.explanation),
-            None if hit.explanation is None else page_of(hit.explanation),
-        )
-        for place, hit in enumerate(hits, 1)
-    )  # fmt: skip
+    folds = []
+    for place, hit in enumerate(hits, 1):
+        page = None if hit.explanation is None else page_of(hit.explanation)
+        lead = f"{place:3}. {hit.score:+.4f}"
+        folds.append(blocks.Fold(lead, cut(hit.text, LONG), _meetings(hit.explanation), page))
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
-    why: list[blocks.Block] = []
-    if reason is not None:
-        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
+    why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")] if reason else []
     return blocks.Page(
         f"documents by similarity to “{visible(cut(study.query, LONG))}”",
-        blocks=(blocks.Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
+        blocks=(blocks.Folds(tuple(folds), 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
         notes=(f"scored and not explained: {left} more",) if left > 0 else (),
         data=lambda: many_to_dict([*explained, *([reason] if reason else [])], query=study.query),
         kind="ranking",
@@ -214,25 +196,21 @@ def _plain(cell: Any) -> blocks.Cell:
     return str(cell)
 
 
-def _panels(summary: Any) -> list[blocks.Panel]:
+def _panels(summary: Any) -> list[blocks.Bars]:
     """Words of each class, pairs, parts of speech, slices, and how far sums are off."""
     slices = [
-        blocks.Panel(
-            table.title,
-            tuple(blocks.Bar(f"{row[0]} ×{row[1]}", *row[4:7]) for row in table.rows if row[4] is not None),
-            "mean change of the output",
-        )
+        _with_counts(table.title, "mean change of the output", 0, [row for row in table.rows if row[4] is not None])
         for table in summary.tables.values()
         if table.is_slice
     ]
     every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
     if (table := summary.tables.get("gap_histogram")) is not None:
         bars = tuple(blocks.Bar(str(row[0]), float(row[1])) for row in table.rows)
-        every.append(blocks.Panel("relative gaps (rows by size)", bars, "rows", signed=False))
+        every.append(blocks.Bars(bars, signed=False, axis="rows", title="relative gaps (rows by size)"))
     return every
 
 
-def _by_class(summary: Any, name: str) -> list[blocks.Panel]:
+def _by_class(summary: Any, name: str) -> list[blocks.Bars]:
     table = summary.tables.get(name)
     if table is None:
         return []
@@ -241,13 +219,14 @@ def _by_class(summary: Any, name: str) -> list[blocks.Panel]:
         classes.setdefault(str(row[0]), []).append(row)
     frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
     title = "words" if name == "words" else table.title
-    return [
-        blocks.Panel(
-            f"{title}: {each}", tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows), "mean score"
-        )
-        for each, rows in classes.items()
-        if each in frequent
-    ]
+    shown = [each for each in classes if each in frequent]
+    return [_with_counts(f"{title}: {each}", "mean score", 1, classes[each]) for each in shown]
+
+
+def _with_counts(title: str, axis: str, name: int, rows: Sequence[Any]) -> blocks.Bars:
+    """Bars with intervals: the column with the names, how often each occurs, and in columns 4 to 6 its mean."""
+    bars = tuple(blocks.Bar(f"{row[name]} ×{row[1 + 2 * name]}", *row[4:7]) for row in rows)
+    return blocks.Bars(bars, axis=axis, title=title)
 
 
 # ---------------------------------------------------------------- rows of a table
@@ -260,14 +239,9 @@ def features(results: Sequence[Any]) -> blocks.Page | None:
         return None
     values = np.array([row.meta["features"] for row in rows], dtype=float)
     swarm = blocks.Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
-    plots = tuple(
-        blocks.Scatter(
-            tuple(("", float(x), float(y)) for x, y in zip(values[:, k], swarm.scores[:, k], strict=True)),
-            visible(swarm.names[k]),
-            "score",
-        )
-        for k in swarm.strongest(CURVES)
-    )
+    columns = zip(values.T.tolist(), swarm.scores.T.tolist(), strict=True)
+    points = [tuple(zip(repeat(""), *both)) for both in columns]
+    plots = tuple(blocks.Scatter(points[k], visible(swarm.names[k]), "score") for k in swarm.strongest(CURVES))
     target = visible(" or ".join(sorted({str(row.target) for row in rows})))
     legend = (
         f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "

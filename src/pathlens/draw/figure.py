@@ -5,30 +5,16 @@ Every kind of block makes parts of a sheet, one below the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import singledispatch
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pathlens.draw import blocks, canvas, page_of, palette
+from pathlens.draw import blocks, canvas, page_of, palette, plots
 from pathlens.draw.canvas import DIM, INK, Part, inches, paragraph, write
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
-from pathlens.draw.plots import (
-    LABELS,
-    NUMBERS,
-    chart_on,
-    frame,
-    heat_on,
-    key,
-    leaves_width,
-    panel_on,
-    phrase_boxes,
-    phrase_outline,
-    scatter_on,
-    swarm_on,
-)
 from pathlens.draw.svg import FEATURES
 from pathlens.draw.words import Stretch, cut, fit, printable, right_to_left, visible
 from pathlens.errors import InputError
@@ -40,8 +26,10 @@ if TYPE_CHECKING:
 LEAST, WIDEST = 8.4, 13.4  # inches of a sheet without its margins
 BARS, PAIRS, PHRASES = 24, 8, 36
 LETTERS = 300  # of a plain text
+SIZE = 9.0  # of letters in a table
 
 T = TypeVar("T")
+Place = tuple[float, float, float, float]  # left, top, width, height in inches
 Drawn = tuple[tuple[Part, ...], tuple[str, ...]]  # parts of a sheet, and notes on what was left out
 
 
@@ -63,15 +51,12 @@ def whole(page: blocks.Page, inner: float) -> list[Part]:
     head += [paragraph(page.subtitle, inner, after=0.12)] if page.subtitle else []
     drawn = [draw_block(block, inner) for block in page.on("figure")]
     body, left_out = [p for parts, _ in drawn for p in parts], [n for _, notes in drawn for n in notes]
-    proof, foot = page.proof, [Part(0.1)]
-    if proof.full is not None:
-        foot.append(_scale(proof))
-    if proof.legend:
-        foot.append(paragraph(proof.legend, inner, color=INK))
+    proof = page.proof
+    foot = [Part(0.1), *([_scale(proof)] if proof.full is not None else [])]
+    foot += [paragraph(proof.legend, inner, color=INK)] if proof.legend else []
     for each in proof.sums:
-        foot.append(
-            paragraph(f"{each.mark} {each.line}", inner, color=INK, weight="normal" if each.settled else "bold")
-        )
+        weight = "normal" if each.settled else "bold"
+        foot.append(paragraph(f"{each.mark} {each.line}", inner, color=INK, weight=weight))
     return [*head, *body, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]
 
 
@@ -83,7 +68,7 @@ def _scale(proof: blocks.Proof) -> Part:
     def draw(axes: Axes) -> None:
         write(axes, 0, 0.09, low, size=8, color=DIM, va="center")
         for k, share in enumerate(np.linspace(-1 if proof.signed else 0, 1, 65)):
-            shade = palette.shade(float(share), 1, signed=proof.signed)
+            shade = palette.color(float(share), 1, signed=proof.signed)
             axes.broken_barh([(start + k * wide / 65, wide / 64)], (0.02, 0.14), color=shade, lw=0)
         write(axes, start + wide + 0.08, 0.09, high, size=8, color=DIM, va="center")
 
@@ -94,19 +79,22 @@ def _titled(title: str, inner: float) -> list[Part]:
     return [paragraph(title, inner, size=9.5, color=INK, after=0.04)] if title else []
 
 
-def _two_abreast(
-    every: Sequence[T], tall: Callable[[Sequence[T]], float], put: Callable[[Axes, int, T], None]
+def _plots(tall: float, placed: Iterable[tuple[Place, Callable[[Axes], None]]]) -> Part:
+    """A part `tall` inches high with plots on axes of their own."""
+
+    def draw(axes: Axes) -> None:
+        for place, on in placed:
+            on(canvas.inside(axes, *place))
+
+    return Part(tall, draw)
+
+
+def _abreast(
+    every: Sequence[T], tall: Callable[..., float], place: Callable[[int, T], Place], on: Callable[[T, Axes], None]
 ) -> list[Part]:
-    """Rows of two, each as `tall` as it needs; `put` draws one at its place in the row."""
-
-    def row_part(row: Sequence[T]) -> Part:
-        def draw(axes: Axes) -> None:
-            for place, each in enumerate(row):
-                put(axes, place, each)
-
-        return Part(tall(row), draw)
-
-    return [row_part(every[k : k + 2]) for k in range(0, len(every), 2)]
+    """Rows of two, each as `tall` as it needs; `on` draws one on axes at its `place` in the row."""
+    rows = [every[k : k + 2] for k in range(0, len(every), 2)]
+    return [_plots(tall(*row), [(place(k, each), partial(on, each)) for k, each in enumerate(row)]) for row in rows]
 
 
 # ---------------------------------------------------------------- a function per kind of block
@@ -175,12 +163,11 @@ def texts(block: blocks.Texts, inner: float) -> Drawn:
 def bars(block: blocks.Bars, inner: float) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others, and the sum."""
     shown, sums, notes = block.pick(BARS)
-    lines: list[tuple[str, float | None, str]] = [(name, value, block.text(value)) for name, value in shown]
+    lines: list[tuple[str, float | None, str]] = [(bar.name, bar.value, block.text(bar.value)) for bar in shown]
     lines += [(name, None, text) for name, text in sums]
     label = min(max([inches(fit(name, 34), 10) for name, *_ in lines], default=0.0), 3.0) + 0.1
     step = 0.235
-    down = max((-value / block.limit for _, value in shown if value < 0), default=0.0) if block.signed else 0.0
-    up = max((value / block.limit for _, value in shown if value > 0), default=0.0)
+    down, up = (max([0.0, *(sign * bar.value / block.limit for bar in shown)]) for sign in (-1, 1))
     arm = min(inner - label - 0.85, 5.0) / max(down + up, 1e-9)
     zero = label + 0.85 + arm * down
 
@@ -192,7 +179,7 @@ def bars(block: blocks.Bars, inner: float) -> Drawn:
             write(axes, label - 0.08, y, fit(name, 34), size=10, ha="right", va="center", **style)
             write(axes, label + 0.62, y, text, size=10, ha="right", va="center", **style)
             if value is not None:
-                color = palette.shade(float(np.sign(value)), 1, signed=block.signed)
+                color = palette.color(float(np.sign(value)), 1, signed=block.signed)
                 axes.barh(y, arm * value / block.limit, left=zero, height=0.72 * step, color=color, lw=0)
         axes.plot([zero, zero], [0, len(shown) * step], color=DIM, lw=0.8)
 
@@ -211,17 +198,15 @@ def links(block: blocks.Links, inner: float) -> Drawn:
 def grid(block: Grid, inner: float) -> Drawn:
     """A heat map: numbers in the cells of a small one, tokens beside a medium one, a large one by itself."""
     rows, columns = block.values.shape
-    label = _longest(block.rows) if rows <= LABELS else 0.1
-    longest = _longest(block.columns) if columns <= LABELS else 0.1
+    label = _longest(block.rows) if rows <= plots.LABELS else 0.1
+    longest = _longest(block.columns) if columns <= plots.LABELS else 0.1
     cell = min((inner - label) / columns, max(0.62, min(longest, 0.9)))
-    upright = columns <= LABELS and (columns > 12 or longest > cell)
-    top = longest if upright or columns > LABELS else 0.25
-    tall = top + min(rows * (0.28 if rows <= NUMBERS else cell), 8.0)
+    upright = columns <= plots.LABELS and (columns > 12 or longest > cell)
+    top = longest if upright or columns > plots.LABELS else 0.25
+    tall = top + min(rows * (0.28 if rows <= plots.NUMBERS else cell), 8.0)
 
-    def draw(axes: Axes) -> None:
-        heat_on(canvas.inside(axes, label, top, columns * cell, tall - top), block, upright)
-
-    return (Part(tall + 0.15, draw),), block.notes
+    place = (label, top, columns * cell, tall - top)
+    return (_plots(tall + 0.15, [(place, partial(plots.heat_on, grid=block, upright=upright))]),), block.notes
 
 
 def _longest(names: Sequence[str]) -> float:
@@ -230,7 +215,7 @@ def _longest(names: Sequence[str]) -> float:
 
 @draw_block.register
 def continued(block: Continued, inner: float) -> Drawn:
-    every = [_colored(part, block.limit, inner) for part in (*block.prompt, block.spoken) if part]
+    every = [_colored(part, block.bars.limit, inner) for part in (*block.prompt, block.spoken) if part]
     table, notes = grid(block.grid, inner)
     return (paragraph("the prompt, and what it said", inner, size=8), *every, *table), notes
 
@@ -238,62 +223,54 @@ def continued(block: Continued, inner: float) -> Drawn:
 @draw_block.register
 def phrases(block: blocks.Phrases, inner: float) -> Drawn:
     """Each phrase a box over its parts, or an outline with bars where the words do not fit side by side."""
-    if leaves_width(block.nodes) <= WIDEST:
-        return (phrase_boxes(block, inner),), ()
+    if plots.leaves_width(block.nodes) <= WIDEST:
+        return (plots.phrase_boxes(block, inner),), ()
     depths, notes = strongest_phrases(block.nodes, PHRASES)
-    return (phrase_outline(block, depths, inner),), notes
+    return (plots.phrase_outline(block, depths, inner),), notes
 
 
 @draw_block.register
 def listing(block: blocks.Listing, inner: float) -> Drawn:
-    """Columns as wide as they need, the widest wrapped."""
-    size = 9.0
-    step, widths = size * 1.5 / 72, _fitted(_natural(block, size), inner)
-    cells = [(None, *row) for row in block.rows]
+    """Columns as wide as they need; where that is too much, the widest gives way."""
+    widths = _natural(block)
+    while sum(widths) > inner and max(widths) > 0.6:
+        widest = widths.index(max(widths))
+        widths[widest] = max(widths[widest] * 0.92, 0.6)
+    head = [_table_row(block, ("", *block.columns), (None,) * len(widths), widths, DIM)] if any(block.columns) else []
     marks = block.marks or ("",) * len(block.rows)
-    head = _table_row(("", *block.columns), (None,) * len(widths), widths, block, step, size, DIM)
-    parts = [head] if any(block.columns) else []
-    for mark, row in zip(marks, cells, strict=True):
-        words = (mark, *(block.cell(value) for value in row[1:]))
-        parts.append(_table_row(words, row, widths, block, step, size, INK))
-    return (*_titled(block.title, inner), *parts, Part(0.12)), ()
+    rows = (
+        _table_row(block, (mark, *map(block.cell, row)), (None, *row), widths)
+        for mark, row in zip(marks, block.rows, strict=True)
+    )
+    return (*_titled(block.title, inner), *head, *rows, Part(0.12)), ()
 
 
 def _table_row(
-    words: Sequence[str], values: Sequence[blocks.Cell], widths: Sequence[float], block: blocks.Listing, step: float,
-    size: float, color: str,
-) -> Part:  # fmt: skip
-    wrapped = [canvas.wrap(text, max(wide - 0.12, 0.1), size) for text, wide in zip(words, widths, strict=True)]
-    right = (False, *block.numeric)
+    block: blocks.Listing, words: Sequence[str], values: Sequence[blocks.Cell], widths: Sequence[float], ink: str = INK
+) -> Part:
+    wrapped = [canvas.wrap(text, max(wide - 0.12, 0.1), SIZE) for text, wide in zip(words, widths, strict=True)]
+    step = SIZE * 1.5 / 72
 
     def draw(axes: Axes) -> None:
         x = 0.0
-        for lines, wide, value, end in zip(wrapped, widths, values, right, strict=True):
-            ink = color
-            if isinstance(value, float) and block.limit:
-                back = palette.color(value, block.limit)
+        for lines, wide, value, end in zip(wrapped, widths, values, (False, *block.numeric), strict=True):
+            style = {"size": SIZE, "color": ink, "va": "center", "ha": "right" if end else "left"}
+            if (share := block.share(value)) is not None:
+                back = palette.color(share, 1)
                 axes.broken_barh([(x - 0.04, wide - 0.08)], (0.0, step), color=back, lw=0)
-                ink = palette.text_color(back)
-            at, side = (x + wide - 0.16, "right") if end else (x, "left")
+                style["color"] = palette.text_color(back)
             for k, line in enumerate(lines):
-                write(axes, at, (k + 0.5) * step, line.rstrip(), size=size, color=ink, va="center", ha=side)
+                write(axes, x + wide - 0.16 if end else x, (k + 0.5) * step, line.rstrip(), **style)
             x += wide
 
     return Part(max(map(len, wrapped)) * step + 0.04, draw)
 
 
-def _natural(block: blocks.Listing, size: float) -> list[float]:
+def _natural(block: blocks.Listing) -> list[float]:
     """Inches each column would like: the marks', then the others'."""
-    rows = [block.columns, *([block.cell(value) for value in row] for row in block.rows)]
-    wanted = [max(inches(text, size) for text in column) + 0.2 for column in zip(*rows, strict=True)]
-    return [max(map(inches, block.marks, [size] * len(block.marks))) + 0.2 if block.marks else 0.0, *wanted]
-
-
-def _fitted(wanted: list[float], inner: float) -> list[float]:
-    while sum(wanted) > inner and max(wanted) > 0.6:  # the widest gives way
-        widest = max(range(len(wanted)), key=wanted.__getitem__)
-        wanted = [max(wide * 0.92, 0.6) if k == widest else wide for k, wide in enumerate(wanted)]
-    return wanted
+    rows = [block.columns, *(map(block.cell, row) for row in block.rows)]
+    columns = [block.marks, *zip(*rows, strict=True)]
+    return [max(inches(text, SIZE) for text in column) + 0.2 if column else 0.0 for column in columns]
 
 
 @draw_block.register
@@ -303,13 +280,15 @@ def charts(block: blocks.Charts, inner: float) -> Drawn:
     names = max([inches(fit(name, 40), 8) for name in block.names], default=0.0)
     wide, tall = (inner - names - 0.7) / abreast, 3.0 if abreast > 1 else 3.6
 
-    def put(axes: Axes, place: int, chart: blocks.Chart) -> None:
-        inside = canvas.inside(axes, place * wide + 0.7, 0.35, wide - 0.85, tall - 0.85)
-        chart_on(inside, chart)
+    def put(chart: blocks.Chart, axes: Axes) -> None:
+        plots.chart_on(axes, chart)
         if chart is block.charts[abreast - 1]:
-            key(inside)
+            plots.key(axes)
 
-    return (*_titled(block.title, inner), *_two_abreast(block.charts, lambda row: tall, put)), ()
+    def place(k: int, chart: blocks.Chart) -> Place:
+        return k * wide + 0.7, 0.35, wide - 0.85, tall - 0.85
+
+    return (*_titled(block.title, inner), *_abreast(block.charts, lambda *row: tall, place, put)), ()
 
 
 @draw_block.register
@@ -323,37 +302,32 @@ def panels(block: blocks.Panels, inner: float) -> Drawn:
     label = max(inches(fit(bar.name, 34), 9) for bar in bars) + 0.15
     wide = min(inner / min(len(block.panels), 2), 8.0)
 
-    def tall(*row: blocks.Panel) -> float:
+    def tall(*row: blocks.Bars) -> float:
         return 0.22 * max(len(panel.bars) for panel in row) + 0.08
 
-    def put(axes: Axes, place: int, panel: blocks.Panel) -> None:
-        inside = canvas.inside(axes, place * wide + label, 0.3, wide - label - 0.2, tall(panel))
-        panel_on(inside, panel)
+    def put(panel: blocks.Bars, axes: Axes) -> None:
+        plots.panel_on(axes, panel)
         if block.common:
-            inside.set_xlim(low - pad, high + pad)
+            axes.set_xlim(low - pad, high + pad)
 
-    return (*_titled(block.title, inner), *_two_abreast(block.panels, lambda row: tall(*row) + 0.85, put)), ()
+    def place(k: int, panel: blocks.Bars) -> Place:
+        return k * wide + label, 0.3, wide - label - 0.2, tall(panel)
+
+    return (*_titled(block.title, inner), *_abreast(block.panels, lambda *row: tall(*row) + 0.85, place, put)), ()
 
 
 @draw_block.register
 def swarm(block: blocks.Swarm, inner: float) -> Drawn:
     tall = 0.42 * min(len(block.names), FEATURES) + 1.2
     label = max(inches(fit(name, 30), 9) for name in block.names) + 0.15
-
-    def draw(axes: Axes) -> None:
-        inside = canvas.inside(axes, label, 0.35, inner - label - 0.1, tall - 0.85)
-        frame(inside, "", "score", "")
-        swarm_on(inside, block)
-
-    return (Part(tall, draw),), ()
+    place = (label, 0.35, inner - label - 0.1, tall - 0.85)
+    return (_plots(tall, [(place, partial(plots.swarm_on, block=block))]),), ()
 
 
 @draw_block.register
 def scatter(block: blocks.Scatter, inner: float) -> Drawn:
-    def draw(axes: Axes) -> None:
-        scatter_on(canvas.inside(axes, 0.7, 0.35, 4.6, 3.05), block)
-
-    return (*_titled(block.title, inner), Part(3.9, draw)), ()
+    plot = _plots(3.9, [((0.7, 0.35, 4.6, 3.05), partial(plots.scatter_on, block=block))])
+    return (*_titled(block.title, inner), plot), ()
 
 
 @draw_block.register
@@ -373,8 +347,8 @@ def folds(block: blocks.Folds, inner: float) -> Drawn:
 
 # inches that a block would like; the others take what they get
 WIDTHS: dict[type[blocks.Block], Callable[[Any], float]] = {
-    blocks.Phrases: lambda block: min(leaves_width(block.nodes), WIDEST),
-    blocks.Listing: lambda block: min(sum(_natural(block, 9)), 11.0),
+    blocks.Phrases: lambda block: min(plots.leaves_width(block.nodes), WIDEST),
+    blocks.Listing: lambda block: min(sum(_natural(block)), 11.0),
     blocks.Charts: lambda block: 10.0 if len(block.charts) > 1 else LEAST,
     blocks.Panels: lambda block: 10.4 if len(block.panels) > 1 else LEAST,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,26 @@ class Grid(Block):
     corner: str = ""
     between: str = "×"  # between the names of a row and a column
 
-    @property
+    @cached_property
     def limit(self) -> float:
         """Full colour: the largest |value| between two tokens (reference and folded sums may go beyond)."""
-        stop_row, stop_column = (len(n) - r for n, r in zip((self.rows, self.columns), self.rest, strict=True))
+        stop_row, stop_column = (size - rest for size, rest in zip(self.values.shape, self.rest, strict=True))
         return palette.limit(self.values[self.edge : stop_row, self.edge : stop_column])
+
+    def text(self, value: float, digits: int = 3, *, narrow: bool = False) -> str:
+        """A number of the table, with that many digits of the largest."""
+        return palette.number(float(value), palette.decimals(self.limit, digits), sign=self.signed, narrow=narrow)
+
+    def apart(self, side: int, index: int) -> str:
+        """ "edge" where a row (side 0) or column (1) is the reference, "rest" where it is the sum of others."""
+        last = self.values.shape[side] - self.rest[side]
+        return "edge" if index < self.edge else "rest" if index >= last else ""
 
     def without_zeros(self, special_rows: Sequence[bool], special_columns: Sequence[bool]) -> Grid:
         """Without the special tokens whose row or column is exactly zero; a note names them."""
         rows, columns = _kept(self.values, special_rows), _kept(self.values.T, special_columns)
-        gone = [self.rows[i] for i in range(len(self.rows)) if i not in rows]
-        gone += [self.columns[j] for j in range(len(self.columns)) if j not in columns]
+        sides = (self.rows, rows), (self.columns, columns)
+        gone = [name for names, kept in sides for i, name in enumerate(names) if i not in kept]
         names = ", ".join(dict.fromkeys(map(visible, gone)))
         return replace(
             self,
@@ -59,16 +69,21 @@ class Grid(Block):
     def fold(self, rows: int, columns: int) -> Grid:
         """At most that many rows and columns: the strongest stay in order, the others become one summed line."""
         strength = np.nan_to_num(np.abs(self.values[self.edge :, self.edge :]))
-        keep_r = _strong(strength.max(1, initial=0), self.edge, rows)
-        keep_c = _strong(strength.max(0, initial=0), self.edge, columns)
-        values, names_r = _folded(self.values, self.rows, keep_r, self.signed)
-        turned, names_c = _folded(values.T, self.columns, keep_c, self.signed)
-        sides = (self.rows, keep_r, "rows"), (self.columns, keep_c, "columns")
-        gone = [f"{len(n) - len(k)} of {len(n) - self.edge} {what}" for n, k, what in sides if len(k) < len(n)]
+        kept = [
+            _strong(strength.max(1 - side, initial=0), self.edge, room) for side, room in enumerate((rows, columns))
+        ]
+        values, names, gone = self.values, [self.rows, self.columns], []
+        for side, (keep, what) in enumerate(zip(kept, ("rows", "columns"), strict=True)):
+            left, every = len(names[side]) - len(keep), names[side]
+            others = np.delete(values, keep, axis=side).sum(side, keepdims=True)
+            values, names[side] = values.take(keep, side), tuple(every[i] for i in keep)
+            gone += [f"{left} of {len(every) - self.edge} {what}"] if left else []
+            if left and self.signed:  # lengths do not add up: no honest line for the others
+                values, names[side] = np.concatenate([values, others], side), (*names[side], f"+{left} more")
         how = "summed in “more”" if self.signed else "not shown"
         words = (f"{' and '.join(gone)}, the weakest, are {how}",) if gone else ()
-        rest = len(names_r) - len(keep_r), len(names_c) - len(keep_c)
-        return replace(self, rows=names_r, columns=names_c, values=turned.T, rest=rest, notes=self.notes + words)
+        rest = len(names[0]) - len(kept[0]), len(names[1]) - len(kept[1])
+        return replace(self, rows=names[0], columns=names[1], values=values, rest=rest, notes=self.notes + words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +92,10 @@ class Continued(Block):
 
     prompt: tuple[tuple[Stretch, ...], ...]
     spoken: tuple[Stretch, ...]  # the continuation; `units` are output tokens
-    outputs: tuple[str, ...]
     sources: tuple[int, ...]  # for each output token the source it is once it has been said; −1: none
-    limit: float  # of the running text
     grid: Grid  # without lines that are zero
     cells: Grid  # every source × every output token
-    bars: Bars
-    settled: tuple[bool, ...]  # each output token
+    bars: Bars  # their limit is the running text's
     facts: Mapping[str, Any]  # what the script needs besides the matrix
 
 
@@ -100,16 +112,6 @@ def _strong(strength: np.ndarray, edge: int, room: int) -> list[int]:
         return list(range(count))
     order = np.argsort(-strength, kind="stable")[: max(room - edge - 1, 1)] + edge
     return [*range(edge), *sorted(int(i) for i in order)]
-
-
-def _folded(
-    values: np.ndarray, names: tuple[str, ...], keep: list[int], signed: bool
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    kept = tuple(names[i] for i in keep)
-    if len(keep) == len(names) or not signed:  # lengths do not add up: no honest line for the others
-        return values[keep], kept
-    others = np.delete(values, keep, axis=0).sum(0)
-    return np.vstack([values[keep], others]), (*kept, f"+{len(names) - len(keep)} more")
 
 
 def links_between(matrix: np.ndarray, most: int) -> tuple[Link, ...]:

@@ -15,8 +15,8 @@ from pathlens.draw import blocks, page_of, palette, svg
 from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels, script, style, whole
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.words import Stretch, cut, printable, visible
-from pathlens.explanation.embed import data_element
 from pathlens.explanation.record import Phrase
+from pathlens.explanation.store import data_element
 from pathlens.files import write_text
 
 BARS = 30
@@ -138,21 +138,22 @@ def texts(block: blocks.Texts) -> Drawn:
 def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     shown, sums, notes = block.pick(BARS)
-    rows = [_bar(name, value, block.text(value), block.limit, block.signed) for name, value in shown]
+    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed) for bar in shown]
     for name, text in sums:
         head = element("th", {"scope": "row"}, name)
         rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
     return element("table", {"class": "bars"}, *rows), notes
 
 
-def _bar(name: str, value: float, text: str, limit: float, signed: bool, tip: str = "") -> Markup:
+def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool) -> Markup:
+    name, value, low, high = bar
     kind = "length" if not signed else "up" if value > 0 else "down"
-    bar = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
-    below = [element("td", {"class": "below"}, bar if value < 0 else "")] if signed else []
+    drawn = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
+    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed else []
     return element(
-        "tr", {"title": tip},
+        "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]"},
         element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
-        *below, element("td", {"class": "above"}, bar if value >= 0 else ""),
+        *below, element("td", {"class": "above"}, drawn if value >= 0 else ""),
     )  # fmt: skip
 
 
@@ -213,7 +214,7 @@ def listing(block: blocks.Listing) -> Drawn:
 
 def _cell(block: blocks.Listing, column: int, value: blocks.Cell) -> Markup:
     if isinstance(value, float):
-        shade = level(value, block.limit) if block.limit else ""
+        shade = level(block.share(value) or 0.0, 1)
         return element("td", {"class": f"number {shade}".strip()}, block.cell(value))
     text = block.cell(value, line=False)
     if column == 0:
@@ -237,20 +238,16 @@ def charts(block: blocks.Charts) -> Drawn:
 
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
-    common = palette.limit([panel.limit for panel in block.panels])
-    every = (_panel(panel, common if block.common else panel.limit) for panel in block.panels)
+    common, every = palette.limit([panel.limit for panel in block.panels]), []
+    for panel in block.panels:
+        limit = common if block.common else panel.limit
+        rows = []
+        for bar in panel.bars:
+            text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
+            rows.append(_bar(bar, text, limit, panel.signed))
+        head = element("h3", None, f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
+        every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))
     return element("div", {"class": "panels"}, *every), ()
-
-
-def _panel(panel: blocks.Panel, limit: float) -> Markup:
-    digits, rows = palette.decimals(limit), []
-    for bar in panel.bars:
-        known = bar.low is not None and bar.high is not None
-        tip = f"{bar.value:.4g} [{bar.low:.4g}, {bar.high:.4g}]" if known else ""
-        text = palette.number(bar.value, digits, sign=panel.signed) if panel.signed else f"{bar.value:,.0f}"
-        rows.append(_bar(bar.name, bar.value, text, limit, panel.signed, tip))
-    title = f"{panel.title}, {panel.axis}" if panel.axis else panel.title
-    return element("section", None, element("h3", None, title), element("table", {"class": "bars"}, *rows))
 
 
 draw.register(blocks.Links, lambda block: (svg.arcs(block), ()))
@@ -294,11 +291,17 @@ def continued(block: Continued) -> Drawn:
     """Choose an output token to see its sources; without the script, the whole continuation's."""
     small = max(block.grid.values.shape) <= SIDE
     facts = {**block.facts, "levels": LEVELS}
+    prompt = [
+        element("p", {"class": "text prompt", "dir": "auto"},
+                *(_stretch(part, block.bars.limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph))
+        for paragraph in block.prompt
+    ]  # fmt: skip
     whole = f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"
     marks = {
         "class": "said",
         "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
-        "data-matrix": packed(block.cells.values),
+        # the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters
+        "data-matrix": base64.b64encode(np.ascontiguousarray(block.cells.values, dtype="<f4").tobytes()).decode(),
     }
     return element(
         "div", marks,
@@ -306,22 +309,12 @@ def continued(block: Continued) -> Drawn:
         _outputs(block),
         element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, whole),
         element("h2", None, "the prompt"),
-        *(_prompt(paragraph, block.limit) for paragraph in block.prompt),
+        *prompt,
         element("h2", None, "strongest sources"),
         element("div", {"class": "strongest"}, draw(block.bars)[0]),
         element("h2", None, block.grid.title),
         heat_table(block.grid) if small else _every_cell(block),
     ), block.grid.notes  # fmt: skip
-
-
-def packed(matrix: np.ndarray) -> str:
-    """(U, T) as the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters."""
-    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f4").tobytes()).decode()
-
-
-def _prompt(paragraph: Sequence[Stretch], limit: float) -> Markup:
-    parts = [_stretch(part, limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph]
-    return element("p", {"class": "text prompt", "dir": "auto"}, *parts)
 
 
 def _outputs(block: Continued) -> Markup:
@@ -334,7 +327,7 @@ def _outputs(block: Continued) -> Markup:
 
     children: list[object] = [one(part.units, part.text) if part.units else part.text for part in block.spoken]
     placed = {t for part in block.spoken for t in part.units}
-    for t, name in enumerate(block.outputs):
+    for t, name in enumerate(block.cells.columns):
         if t not in placed:
             children += [" ", one((t,), visible(name))]
     marks = {"class": "outputs", "role": "listbox", "tabindex": 0, "aria-label": "output tokens", "dir": "auto"}
@@ -384,17 +377,13 @@ def _controls(block: blocks.Explorer) -> Markup:
 
 def _openable(block: blocks.Explorer, row: Any, page: blocks.Page) -> Markup:
     data = {f"data-{key}": row[key] for _, key, _ in block.columns}
-    cells = [
-        element("td", {"class": "number" if number else f"words of-{key}", "dir": "auto"}, _short(row[key], number))
-        for _, key, number in block.columns
-    ]
+    cells = []
+    for _, key, number in block.columns:
+        text = f"{row[key]:.4g}" if isinstance(row[key], float) else printable(str(row[key]))
+        kind = "number" if number else f"words of-{key}"
+        cells.append(element("td", {"class": kind, "dir": "auto"}, text if number else cut(text, 160)))
     mark = element("td", {"class": "mark"}, "✓" if row["converged"] else "✗")
     line = element("tr", {"class": "row", "tabindex": 0, "aria-expanded": "false"}, *cells, mark)
     inside = element("td", {"colspan": len(block.columns) + 1}, article(page))
     folded = element("tr", {"class": "detail", "hidden": "hidden"}, inside)
     return element("tbody", {**data, "data-loose": None if row["converged"] else "1"}, line, folded)
-
-
-def _short(value: Any, number: bool) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
-    return text if number else cut(text, 160)

@@ -33,25 +33,24 @@ def limit(values: Iterable[float] | np.ndarray) -> float:
     return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
 
 
-def color(value: float, limit: float, *, dark: bool = False) -> str:
-    """Background colour "#rrggbb" of a signed value; the plain background at 0, full colour at ±limit."""
-    return _blend(RAISES if value > 0 else LOWERS, strength(value, limit), dark)
+def color(value: float, limit: float, *, signed: bool = True, dark: bool = False) -> str:
+    """Background colour "#rrggbb" of a value, or of a length where values have no sign.
 
-
-def length_color(value: float, limit: float, *, dark: bool = False) -> str:
-    """Background colour of a length, which has no sign."""
-    return _blend(LENGTH, strength(value, limit), dark)
+    The plain background at 0, full colour at ±limit.
+    """
+    lightness, chroma, hue = LENGTH if not signed else RAISES if value > 0 else LOWERS
+    full = np.array([lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))])
+    base = oklab(DARK if dark else LIGHT)
+    cones = np.linalg.solve(AXES, base + strength(value, limit) * (full - base)) ** 3
+    linear = np.clip(np.linalg.solve(CONES, cones), 0, 1)
+    encoded = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return "#" + "".join(f"{round(255 * float(v)):02x}" for v in encoded)
 
 
 def strength(value: float, limit: float) -> float:
     """|value| / limit between 0 and 1; NaN counts as 0."""
     share = abs(value) / limit if limit > 0 else 0.0
     return 0.0 if math.isnan(share) else min(share, 1.0)
-
-
-def shade(value: float, limit: float, *, signed: bool = True, dark: bool = False) -> str:
-    """`color`, or `length_color` where values have no sign."""
-    return (color if signed else length_color)(value, limit, dark=dark)
 
 
 def text_color(background: str) -> str:
@@ -61,7 +60,7 @@ def text_color(background: str) -> str:
 
 def contrast(one: str, other: str) -> float:
     """WCAG contrast of two colours: (lighter + 0.05) / (darker + 0.05), from 1 to 21."""
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted(float(channels(each) @ np.array([0.2126, 0.7152, 0.0722])) for each in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -91,13 +90,6 @@ def short(value: float) -> str:
     return f"{value:.5g}"
 
 
-def _blend(end: tuple[float, float, float], share: float, dark: bool) -> str:
-    base = oklab(DARK if dark else LIGHT)
-    lightness, chroma, hue = end
-    full = np.array([lightness, *(chroma * np.array([math.cos(math.radians(hue)), math.sin(math.radians(hue))]))])
-    return _from_oklab(base + share * (full - base))
-
-
 # OKLab (Ottosson 2020): linear sRGB -> cone responses -> cube root -> lightness and two opponent axes.
 CONES = np.array(
     [
@@ -115,22 +107,17 @@ AXES = np.array(
 )
 
 
+def rgb(color: str) -> bytes:
+    """Red, green and blue, a byte each."""
+    return bytes.fromhex(color[1:])
+
+
 def channels(color: str) -> np.ndarray:
     """Linear red, green and blue, each from 0 to 1."""
-    values = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    values = np.array(list(rgb(color))) / 255
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def _luminance(color: str) -> float:
-    return float(channels(color) @ np.array([0.2126, 0.7152, 0.0722]))
 
 
 def oklab(color: str) -> np.ndarray:
     """Lightness and two opponent axes, in which equal steps look equal."""
     return AXES @ np.cbrt(CONES @ channels(color))
-
-
-def _from_oklab(lab: np.ndarray) -> str:
-    linear = np.clip(np.linalg.solve(CONES, np.linalg.solve(AXES, lab) ** 3), 0, 1)
-    encoded = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return "#" + "".join(f"{round(255 * float(v)):02x}" for v in encoded)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pathlens.draw import blocks, canvas, palette
 from pathlens.draw.canvas import DIM, INK, LINE, Part, inches, write
-from pathlens.draw.grid import Grid
+from pathlens.draw.grid import Grid, strongest_phrases
 from pathlens.draw.svg import FEATURES, LEAST, NAMED, spread
 from pathlens.draw.words import fit, visible
 from pathlens.explanation.record import Phrase
@@ -35,10 +35,6 @@ def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
     axes.tick_params(labelsize=8, color=LINE)
     axes.grid(color=LINE, lw=0.6)
     axes.set_axisbelow(True)
-    _spines(axes)
-
-
-def _spines(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LINE)
 
@@ -53,7 +49,8 @@ def chart_on(axes: Axes, chart: blocks.Chart) -> None:
     if chart.log:
         axes.set(xscale="log", yscale="log")
         axes.minorticks_off()
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")  # the default one writes mathematics
+        axes.xaxis.set_major_formatter("{x:g}")  # the ones that come with such axes write mathematics
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
     if chart.ticks:
         axes.set_xticks([place for place, _ in chart.ticks], labels=[words for _, words in chart.ticks])
     if chart.level is not None:
@@ -69,14 +66,14 @@ def key(axes: Axes) -> None:
             text.set_parse_math(False)
 
 
-def panel_on(axes: Axes, panel: blocks.Panel) -> None:
+def panel_on(axes: Axes, panel: blocks.Bars) -> None:
     """Bars from top to bottom, with intervals where they are known."""
     frame(axes, panel.title, panel.axis, "")
     values = [bar.value for bar in panel.bars]
     reach = np.array(
         [[0.0 if end is None else abs(end - bar.value) for end in (bar.low, bar.high)] for bar in panel.bars]
     )
-    colors = [palette.shade(float(np.sign(value)), 1, signed=panel.signed) for value in values]
+    colors = [palette.color(float(np.sign(value)), 1, signed=panel.signed) for value in values]
     errors = reach.T if reach.any() else None
     axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)
     canvas.names(axes, "y", [fit(bar.name, 34) for bar in panel.bars], size=9)
@@ -87,10 +84,11 @@ def panel_on(axes: Axes, panel: blocks.Panel) -> None:
 
 def swarm_on(axes: Axes, block: blocks.Swarm) -> None:
     """Per feature the scores as points, darker where the feature is larger."""
+    frame(axes, "", "score", "")
     order = block.strongest(FEATURES)
     for row, feature in enumerate(order):
         x = block.scores[:, feature]
-        shades = [palette.length_color(0.15 + 0.85 * r, 1) if r < 1 else "#1f6b52" for r in block.ranks(feature)]
+        shades = [palette.color(0.15 + 0.85 * r, 1, signed=False) if r < 1 else "#1f6b52" for r in block.ranks(feature)]
         axes.scatter(x, row + spread(x), s=14, c=shades, edgecolors="#1f6b52", linewidths=0.3, zorder=3)
     canvas.names(axes, "y", [block.names[i] for i in order], size=9)
     axes.set_ylim(len(order) - 0.5, -0.5)
@@ -103,7 +101,7 @@ def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
     """Named points around zero and, where both numbers mean the same, the diagonal."""
     frame(axes, "", block.xlabel, block.ylabel)
     names, xs, ys = zip(*block.points, strict=True)
-    axes.scatter(xs, ys, s=26, color=palette.length_color(1, 1), edgecolors=INK, linewidths=0.4, zorder=3)
+    axes.scatter(xs, ys, s=26, color=palette.color(1, 1, signed=False), edgecolors=INK, linewidths=0.4, zorder=3)
     axes.axhline(0, color=DIM, lw=0.6)
     if block.same:
         axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
@@ -116,8 +114,8 @@ def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
     """Cells in colour, with their names and numbers as far as they fit."""
     # rounded to 1/200 of full colour, so that large maps need few colours
     steps = np.rint(np.clip(np.nan_to_num(grid.values) / grid.limit, -1, 1) * 200).astype(int)
-    shades = {int(k): palette.shade(float(k), 200, signed=grid.signed) for k in np.unique(steps)}
-    image = np.array([[_rgb(shades[int(k)]) for k in row] for row in steps])
+    shades = {int(k): palette.color(float(k), 200, signed=grid.signed) for k in np.unique(steps)}
+    image = np.array([[list(palette.rgb(shades[int(k)])) for k in row] for row in steps]) / 255
     axes.imshow(image, aspect="auto", interpolation="nearest")
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False, labelsize=9)
     axes.set(xticks=[], yticks=[])
@@ -130,15 +128,10 @@ def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:
         axes.axhline(0.5, color=INK, lw=1.2)
         axes.axvline(0.5, color=INK, lw=1.2)
     if max(grid.values.shape) <= NUMBERS:
-        digits = palette.decimals(grid.limit, 3 if len(grid.columns) <= 12 else 2)
+        digits = 3 if len(grid.columns) <= 12 else 2
         for (i, j), value in np.ndenumerate(grid.values):
             ink = palette.text_color(shades[int(steps[i, j])])
-            text = palette.number(float(value), digits, sign=grid.signed, narrow=True)
-            write(axes, j, i, text, size=8, ha="center", va="center", color=ink)
-
-
-def _rgb(color: str) -> tuple[float, ...]:
-    return tuple(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+            write(axes, j, i, grid.text(value, digits, narrow=True), size=8, ha="center", va="center", color=ink)
 
 
 def leaves_width(nodes: Sequence[Phrase]) -> float:
@@ -163,19 +156,18 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
     nodes, step = block.nodes, 0.5
     stretch = max(min(inner / leaves_width(nodes), 1.6), 1.0)
 
-    def put(i: int, x: float, depth: int) -> list[tuple[int, float, float, int]]:
-        """(node, left, width, depth) of a phrase and all inside it, itself first."""
-        parts: list[list[tuple[int, float, float, int]]] = []
-        for child in nodes[i].children:
-            parts.append(put(child, x + sum(part[0][2] for part in parts), depth + 1))
-        wide = sum(part[0][2] for part in parts) or _leaf(nodes[i]) * stretch
-        return [(i, x, wide, depth), *(box for part in parts for box in part)]
-
-    places = put(0, 0.0, 0)
+    depths, _ = strongest_phrases(nodes, len(nodes))
+    widths: dict[int, float] = {}
+    for i in reversed(depths):  # the parts before the whole
+        widths[i] = sum(widths[child] for child in nodes[i].children) or _leaf(nodes[i]) * stretch
+    lefts = {0: 0.0}
+    for i in depths:
+        for k, child in enumerate(nodes[i].children):
+            lefts[child] = lefts[i] + sum(widths[before] for before in nodes[i].children[:k])
 
     def draw(axes: Axes) -> None:
-        for i, x, wide, depth in places:
-            back, y = _back(nodes[i], block.limit), depth * step
+        for i, depth in depths.items():
+            back, x, y, wide = _back(nodes[i], block.limit), lefts[i], depth * step, widths[i]
             axes.broken_barh([(x + 0.02, wide - 0.04)], (y, step - 0.05), facecolor=back, edgecolor=LINE, lw=0.8)
             shown = visible(nodes[i].text)
             if inches(shown, 10) > wide - 0.08:
@@ -184,7 +176,7 @@ def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
             write(axes, x + wide / 2, y + 0.15, shown, size=10, **style)
             write(axes, x + wide / 2, y + 0.33, _value(nodes[i]), size=8, **style)
 
-    return Part((max(depth for *_, depth in places) + 1) * step + 0.1, draw)
+    return Part((max(depths.values()) + 1) * step + 0.1, draw)
 
 
 def phrase_outline(block: blocks.Phrases, depths: Mapping[int, int], inner: float) -> Part:

@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import palette, words
-from pathlens.draw.blocks import Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
+from pathlens.draw.blocks import Bar, Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
 from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
 from pathlens.draw.words import Stretch, visible
+from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import (
-    Continuation,
-    Explanation,
-    Interactions,
-    PairExplanation,
-    PhraseTree,
-    Result,
-    VectorExplanation,
-)
 
 TITLE = 160  # letters of a target in a heading; a continuation's may be a page long
 LINKS = 300  # pairs kept for arcs, strongest first, so that 500 tokens stay light
@@ -33,9 +25,9 @@ COLORS = f"{RAISES_WORD} raises what is explained, {LOWERS_WORD} lowers it"
 CHOICES = 15  # bars of a chosen output token
 
 
-def explanation(result: Explanation) -> Page:
+def explanation(result: record.Explanation) -> Page:
     """Running text, and a bar for each unit."""
-    bars = Bars(_scored(result), palette.limit(result.scores), additive=_sums(result), title="unit by unit")
+    bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
     numbers = f"numbers are shares of the change, they {_verb(result)} {_change(result)}"
     if not _sums(result):
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
@@ -43,7 +35,7 @@ def explanation(result: Explanation) -> Page:
     return _page(result, (*texts(result), bars), legend, bars.limit)
 
 
-def pair(result: PairExplanation) -> Page:
+def pair(result: record.PairExplanation) -> Page:
     """Both texts, the table with its reference, the strongest pairs."""
     sides = (result.tokens_a, result.offsets_a, result.special_a), (result.tokens_b, result.offsets_b, result.special_b)
     named = []
@@ -65,11 +57,12 @@ def pair(result: PairExplanation) -> Page:
         f"tokens{beyond}."
     )
     both = Texts(tuple(named), title="the two texts, A and B")
-    page = _page(result, (both, grid, links), legend, full, details=_rounds(result, ", first text"), output=False)
-    return dataclasses.replace(page, title=f"{page.title} {result.similarity:.4f}")
+    page = _page(result, (both, grid, links), legend, full)
+    details = _rounds(result, ", first text")
+    return dataclasses.replace(page, title=f"{page.title} {result.similarity:.4f}", details=details)
 
 
-def interactions(result: Interactions) -> Page:
+def interactions(result: record.Interactions) -> Page:
     """Running text by score, the table, the strongest pairs with both halves summed."""
     grid = Grid(result.tokens, result.tokens, result.matrix, between="with", title="token × token")
     grid = grid.without_zeros(result.special, result.special)
@@ -87,7 +80,7 @@ def interactions(result: Interactions) -> Page:
     return _page(result, (*texts(result), grid, links), legend, full, notes=(note,))
 
 
-def vectors(result: VectorExplanation) -> Page:
+def vectors(result: record.VectorExplanation) -> Page:
     """Lengths, output × input; of a single output a bar for each unit."""
     outputs = result.outputs or tuple(map(str, range(len(result.vectors))))
     units = result.tokens
@@ -100,20 +93,15 @@ def vectors(result: VectorExplanation) -> Page:
         f"{LENGTH_WORD} is the length of a token's contribution to {_target(result)} (no sign); full colour is "
         f"{_top(palette.limit(norms))}, the longest; the vectors add up, their lengths do not."
     )
-    blocks: tuple[Block, ...]
-    notes: tuple[str, ...]
     if len(outputs) > 1:
         every = tuple(range(len(outputs))), tuple(range(len(units)))
         links = Links(outputs, units, links_between(norms, LINKS), "←", False, every, title="strongest pairs")
-        blocks, notes = (grid, links), ()
-    else:
-        named = tuple(zip(grid.columns, map(float, grid.values[0]), strict=True))
-        bars = Bars(named, grid.limit, signed=False, additive=False, title="length of each contribution")
-        blocks, notes = (bars,), grid.notes
-    return _page(result, blocks, legend, palette.limit(norms), signed=False, notes=notes)
+        return _page(result, (grid, links), legend, palette.limit(norms), signed=False)
+    bars = Bars(tuple(map(Bar, grid.columns, grid.values[0].tolist())), False, title="length of each contribution")
+    return _page(result, (bars,), legend, palette.limit(norms), signed=False, notes=grid.notes)
 
 
-def phrases(result: PhraseTree) -> Page:
+def phrases(result: record.PhraseTree) -> Page:
     """The tree of phrases."""
     tree = Phrases(result.nodes)
     legend = (
@@ -124,20 +112,17 @@ def phrases(result: PhraseTree) -> Page:
     return _page(result, (tree,), legend, tree.limit, notes=(f"tree: {visible(result.tree)}",) if result.tree else ())
 
 
-def continuation(result: Continuation) -> Page:
+def continuation(result: record.Continuation) -> Page:
     """What was said, the prompt it was said to, the strongest sources, source × output token."""
     additive, full, limit = _sums(result), palette.limit(result.matrix), palette.limit(result.scores)
     cells = Grid(result.tokens, result.outputs, result.matrix, additive=additive, corner="from ↓  to →", between="→")
     block = Continued(
         prompt=tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1),
         spoken=_spoken(result),
-        outputs=result.outputs,
         sources=_own_sources(result),
-        limit=limit,
         grid=dataclasses.replace(cells, title="source × output token").without_zeros(result.special, ()),
         cells=cells,
-        bars=Bars(_scored(result), limit, additive=additive),
-        settled=tuple(bool(each.converged) for each in result.certificates),
+        bars=Bars(_scored(result), additive=additive),
         facts=_facts(result),
     )
     each = (
@@ -156,21 +141,18 @@ def continuation(result: Continuation) -> Page:
 # ---------------------------------------------------------------- what pages share
 
 
-def title_of(result: Result) -> str:
+def title_of(result: record.Result) -> str:
     """ "ig · positive": the method, and what is explained."""
     return f"{result.method} · {words.cut(visible(str(result.target)), TITLE)}" if result.target else result.method
 
 
-def texts(result: Explanation | Interactions | PhraseTree) -> tuple[Running, ...]:
+def texts(result: record.Explanation | record.Interactions | record.PhraseTree) -> tuple[Running, ...]:
     """The running text of a result; none for results that have no text."""
     here = words.drawn(result.tokens, result.offsets, result.special)
     if not any(here):
         return ()
-    outside = tuple(
-        (token, float(score))
-        for token, score, inside in zip(result.tokens, result.scores, here, strict=True)
-        if not inside and score != 0
-    )
+    scored = zip(result.tokens, map(float, result.scores), here, strict=True)
+    outside = tuple((token, score) for token, score, inside in scored if not inside and score != 0)
     limit = palette.limit(result.scores)
     return (Running(tuple(_paragraphs(result, limit).values()), limit, outside),)
 
@@ -181,20 +163,18 @@ def sum_of(certificate: Certificate, name: str = "") -> Sum:
 
 
 def _page(
-    result: Result,
+    result: record.Result,
     blocks: tuple[Block, ...],
     legend: str,
     full: float,
     *,
     signed: bool = True,
     notes: Sequence[str] = (),
-    details: tuple[Block, ...] | None = None,
-    output: bool = True,
 ) -> Page:
     meta, certificate = result.meta, result.certificate
     how = [str(meta["model"])] if meta.get("model") else []
     how += [f"{key} {meta[key]}" for key in ("baseline", "layer", "score", "unit") if meta.get(key) not in (None, "")]
-    if output and certificate.kind in ("total", "per token"):
+    if certificate.kind in ("total", "per token"):
         how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
     return Page(
         title_of(result),
@@ -202,19 +182,17 @@ def _page(
         blocks,
         (*notes, *_own_notes(result)),
         Proof(visible(legend), full, signed, (sum_of(certificate),)),
-        _rounds(result) if details is None else details,
+        _rounds(result),
         partial(_data, result),
     )
 
 
-def _data(result: Result) -> dict[str, Any] | None:
-    values = (getattr(result, field.name) for field in dataclasses.fields(result))
-    if sum(value.nbytes for value in values if isinstance(value, np.ndarray)) > MOST:
-        return None
-    return result.to_dict()
+def _data(result: record.Result) -> dict[str, Any] | None:
+    arrays = [value for value in vars(result).values() if isinstance(value, np.ndarray)]
+    return result.to_dict() if sum(array.nbytes for array in arrays) <= MOST else None
 
 
-def _own_notes(result: Result) -> list[str]:
+def _own_notes(result: record.Result) -> list[str]:
     """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
     given = result.meta.get("notes") or []
     notes = [visible(str(note)) for note in ([given] if isinstance(given, str) else given)]
@@ -224,7 +202,7 @@ def _own_notes(result: Result) -> list[str]:
     return notes
 
 
-def _rounds(result: Result, of: str = "") -> tuple[Charts, ...]:
+def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
     """Error estimate and gap after each round; nothing where one round was enough.
 
     of: what the rounds are of, where that is not the result itself and its bound has other units.
@@ -238,28 +216,27 @@ def _rounds(result: Result, of: str = "") -> tuple[Charts, ...]:
     }
     bound = result.certificate.bound
     ticks = tuple((float(row[0]), str(row[0])) for row in history)
-    level = None if of else bound
-    chart = Chart(series, "nodes" + of, "error", "", True, level, f"allowed {bound:.1e}", ticks)
+    chart = Chart(series, "nodes" + of, "error", "", True, None if of else bound, f"allowed {bound:.1e}", ticks)
     return (Charts((chart,), title="error against nodes"),)
 
 
-def _sums(result: Result) -> bool:
+def _sums(result: record.Result) -> bool:
     return result.certificate.kind != "per token"
 
 
-def _target(result: Result) -> str:
+def _target(result: record.Result) -> str:
     return f"“{result.target}”" if result.target else "the target"
 
 
-def _colors(result: Result) -> str:
+def _colors(result: record.Result) -> str:
     return f"{RAISES_WORD} raises {_target(result)}, {LOWERS_WORD} lowers it"
 
 
-def _verb(result: Result) -> str:
+def _verb(result: record.Result) -> str:
     return "sum to" if result.certificate.converged else "should sum to"
 
 
-def _change(result: Result) -> str:
+def _change(result: record.Result) -> str:
     return palette.short(result.certificate.f_input - result.certificate.f_baseline)
 
 
@@ -267,11 +244,11 @@ def _top(full: float) -> str:
     return palette.number(full, palette.decimals(full), sign=False)
 
 
-def _scored(result: Explanation | Continuation) -> tuple[tuple[str, float], ...]:
-    """(unit, score) as bars name them: all but special tokens without a score."""
+def _scored(result: record.Explanation | record.Continuation) -> tuple[Bar, ...]:
+    """A bar for each unit: all but special tokens without a score."""
     special = result.special or (False,) * len(result.tokens)
-    every = zip(result.tokens, map(float, result.scores), special, strict=True)
-    return tuple((token, score) for token, score, flag in every if score != 0 or not flag)
+    every = zip(map(Bar, result.tokens, result.scores.tolist()), special, strict=True)
+    return tuple(bar for bar, flag in every if bar.value != 0 or not flag)
 
 
 def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:
@@ -297,7 +274,7 @@ def _paragraphs(result: Any, limit: float) -> dict[int, tuple[Stretch, ...]]:
 # ---------------------------------------------------------------- a continuation
 
 
-def _spoken(result: Continuation) -> tuple[Stretch, ...]:
+def _spoken(result: record.Continuation) -> tuple[Stretch, ...]:
     """The continuation as running text; `units` are output tokens, values what they add to later ones."""
     inside = [end > start for start, end in result.output_offsets]
     values = np.array([result.scores[unit] if unit >= 0 else 0.0 for unit in _own_sources(result)])
@@ -305,20 +282,17 @@ def _spoken(result: Continuation) -> tuple[Stretch, ...]:
     return words.stretches(text, result.outputs, result.output_offsets, values, inside, limit)
 
 
-def _own_sources(result: Continuation) -> tuple[int, ...]:
+def _own_sources(result: record.Continuation) -> tuple[int, ...]:
     """For each output token, the source that it belongs to once it has been said; −1 for none."""
-    places = [
-        (start, end, unit)
-        for unit, ((start, end), segment) in enumerate(zip(result.offsets, result.segments, strict=True))
-        if segment == 1 and end > start
-    ]
-    touching = (
-        [unit for low, high, unit in places if low < end and start < high] for start, end in result.output_offsets
+    places = enumerate(zip(result.offsets, result.segments, strict=True))
+    spoken = [(low, high, unit) for unit, ((low, high), segment) in places if segment == 1 and high > low]
+    return tuple(
+        next((unit for low, high, unit in spoken if low < end and start < high), -1)
+        for start, end in result.output_offsets
     )
-    return tuple(units[0] if units else -1 for units in touching)
 
 
-def _column_notes(result: Continuation) -> list[str]:
+def _column_notes(result: record.Continuation) -> list[str]:
     """How the single output tokens add up, and on which scale the text is coloured."""
     notes, columns = [], result.certificates
     if columns and _sums(result):
@@ -331,7 +305,7 @@ def _column_notes(result: Continuation) -> list[str]:
     return [*notes, f"the running text is coloured by {WHOLE} until a token is chosen; full colour there is {full}"]
 
 
-def _facts(result: Continuation) -> dict[str, Any]:
+def _facts(result: record.Continuation) -> dict[str, Any]:
     """What the script needs besides the matrix; every text already safe to be shown on one line."""
     certificates = (*result.certificates, result.certificate)
     return {

@@ -35,13 +35,13 @@ class Paper:
         """Style of a value: none below 2 % of full colour, where a tint would say nothing."""
         if palette.strength(value, limit) < 0.02:
             return ""
-        back = palette.shade(value, limit, signed=signed, dark=self.dark)
+        back = palette.color(value, limit, signed=signed, dark=self.dark)
         return f"{palette.text_color(back)} on {back}"
 
 
 def ink(value: float, *, signed: bool = True) -> str:
     """Style of a bar: full colour."""
-    return palette.shade(float(np.sign(value)), 1.0, signed=signed)
+    return palette.color(float(np.sign(value)), 1.0, signed=signed)
 
 
 def colored(stretches: Sequence[Stretch], limit: float, paper: Paper) -> Text:
@@ -55,17 +55,20 @@ def colored(stretches: Sequence[Stretch], limit: float, paper: Paper) -> Text:
 def bars_table(block: blocks.Bars, room: int, paper: Paper) -> tuple[Table, tuple[str, ...]]:
     """One bar per name on a common axis, at most `room` lines; sums stand below without a bar; notes."""
     named, sums, notes = block.pick(room)
-    longest = max([cell_len(visible(name)) for name, _ in (*named, *sums)], default=1)
+    names = [*(bar.name for bar in named), *(name for name, _ in sums)]
+    longest = max([cell_len(visible(name)) for name in names], default=1)
     label = min(longest, max(paper.width // 2, 12))
-    down = max((palette.strength(v, block.limit) for _, v in named if v < 0), default=0.0) if block.signed else 0.0
-    up = max((palette.strength(v, block.limit) for _, v in named if v > 0), default=0.0)
+    down, up = (
+        max([palette.strength(bar.value, block.limit) for bar in named if sign * bar.value > 0], default=0.0)
+        for sign in (-1, 1)
+    )
     arm = min(max(paper.width - label - 14, 8) / max(down + up, 1e-9), ARM)  # columns per full bar
     left = -(-round(2 * arm * down) // 2)  # whole columns for the longest bar below, drawn in halves
     table = Table.grid(padding=(0, 1))
     table.add_column(width=label, no_wrap=True, justify="right")
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
-    for name, value in named:
+    for name, value, *_ in named:
         bar = _bar(value, arm * palette.strength(value, block.limit), left, ink(value, signed=block.signed))
         table.add_row(Text(fit(name, label)), block.text(value), bar)
     for name, number in sums:
@@ -88,12 +91,11 @@ def _bar(value: float, columns: float, left: int, style: str) -> Text:
 def spark(chart: blocks.Chart, name: str, width: int) -> Text:
     """A curve as a run of blocks, and the numbers at its ends."""
     points = chart.series.get(name, ())
-    every = np.array([y for line in chart.series.values() for _, y in line] or [0.0], dtype=float)
-    flat = np.array([y for _, y in points], dtype=float)
-    if not len(flat):
+    if not points:
         return Text("·")
-    heights = np.log10(np.maximum(np.abs(flat), 1e-16)) if chart.log else flat
-    every = np.log10(np.maximum(np.abs(every), 1e-16)) if chart.log else every
+    flat = np.array([y for _, y in points], dtype=float)
+    every = np.array([y for line in chart.series.values() for _, y in line], dtype=float)
+    heights, every = (np.log10(np.maximum(np.abs(v), 1e-16)) if chart.log else v for v in (flat, every))
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
     picked = np.interp(np.linspace(0, 1, min(len(flat), width)), np.linspace(0, 1, len(flat)), heights)
     level = np.nan_to_num(np.clip((picked - low) / ((high - low) or 1.0), 0, 1))
@@ -103,22 +105,20 @@ def spark(chart: blocks.Chart, name: str, width: int) -> Text:
 
 def makers_table(block: Continued, paper: Paper) -> Table:
     """One line per output token: its change, and its strongest sources."""
-    limit, matrix = block.cells.limit, block.cells.values
-    digits = palette.decimals(limit)
+    cells = block.cells
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    label = min(max(5, *map(len, block.outputs)) + 1, 16)
+    label = min(max(5, *map(len, cells.columns)) + 1, 16)
     table.add_column(Text("token", "dim"), width=label, no_wrap=True, justify="right")
     table.add_column(Text("sum", "dim"), justify="right", no_wrap=True)
     table.add_column(Text("strongest sources", "dim"), overflow="fold")
-    for t, output in enumerate(block.outputs[:OUTPUTS]):
-        column, sources = matrix[:, t], Text()
+    for t, output in enumerate(cells.columns[:OUTPUTS]):
+        column, sources = cells.values[:, t], Text()
         for u in np.argsort(-np.abs(column), kind="stable")[:SOURCES]:
             if column[u]:
-                number = palette.number(float(column[u]), digits)
-                sources.append(f" {fit(block.cells.rows[u], 18)} {number} ", paper.shade(column[u], limit))
-                sources.append(" ")
-        mark = "" if block.settled[t] else "✗ "
-        table.add_row(Text(fit(output, label)), mark + palette.number(float(column.sum()), digits), sources)
+                shade = paper.shade(column[u], cells.limit)
+                sources.append(f" {fit(cells.rows[u], 18)} {cells.text(column[u])} ", shade).append(" ")
+        mark = "" if block.facts["settled"][t] else "✗ "
+        table.add_row(Text(fit(output, label)), mark + cells.text(column.sum()), sources)
     return table
 
 
@@ -141,7 +141,7 @@ def heat_table(grid: Grid, paper: Paper) -> tuple[Table, Grid]:
     table = Table(box=None, padding=0, pad_edge=False, header_style="")
     table.add_column(Text(grid.corner, "dim"), width=label + 1, no_wrap=True, vertical="bottom")
     for j, name in enumerate(names):
-        dim = "dim" if _apart(j, drawn.edge, drawn.rest[1], len(names)) else ""
+        dim = "dim" if drawn.apart(1, j) else ""
         table.add_column(Text(name, dim), width=wide, justify="right", overflow="fold", vertical="bottom")
         if j + 1 == drawn.edge:
             table.add_column("│", width=2, justify="right", style="dim", header_style="dim", vertical="bottom")
@@ -158,41 +158,30 @@ def _numbers(grid: Grid, room: int) -> tuple[Callable[[float], str], int]:
     """
     known = grid.values[np.isfinite(grid.values)]
     ends = known.min(initial=0), known.max(initial=0), grid.limit, -grid.limit
-    roomy, tight = (partial(_number, grid, digits) for digits in (3, 2))
-    wide, narrow = (max(len(write(float(end))) for end in ends) + 1 for write in (roomy, tight))
+    roomy, tight = grid.text, partial(grid.text, digits=2, narrow=True)
+    wide, narrow = (max(len(write(end)) if end else 1 for end in ends) + 1 for write in (roomy, tight))
     return (roomy, wide) if wide * len(grid.columns) <= room else (tight, max(narrow, CELL))
 
 
-def _number(grid: Grid, digits: int, value: float) -> str:
-    decimals = palette.decimals(grid.limit, digits)
-    return palette.number(value, decimals, sign=grid.signed, narrow=digits == 2) if value else "0"
-
-
 def _heat_rows(grid: Grid, paper: Paper, label: int, wide: int, write: Callable[[float], str]) -> Iterator[list[Text]]:
-    limit, fine = grid.limit, palette.decimals(grid.limit)
     for i, name in enumerate(grid.rows):
-        dim = "dim" if _apart(i, grid.edge, grid.rest[0], len(grid.rows)) else ""
+        dim = "dim" if grid.apart(0, i) else ""
         cells = [
-            Text(write(v).rjust(wide), paper.shade(v, limit, signed=grid.signed) or "dim")
-            for v in map(float, grid.values[i])
+            Text((write(v) if v else "0").rjust(wide), paper.shade(v, grid.limit, signed=grid.signed) or "dim")
+            for v in grid.values[i]
         ]
-        margin = [Text(palette.number(float(grid.values[i].sum()), fine), "dim")] if grid.signed else []
+        margin = [Text(grid.text(grid.values[i].sum()), "dim")] if grid.signed else []
         yield [Text(fit(name, label), dim), *_with_line(cells, grid.edge), *margin]
         if i + 1 == grid.edge:
             rule = [Text("─" * wide, "dim")] * len(cells)
             yield [Text("─" * (label + 1), "dim"), *_with_line(rule, grid.edge, "─┼")]
     if grid.signed and grid.additive:
-        sums = [Text(write(float(value)), "dim") for value in grid.values.sum(0)]
-        total = Text(palette.number(float(grid.values.sum()), fine), "bold")
-        yield [Text("sum", "dim"), *_with_line(sums, grid.edge), total]
+        sums = [Text(write(value) if value else "0", "dim") for value in grid.values.sum(0)]
+        yield [Text("sum", "dim"), *_with_line(sums, grid.edge), Text(grid.text(grid.values.sum()), "bold")]
 
 
 def _with_line(cells: list[Text], edge: int, line: str = "│") -> list[Text]:
     return [*cells[:edge], Text(line, "dim"), *cells[edge:]] if edge else cells
-
-
-def _apart(index: int, edge: int, rest: int, count: int) -> bool:
-    return index < edge or index >= count - rest
 
 
 # ---------------------------------------------------------------- phrases

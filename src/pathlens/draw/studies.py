@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,38 +42,38 @@ def comparison(study: Comparison) -> blocks.Page:
     ]
     rows: list[tuple[blocks.Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
     left = len(study.shown) - len(order)
-    notes = (*study.notes, *([f"{left} weaker units are not listed"] if left else []))
     running = tuple(
         replace(text, title=visible(label))
         for label, each in zip(study.labels, study.results, strict=True)
         if isinstance(each, Explanation)
         for text in texts(each)
     )
-    legend = (
-        f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
-    )  # fmt: skip
+    legend = f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
         blocks=(
             *([blocks.Abreast(inside=running)] if running else []),
             blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
-            _agreement(study),
+            correlations(
+                "rank agreement (1 the same order, 0 none, -1 opposite)", ("Spearman", "Kendall"), _pairs(study)
+            ),
         ),
-        notes=notes,
+        notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, (each.certificate for each in study.results), study.labels))),
         data=study.to_dict,
     )
 
 
-def _agreement(study: Comparison) -> blocks.Listing:
+def _pairs(study: Comparison) -> Iterator[tuple[str, tuple[float, float]]]:
     """Spearman and Kendall for every pair of ways."""
-    rows = []
-    for a in range(len(study.labels)):
-        for b in range(a + 1, len(study.labels)):
-            values = (float(study.spearman[a, b]), float(study.kendall[a, b]))
-            rows.append((f"{study.labels[a]} ~ {study.labels[b]}", *(None if np.isnan(v) else v for v in values)))
-    title = "rank agreement (1 the same order, 0 none, -1 opposite)"
-    return blocks.Listing(("", "Spearman", "Kendall"), tuple(rows), limit=1.0, right=True, title=title)
+    for a, b in combinations(range(len(study.labels)), 2):
+        yield f"{study.labels[a]} ~ {study.labels[b]}", (study.spearman[a, b], study.kendall[a, b])
+
+
+def correlations(title: str, heads: Sequence[str], rows: Iterable[tuple[str, Iterable[float]]]) -> blocks.Listing:
+    """A table of correlations, on the scale from -1 to 1."""
+    cells: tuple[tuple[blocks.Cell, ...], ...] = tuple((name, *map(float, values)) for name, values in rows)
+    return blocks.Listing(("", *heads), cells, limit=1.0, right=True, title=title)
 
 
 def what_if(study: WhatIf) -> blocks.Page:
@@ -80,11 +82,9 @@ def what_if(study: WhatIf) -> blocks.Page:
     every = [value for edit in edits for value in (edit.predicted, edit.actual)]
     rows = tuple((_edit(e), e.predicted, e.actual, e.actual - e.predicted, e.note) for e in edits)
     columns = ("edit", "predicted", "actual", "difference", "")
-    points = tuple((_edit(edit), edit.predicted, edit.actual) for edit in edits)
-    around = blocks.Scatter(
-        points, "predicted change", "actual change", "as predicted",
-        title="predicted against actual, one point per edit",
-    )  # fmt: skip
+    points = tuple(row[:3] for row in rows)
+    title = "predicted against actual, one point per edit"
+    around = blocks.Scatter(points, "predicted change", "actual change", "as predicted", title=title)
     return blocks.Page(
         f"what if: {title_of(study.explanation)}",
         blocks=(
@@ -114,8 +114,7 @@ def _readings(study: WhatIf) -> tuple[str, ...]:
 
 
 def _edit(edit: Edit) -> str:
-    words = f"{edit.name} → {edit.replacement}" if edit.kind == "replace" else f"{edit.kind} {edit.name}"
-    return visible(words)
+    return visible(f"{edit.name} → {edit.replacement}" if edit.kind == "replace" else f"{edit.kind} {edit.name}")
 
 
 def path_view(study: PathView) -> blocks.Page:
@@ -148,16 +147,11 @@ def _curves(study: PathView) -> blocks.Charts:
     }
     if not np.isnan(study.tracks[0].far).all():
         reads["distance to the nearest word"] = lambda track: track.far[:, moving].mean(1)
-    return blocks.Charts(
-        tuple(
-            blocks.Chart(
-                {track.method: list(zip(track.t, map(float, read(track)), strict=True)) for track in study.tracks},
-                "along the path: 0 baseline, 1 text",
-                name,
-            )
-            for name, read in reads.items()
-        )
-    )
+    charts = []
+    for name, read in reads.items():
+        series = {track.method: list(zip(track.t, map(float, read(track)), strict=True)) for track in study.tracks}
+        charts.append(blocks.Chart(series, "along the path: 0 baseline, 1 text", name))
+    return blocks.Charts(tuple(charts))
 
 
 def _steps(study: PathView, track: Track) -> blocks.Listing:
@@ -183,12 +177,13 @@ def _word(track: Track, point: int, token: int) -> str:
 def layers(study: Layers) -> blocks.Page:
     """A small bar chart for each layer, the strongest tokens as curves, and every certificate."""
     tokens = study.results[0].tokens  # type: ignore[attr-defined]
-    scores = np.array([_lengths_or_scores(each) for each in study.results])  # (layers, tokens)
+    lengths = isinstance(study.results[0], VectorExplanation)
+    scores = np.array([each.norms.sum(0) if lengths else each.scores for each in study.results])  # type: ignore[attr-defined] # (layers, tokens)
     keep = [i for i in range(scores.shape[1]) if np.any(scores[:, i])]
     limit = palette.limit(scores)
     names = [tokens[i] for i in keep]
     small = tuple(
-        blocks.Panel(f"layer {layer}", tuple(map(blocks.Bar, names, row[keep].tolist())))
+        blocks.Bars(tuple(map(blocks.Bar, names, row[keep].tolist())), title=f"layer {layer}")
         for layer, row in zip(study.names, scores, strict=True)
     )
     rows: tuple[tuple[blocks.Cell, ...], ...] = tuple((tokens[i], *scores[:, i].tolist()) for i in keep)
@@ -196,10 +191,8 @@ def layers(study: Layers) -> blocks.Page:
     series = {f"{i} {visible(tokens[i])}": list(enumerate(scores[:, i].tolist())) for i in strongest}
     curves = blocks.Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
     scale = palette.number(limit, palette.decimals(limit), sign=False)
-    legend = (
-        f"{COLORS}; all panels have one scale, up to {scale}. Layer k: the states that enter block k; 0: the "
-        "word embeddings."
-    )
+    where = "Layer k: the states that enter block k; 0: the word embeddings."
+    legend = f"{COLORS}; all panels have one scale, up to {scale}. {where}"
     sums = tuple(sum_of(each.certificate, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
     return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",
@@ -213,20 +206,14 @@ def layers(study: Layers) -> blocks.Page:
     )
 
 
-def _lengths_or_scores(result: Any) -> np.ndarray:
-    scores: np.ndarray = result.norms.sum(0) if isinstance(result, VectorExplanation) else result.scores
-    return scores
-
-
 def nodes(study: NodeStudy) -> blocks.Page:
     """Error against nodes: a curve per rule, a mark for what the tolerance chose."""
     proof = study.explanation.certificate
     series: dict[str, Any] = {rule: list(zip(study.counts, row, strict=True)) for rule, row in study.errors.items()}
     series["as asked"] = [(proof.nodes, study.adaptive)]
     ticks = tuple((float(n), str(n)) for n in study.counts)
-    chart = blocks.Chart(
-        series, "nodes", "largest error of a score", "", True, proof.bound, f"allowed {proof.bound:.1e}", ticks
-    )
+    allowed, name = f"allowed {proof.bound:.1e}", "largest error of a score"
+    chart = blocks.Chart(series, "nodes", name, "", True, proof.bound, allowed, ticks)
     rows = tuple((rule, *(f"{error:.1e}" for error in row)) for rule, row in study.errors.items())
     mark = "✓" if proof.converged else "✗"
     return blocks.Page(
@@ -238,8 +225,7 @@ def nodes(study: NodeStudy) -> blocks.Page:
         notes=(
             "the error is the largest |score - reference| over tokens; the reference is a Gauss rule with "
             f"{study.reference} nodes",
-            f"{mark} as asked (tolerance {proof.tolerance:g}): {proof.nodes} nodes, error {study.adaptive:.1e}, "
-            f"allowed {proof.bound:.1e}",
+            f"{mark} as asked (tolerance {proof.tolerance:g}): {proof.nodes} nodes, error {study.adaptive:.1e}, {allowed}",
         ),
         data=study.explanation.to_dict,
     )

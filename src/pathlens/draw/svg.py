@@ -87,13 +87,12 @@ def chart(given: blocks.Chart) -> Markup:
 
 def key(names: Sequence[str]) -> Markup:
     """The look of every series beside its name."""
-
-    def one(k: int, name: str) -> Markup:
+    looks = []
+    for k, name in enumerate(names):
         line = element("line", {"x1": 0, "x2": 30, "y1": 4, "y2": 4, "stroke-dasharray": _dash(k)})
         swatch = element("svg", {"viewBox": "0 0 30 8", "aria-hidden": "true"}, line)
-        return element("li", {"class": f"c{k % 8}", "dir": "auto"}, swatch, visible(name))
-
-    return element("ul", {"class": "series"}, *[one(k, name) for k, name in enumerate(names)])
+        looks.append(element("li", {"class": f"c{k % 8}", "dir": "auto"}, swatch, visible(name)))
+    return element("ul", {"class": "series"}, *looks)
 
 
 def _dash(k: int) -> str:
@@ -122,29 +121,28 @@ def scatter(given: blocks.Scatter) -> Markup:
     """Points by two numbers, with lines at zero; the diagonal where both numbers mean the same."""
     side, edge, foot = (320.0 if given.same else 190.0), 46.0, 40.0
     xs, ys = [x for _, x, _ in given.points], [y for _, _, y in given.points]
-    low, high = (min(*xs, *ys, 0.0), max(*xs, *ys, 0.0)) if given.same else (min(xs), max(xs))
-    across = Axis(low, high, edge + 8, edge + side)
-    up = Axis(low if given.same else min(*ys, 0.0), high if given.same else max(*ys, 0.0), side, 8)
-    wide, tall = edge + side + 10, side + foot
-    zero = up.place(0.0)
+    both = (min(*xs, *ys, 0.0), max(*xs, *ys, 0.0)) if given.same else None
+    across = Axis(*(both or (min(xs), max(xs))), edge + 8, edge + side)
+    up = Axis(*(both or (min(*ys, 0.0), max(*ys, 0.0))), side, 8)
+    wide, tall, zero = edge + side + 10, side + foot, up.place(0.0)
     marks = [_line("grid", edge, zero, wide, zero)]
     if given.same:
         x = across.place(0.0)
-        ends = across.place(low), up.place(low), across.place(high), up.place(high)
+        ends = [axis.place(value) for value in (up.low, up.high) for axis in (across, up)]
         marks += [_line("grid", x, 8, x, side), _line("level", *ends)]
         marks.append(_words(ends[2] - 12, ends[3] + 6, given.same, "end"))
-    marks += [_words(across.place(v), side + 15, f"{v:.2g}", anchor) for v, anchor in ((across.low, "start"), (across.high, "end"))]  # fmt: skip
+    for value, anchor in ((across.low, "start"), (across.high, "end")):
+        marks.append(_words(across.place(value), side + 15, f"{value:.2g}", anchor))
     marks += [_words(edge, up.place(v) + 4, f"{v:.2g}", "end") for v in (up.low, up.high)]
     marks.append(_words(edge + side / 2, tall - 4, given.xlabel, "middle"))
     if given.same:
         marks.append(_words(12, side / 2, given.ylabel, "middle", f"rotate(-90 12 {side / 2:.0f})"))
     placed = [(name, across.place(x), up.place(y)) for name, x, y in given.points]
-    for (name, x, y), (_, a, b) in zip(placed, ((n, x, y) for n, x, y in given.points), strict=True):
+    for name, a, b in given.points:
         tip = f"{visible(name)}: {given.xlabel} {a:+.4g}, {given.ylabel} {b:+.4g}" if name else f"{a:.4g}: {b:+.4g}"
-        marks.append(_circle(x, y, 4.5 if given.same else 3.5, "point", tip))
-    marks += _point_names(placed, wide)
-    label = f"{given.ylabel} against {given.xlabel}"
-    return _svg(wide, tall, label, marks, "chart scatter" if given.same else "chart")
+        marks.append(_circle(across.place(a), up.place(b), 4.5 if given.same else 3.5, "point", tip))
+    kind = "chart scatter" if given.same else "chart"
+    return _svg(wide, tall, f"{given.ylabel} against {given.xlabel}", [*marks, *_point_names(placed, wide)], kind)
 
 
 def _point_names(placed: Sequence[tuple[str, float, float]], wide: float) -> list[Markup]:
@@ -183,16 +181,14 @@ def swarm(given: blocks.Swarm) -> Markup:
     return _svg(wide, floor + foot, "scores of every row, feature by feature", marks)
 
 
-def spread(x: np.ndarray, bins: int = 40, room: float = 0.36) -> np.ndarray:
-    """Vertical offsets that keep points of equal x apart, symmetric around the line."""
-    place = np.zeros(len(x))
-    edges = np.linspace(x.min(), x.max() + 1e-12, bins + 1) if len(x) else np.zeros(2)
-    cell = np.digitize(x, edges)
-    fullest = max(np.bincount(cell).max(), 1) if len(x) else 1
+def spread(x: np.ndarray) -> np.ndarray:
+    """Vertical offsets that keep points of nearly equal x apart, symmetric around the line."""
+    cell = np.digitize(x, np.linspace(x.min(), x.max() + 1e-12, 41))
+    step, place = min(0.09, 0.72 / np.bincount(cell).max()), np.zeros(len(x))
     for c in np.unique(cell):
         here = np.flatnonzero(cell == c)
-        steps = (np.arange(len(here)) + 1) // 2 * np.where(np.arange(len(here)) % 2, 1, -1)
-        place[here] = steps * min(0.09, 2 * room / fullest)
+        order = np.arange(len(here))
+        place[here] = (order + 1) // 2 * np.where(order % 2, 1, -1) * step
     return place
 
 
@@ -214,20 +210,18 @@ class Line:
     width: float
     ticks: bool  # too many to write them all
 
-    def centred(self, width: float) -> Line:
-        """Moved right: the shorter of two texts stands in the middle."""
-        return replace(self, at={i: x + (width - self.width) / 2 for i, x in self.at.items()})
-
     def labels(self, y: float, *, up: bool) -> list[Markup]:
         """The names, upright, or slanted above (`up`) or below a row of ticks."""
-        if not self.ticks:
-            return [_label(self.names[i], self.at[i], y, i) for i in self.written]
-        marks = "".join(f"M{x:.1f} {y - 4:.0f}v8" for x in self.at.values())
-        turn = -50 if up else 50
-        beside = y - 8 if up else y + 14
-        turned = ((i, f"rotate({turn} {self.at[i]:.1f} {y:.0f})") for i in self.written)
-        names = [_label(self.names[i], self.at[i], beside, i, rotation) for i, rotation in turned]
-        return [element("path", {"class": "ticks", "d": marks}), *names]
+        row = "".join(f"M{x:.1f} {y - 4:.0f}v8" for x in self.at.values())
+        marks = [element("path", {"class": "ticks", "d": row})] if self.ticks else []
+        turn, beside = (0, y) if not self.ticks else (-50, y - 8) if up else (50, y + 14)
+        for i in self.written:
+            x = f"{self.at[i]:.1f}"
+            slant = {"transform": f"rotate({turn} {x} {y:.0f})", "class": "slanted"} if turn else {}
+            marks.append(
+                element("text", {"x": x, "y": f"{beside:.0f}", "data-unit": i, **slant}, visible(self.names[i]))
+            )
+        return marks
 
 
 def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -> Line:
@@ -235,7 +229,11 @@ def line(names: Sequence[str], shown: Sequence[int], strongest: Sequence[int]) -
     widths = [LETTER * cell_len(visible(names[i])) for i in shown]
     if sum(widths) + BLANK * len(widths) > WIDEST:
         at = {i: 30 + k * TICKED / max(len(shown) - 1, 1) for k, i in enumerate(shown)}
-        return Line(names, at, _apart([i for i in strongest if i in at], at), 60 + TICKED, True)
+        written: list[int] = []
+        for i in strongest:  # as far as they do not run into each other
+            if i in at and all(abs(at[i] - at[k]) >= 13.0 for k in written):
+                written.append(i)
+        return Line(names, at, written, 60 + TICKED, True)
     # a short text spreads out, so that its arcs do not crowd
     blank = min(max((ROOMY - sum(widths)) / max(len(widths), 1), BLANK), 4 * BLANK)
     ends = np.cumsum([width + blank for width in widths]) if widths else np.zeros(1)
@@ -271,7 +269,9 @@ def _between(given: blocks.Links) -> Shapes:
     above = line(given.above, given.shown[0], [a for a, *_ in first])
     below = line(given.below, given.shown[1], [b for _, b, _ in first])
     width = max(above.width, below.width)
-    above, below = (each.centred(width) for each in (above, below))
+    above, below = (  # the shorter of two texts stands in the middle
+        replace(each, at={i: x + (width - each.width) / 2 for i, x in each.at.items()}) for each in (above, below)
+    )
     slack = SLACK if above.ticks or below.ticks else 0.0
     top, bottom = HEAD + slack, HEAD + slack + GAP
     start, end, bend = top + 9, bottom - 17, GAP / 2
@@ -314,20 +314,6 @@ def _arc(given: blocks.Links, rank: int, shape: str) -> Markup:
         },
         element("title", None, f"{given.name(link)}: {shown}"),
     )  # fmt: skip
-
-
-def _label(name: str, x: float, y: float, index: int, turn: str | None = None) -> Markup:
-    place = {"x": f"{x:.1f}", "y": f"{y:.0f}", "data-unit": index, "transform": turn}
-    return element("text", {**place, "class": "slanted" if turn else None}, visible(name))
-
-
-def _apart(wanted: Sequence[int], at: Mapping[int, float], least: float = 13.0) -> list[int]:
-    """Names that do not run into each other, the strongest first."""
-    kept: list[int] = []
-    for i in wanted:
-        if all(abs(at[i] - at[k]) >= least for k in kept):
-            kept.append(i)
-    return kept
 
 
 # ---------------------------------------------------------------- shapes

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.table import Table
@@ -92,6 +92,10 @@ def _pairs(rows: Iterable[tuple[Text, Text]], paper: Paper) -> RenderableType:
     return Constrain(table, paper.width)
 
 
+def _titled(title: str, part: RenderableType) -> RenderableType:
+    return Group(Text(title, "dim"), part) if title else part
+
+
 def is_dark() -> bool:
     """COLORFGBG is "foreground;background" in the 16 colours, where 7 and 9 to 15 are light grounds."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
@@ -130,7 +134,7 @@ def bars(block: blocks.Bars, paper: Paper) -> Drawn:
 def links(block: blocks.Links, paper: Paper) -> Drawn:
     if not block.links:
         return (Text("no pair of tokens has a share", "dim"),), ()
-    return (_below("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
+    return (_titled("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
 
 
 @draw.register
@@ -152,22 +156,18 @@ def phrases(block: blocks.Phrases, paper: Paper) -> Drawn:
 @draw.register
 def continued(block: Continued, paper: Paper) -> Drawn:
     """Prompt and output as running text, then the table where it fits, else who made each token."""
-    rows: list[tuple[Text, Text]] = []
-    notes: tuple[str, ...] = ()
-    for paragraph in block.prompt:
-        text = colored(paragraph, block.limit, paper)
-        if len(text) > PROMPT:
-            notes = (f"of the prompt's {len(text)} characters the last {PROMPT} are shown",)
-            text = text[len(text) - PROMPT :]
-        rows.append((Text("from", "dim"), text))
-    rows.append((Text("to", "dim"), colored(block.spoken, block.limit, paper)))
+    said = "of the prompt's {} characters the last {} are shown"
+    prompt = [colored(paragraph, block.bars.limit, paper) for paragraph in block.prompt]
+    notes = tuple(said.format(len(text), PROMPT) for text in prompt if len(text) > PROMPT)[-1:]
+    rows = [(Text("from", "dim"), text[-PROMPT:] if len(text) > PROMPT else text) for text in prompt]
+    rows.append((Text("to", "dim"), colored(block.spoken, block.bars.limit, paper)))
     table, drawn = heat_table(block.grid, paper)
     if drawn.values.shape == block.grid.values.shape:
         return (_pairs(rows, paper), table), (*notes, *drawn.notes)
-    shape = f"{len(block.cells.rows)} × {len(block.outputs)}"
+    shape = f"{len(block.cells.rows)} × {len(block.cells.columns)}"
     notes = (*notes, f"the table of {shape} does not fit here; to_html() draws it")
-    if len(block.outputs) > OUTPUTS:
-        notes = (*notes, f"the first {OUTPUTS} of {len(block.outputs)} output tokens are listed")
+    if len(block.cells.columns) > OUTPUTS:
+        notes = (*notes, f"the first {OUTPUTS} of {len(block.cells.columns)} output tokens are listed")
     return (_pairs(rows, paper), Constrain(makers_table(block, paper), paper.width)), notes
 
 
@@ -177,13 +177,13 @@ def listing(block: blocks.Listing, paper: Paper) -> Drawn:
     if block.marks:
         table.add_column("", no_wrap=True)
     for name, right in zip(block.columns, block.numeric, strict=True):
-        justify = "right" if right else "left"
-        table.add_column(Text(visible(name) if name else "", "dim"), justify=justify, overflow="fold", no_wrap=right)  # type: ignore[arg-type]
+        head = Text(visible(name) if name else "", "dim")
+        table.add_column(head, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for number, row in enumerate(block.rows):
-        shades = [paper.shade(v, block.limit) if isinstance(v, float) and block.limit else "" for v in row]
-        cells = [Text(block.cell(value), shade) for value, shade in zip(row, shades, strict=True)]
-        table.add_row(*([Text(block.marks[number], "bold")] if block.marks else []), *cells)
-    return (_below(block.title, table),), ()
+        mark = [Text(block.marks[number], "bold")] if block.marks else []
+        shades = [paper.shade(block.share(value) or 0.0, 1) for value in row]
+        table.add_row(*mark, *map(Text, map(block.cell, row), shades))
+    return (_titled(block.title, table),), ()
 
 
 @draw.register
@@ -196,7 +196,7 @@ def charts(block: blocks.Charts, paper: Paper) -> Drawn:
         table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), no_wrap=True)
     for name in block.names:
         table.add_row(Text(visible(name)), *(spark(chart, name, min(width, SPARK)) for chart in block.charts))
-    return (_below(block.title, table),), ()
+    return (_titled(block.title, table),), ()
 
 
 @draw.register
@@ -212,15 +212,3 @@ def folds(block: blocks.Folds, paper: Paper) -> Drawn:
         rows.append((Text(fold.lead), Text(visible(fold.text))))
         rows += [(Text(), Text(visible(fold.below), "dim"))] if fold.below else []
     return (_pairs(rows, paper),), ()
-
-
-# ---------------------------------------------------------------- what they are made of
-
-
-def _below(title: str, part: RenderableType) -> RenderableType:
-    if not title:
-        return part
-    rows = Table.grid()
-    rows.add_row(Text(title, "dim"))
-    rows.add_row(part)
-    return rows

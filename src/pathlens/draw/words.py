@@ -132,48 +132,29 @@ def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int
 
 def certificate_line(certificate: Certificate) -> str:
     """The certificate in plain words: what adds up to what, how closely, and at what cost."""
-    head = {"per token": _per_token, "matrix": _matrix, "vector": _vector}.get(certificate.kind, _total)
-    state = "" if certificate.converged else "NOT settled: "
-    return f"{state}{head(certificate)}, {_cost(certificate)}{_trouble(certificate)}"
-
-
-def _gap(certificate: Certificate) -> str:
-    gap, relative = abs(certificate.gap), abs(certificate.relative_gap)
+    c = certificate
+    change, relative = c.f_input - c.f_baseline, abs(c.relative_gap)
     # where the change itself is next to nothing, a percentage of it says nothing
-    return f"gap {gap:.1g}" + (f", {_percent(relative)}" if relative < 10 else "")
+    gap = f"gap {abs(c.gap):.1g}" + (f", {_percent(relative)}" if relative < 10 else "")
+    both = " of ".join(_near(value, c.gap) for value in (c.total, c.f_input if c.kind == "matrix" else change))
+    rows = f", rows within {max(map(abs, c.rows)):.1g}" if c.rows else ""
+    sums = {
+        "per token": f"every token by itself (worst gap {abs(c.gap):.1g}); the total {short(c.total)} is not "
+        f"meant to equal the change {short(change)}",
+        "matrix": f"all cells with the reference, {both} ({gap})",
+        "vector": f"the vectors sum to the output's change, length {short(abs(c.total))} ({gap})",
+    }.get(c.kind, f"{both} ({gap}{rows})")
+    nodes = f"{c.nodes} node{'' if c.nodes == 1 else 's'}, " if c.nodes else ""
+    cost = f"{nodes}{c.passes} pass{'' if c.passes == 1 else 'es'}"
+    if c.converged:
+        return f"adds up: {sums}, settled, {cost}"
+    worst = max(map(abs, c.error_estimate), default=0.0)
+    single = f"; a single number may be off by {worst:.1g}" if worst > 0 else ""
+    return f"NOT settled: adds up only roughly: {sums}, {cost}; asked for {_percent(c.tolerance)}{single}"
 
 
 def _percent(share: float) -> str:
     return f"{share:.1%}" if share >= 0.1 else f"{100 * share:.1g}%"
-
-
-def _verb(certificate: Certificate, words: str = "adds up") -> str:
-    return words if certificate.converged else "adds up only roughly"
-
-
-def _total(certificate: Certificate) -> str:
-    change = certificate.f_input - certificate.f_baseline
-    sums = f"{_near(certificate.total, certificate.gap)} of {_near(change, certificate.gap)}"
-    rows = f", rows within {max(map(abs, certificate.rows)):.1g}" if certificate.rows else ""
-    return f"{_verb(certificate)}: {sums} ({_gap(certificate)}{rows})"
-
-
-def _per_token(certificate: Certificate) -> str:
-    worst = f"worst gap {abs(certificate.gap):.1g}"
-    return (
-        f"{_verb(certificate)}: every token by itself ({worst}); the total {short(certificate.total)} is not "
-        f"meant to equal the change {short(certificate.f_input - certificate.f_baseline)}"
-    )
-
-
-def _matrix(certificate: Certificate) -> str:
-    sums = f"{_near(certificate.total, certificate.gap)} of {_near(certificate.f_input, certificate.gap)}"
-    return f"{_verb(certificate)}: all cells with the reference, {sums} ({_gap(certificate)})"
-
-
-def _vector(certificate: Certificate) -> str:
-    length = short(abs(certificate.total))
-    return f"{_verb(certificate)}: the vectors sum to the output's change, length {length} ({_gap(certificate)})"
 
 
 def _near(value: float, gap: float) -> str:
@@ -181,17 +162,3 @@ def _near(value: float, gap: float) -> str:
     places = 4 if gap == 0 or not math.isfinite(gap) else min(max(-math.floor(math.log10(abs(gap))), 4), 7)
     text = f"{value:.{places}f}"
     return text.lstrip("-") if float(text) == 0 else text
-
-
-def _cost(certificate: Certificate) -> str:
-    nodes = f"{certificate.nodes} node{'' if certificate.nodes == 1 else 's'}, " if certificate.nodes else ""
-    settled = "settled, " if certificate.converged else ""
-    return f"{settled}{nodes}{certificate.passes} pass{'' if certificate.passes == 1 else 'es'}"
-
-
-def _trouble(certificate: Certificate) -> str:
-    if certificate.converged:
-        return ""
-    worst = max(map(abs, certificate.error_estimate), default=0.0)
-    single = f"; a single number may be off by {worst:.1g}" if worst > 0 else ""
-    return f"; asked for {_percent(certificate.tolerance)}{single}"

@@ -124,10 +124,17 @@ class Explainer(Generic[R]):
     def method_for(self, text_b: Any = None) -> Method[Any]:
         """The method as it is used for one text, or for two: an error where it does not go with the model or the rule."""
         pair = self.model.two_texts_are_a_pair() and text_b is not None
-        method = self.method or self._build("ij" if pair else "ig")
+        method = self.method or self._build(self._default(pair))
         method = method.settled(encoder=self.model.two_texts_are_a_pair(), two_texts=text_b is not None)
         check_method(self.choices, entry_for(method), text_b)
         return method
+
+    def _default(self, pair: bool) -> str:
+        """The model kind's own method (a sentence encoder's is for two texts); an integral where one was spoken of."""
+        accuracy = self.choices.accuracy
+        named = accuracy.n_steps is not None or accuracy.rule is not None
+        own = pair or not self.model.two_texts_are_a_pair()
+        return self.model.default_method if own and (pair or not named) else "ig"
 
     @overload
     def __call__(
@@ -273,7 +280,7 @@ class Explainer(Generic[R]):
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
         from pathlens import __version__
 
-        method = method or self.method or self._build("ig")
+        method = method or self.method or self._build(self._default(False))
         choices, entry, options = self.choices, entry_for(method), method.given()
         n_steps = choices.accuracy.n_steps
         exact = entry.telescopes and not method.by_coordinate
@@ -387,8 +394,8 @@ def explain(
         nn.Module with tensors, or a built-in name ("minilm", "sentiment", "smollm").
     text, text_b: one text or a pair; a list, a pandas Series, a numpy array, a column of a data set or any other
         iterable of texts gives `Results`, a list. A chat model also takes `pl.chat(...)` or messages.
-    method: "ig" (default), "sig", "vaig", "ij" (default for a sentence encoder with two texts), …: `pl.methods()`; with
-        its options by name, or as a record: `method="udig", steps=30` is `method=pl.UDIG(steps=30)`.
+    method: "ig" (default), "secant" (default of generators), "ij" (default for a sentence encoder with two texts), "sig",
+        "vaig", …: `pl.methods()`; with its options by name, or as a record: `method="udig", steps=30` is `method=pl.UDIG(steps=30)`.
     target: class index or label; "start", "end", "span"; (token index, label); or a function of the output; for several
         texts also a list with one of these for each. Of a
         generator: a continuation (" Paris"), a token id, or None for the predicted next token; then also contrast
@@ -397,7 +404,7 @@ def explain(
         list of these (expected gradients).
     layer: 0 word embeddings (default; integrals on "smollm": 2), k the states that enter block k.
     unit: "token", "word", "sentence", a list of character spans, or {name: (start, end)}; "turn" or "passage" of a chat.
-    score: "logit" (default), "logprob" (default of generators), "prob" (default of a single token on "smollm").
+    score: "logit" (default), "logprob" (default of generators), "prob" (default of a single token's integral on "smollm").
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).

@@ -57,6 +57,7 @@ class Choices:
         return replace(
             plain,
             layer=self.layer_of(method),
+            integral=_integrates(method),
             vector=entry.vector,
             each_output=entry.by_output and not method.by_coordinate,
             block=of_block.block,
@@ -66,10 +67,15 @@ class Choices:
 
     def layer_of(self, method: Method[Any]) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
-        entry = entry_for(method)
         of_block = isinstance(method, OfBlock) and method.block is not None
-        fixed = entry.telescopes or entry.rule == "secant" or method.through_words or of_block
+        fixed = not _integrates(method) or method.through_words or of_block
         return self.layer if self.layer is not None or fixed else self.model.default_layer
+
+
+def _integrates(method: Method[Any]) -> bool:
+    """Along a path, with nodes: neither differences of outputs nor secants."""
+    entry = entry_for(method)
+    return not entry.telescopes and entry.rule != "secant"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,14 @@
-"""Results on disk: JSON with a schema version; large arrays in a safetensors file beside it."""
+"""Results on disk: JSON with a schema version; large arrays in a safetensors file beside it.
+
+A page carries its own result: JSON that no text in it can break out of, with long arrays packed.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -13,22 +19,16 @@ import numpy as np
 from pathlens.errors import StoreError
 from pathlens.explanation import record
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.embed import extract
+from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
 SCHEMA = 1  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON
+LONG = 1000  # numbers; shorter arrays stay readable in a page
+IN_PAGE = '<script type="application/json" id="pathlens">'
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        record.Explanation,
-        record.VectorExplanation,
-        record.PairExplanation,
-        record.Interactions,
-        record.PhraseTree,
-        record.Continuation,
-    )
+KINDS: dict[str, type[record.Result]] = {
+    name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
 }
 
 
@@ -54,18 +54,16 @@ def save(result: record.Result, path: str | Path) -> Path:
     beside = path.with_suffix(".safetensors")
     arrays: dict[str, np.ndarray] = {}
     body = to_dict(result, arrays)
-    try:
-        if arrays:
-            from safetensors.numpy import save_file
+    if arrays:
+        from safetensors.numpy import save_file
 
-            body["arrays"] = beside.name
+        body["arrays"] = beside.name
+        with writing(beside):
             save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, beside)
-        path.write_text(json.dumps(body, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    try:
+        return write_text(path, json.dumps(body, ensure_ascii=False, allow_nan=False))
     except ValueError as error:
         raise StoreError(f"the result cannot be written as JSON: {error}") from error
-    except OSError as error:
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-    return path
 
 
 def load(path: str | Path) -> record.Result | list[record.Result]:
@@ -123,15 +121,20 @@ def plain(value: Any) -> Any:
         return (np.where(np.isnan(value), np.array(None), value) if unknown else value).tolist()
     if isinstance(value, np.generic):
         return value.item()
-    if hasattr(value, "to_dict") and not isinstance(value, record.Result):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return plain_fields(value)
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """The fields of a record, JSON-ready."""
+    return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
 
 
 def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -154,3 +157,64 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if "offsets" in name:
         return tuple((start, end) for start, end in value)
     return tuple(value) if isinstance(value, list) else value
+
+
+# ---- inside a page
+
+
+def data_element(body: dict[str, Any]) -> str:
+    """Plain values as a script element that holds data."""
+    text = json.dumps(pack(body), separators=(",", ":"))
+    # neither </script> nor <!-- can then occur; JSON reads the escapes back
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return f"{IN_PAGE}{text}</script>"
+
+
+def extract(page: str) -> dict[str, Any]:
+    """What `to_dict` gave when the page was written."""
+    data = re.search(re.escape(IN_PAGE) + "(.*?)</script>", page, flags=re.DOTALL)
+    if data is None:
+        raise StoreError("this page holds no result; expected one written by to_html() (very large ones leave it out)")
+    body: dict[str, Any] = unpack(json.loads(data.group(1)))
+    return body
+
+
+def pack(value: Any) -> Any:
+    """Long arrays as text a third as long; `unpack` gives back the same bits."""
+    if isinstance(value, dict):
+        return {key: pack(item) for key, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    array = _numbers(value)
+    if array is None:
+        return [pack(item) for item in value]
+    # bytes of the same rank side by side: signs and exponents repeat, so they shrink
+    shuffled = np.frombuffer(array.tobytes(), np.uint8).reshape(-1, 8).T.tobytes()
+    return {"packed": base64.b64encode(zlib.compress(shuffled, 6)).decode(), "shape": list(array.shape)}
+
+
+def _numbers(value: list[Any] | tuple[Any, ...]) -> np.ndarray | None:
+    """The list as an array of float64, if it is a long one of nothing but floats."""
+    first: Any = value
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if not isinstance(first, float):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged
+        return None
+    return array.astype("<f8", copy=False) if array.dtype == np.float64 and array.size >= LONG else None
+
+
+def unpack(value: Any) -> Any:
+    """What `pack` was given."""
+    if isinstance(value, list):
+        return [unpack(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"packed", "shape"}:
+        raw = np.frombuffer(zlib.decompress(base64.b64decode(value["packed"])), np.uint8)
+        return np.frombuffer(raw.reshape(8, -1).T.tobytes(), "<f8").reshape(value["shape"]).tolist()
+    return {key: unpack(item) for key, item in value.items()}

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Viewable:
     """Base of results and studies. The drawing room is imported when something is drawn, and knows how by type."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values: every field by its name."""
+        from pathlens.explanation.store import plain_fields
+
+        return plain_fields(self)
 
     def save(self, path: str | Path) -> Path:
         """Write JSON."""

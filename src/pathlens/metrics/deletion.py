@@ -71,43 +71,33 @@ def ordered(scores: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     return candidates[np.argsort(-np.asarray(scores, dtype=float)[candidates], kind="stable")]
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """What happened to one text under several lists of scores; axes (lists, shares)."""
-
-    k: np.ndarray  # (shares,) tokens
-    log_odds: Mapping[str, np.ndarray]  # by reference
-    comprehensiveness: np.ndarray
-    sufficiency: np.ndarray
-
-
 def curves(
     cases: Sequence[Case],
     references: Mapping[str, Tensor],
     scores: Sequence[np.ndarray],
     shares: Sequence[float],
     protocol: Protocol,
-) -> list[Curves]:
-    """For each text with scores (lists, S): all its changes. The edited texts of all of them are packed together.
+) -> list[dict[str, np.ndarray]]:
+    """For each text with scores (lists, S): metric → its changes (lists, shares). The edited texts of all of them are packed together.
 
     A case's score is the log-probability of its class; references: name → embedding row (d,).
     """
     plans = [_questions(case, references, lists, shares, protocol) for case, lists in zip(cases, scores, strict=True)]
-    log_p = iter(outputs([question for _, questions in plans for question in questions]))
-    return [_read(k, np.array([next(log_p) for _ in questions]), tuple(references)) for k, questions in plans]
+    log_p = iter(outputs([question for questions in plans for question in questions]))
+    answers = [np.array([next(log_p) for _ in questions]) for questions in plans]
+    return [_changes(answer, len(shares), tuple(references)) for answer in answers]
 
 
 def _questions(
     case: Case, references: Mapping[str, Tensor], scores: np.ndarray, shares: Sequence[float], protocol: Protocol
-) -> tuple[np.ndarray, list[Question]]:
-    """k of every share, and one text's questions: itself, then per list and share deleted, kept, replaced."""
+) -> list[Question]:
+    """One text's questions: itself, then per list and share deleted, kept, replaced."""
     every = tuple(range(len(case)))
     able = protocol.candidates(case.special, places(case))
-    k = np.array([protocol.count(share, len(able)) for share in shares])
     questions = [Question(case, every)]
     for one in scores:
         order = ordered(one, able).tolist()
-        for count in k:
+        for count in (protocol.count(share, len(able)) for share in shares):
             top, rest = frozenset(order[:count]), frozenset(order[count:])
             for gone in (top, rest if count else frozenset()):  # no k, no edit: the change is 0
                 left = tuple(i for i in every if i not in gone)
@@ -115,18 +105,17 @@ def _questions(
                 stand_in = Question(case, (0,), frozenset((0,)), next(iter(references.values()), None))
                 questions.append(Question(case, left) if left else stand_in)
             questions += [Question(case, every, top, row) for row in references.values()]
-    return k, questions
+    return questions
 
 
-def _read(k: np.ndarray, log_p: np.ndarray, references: Sequence[str]) -> Curves:
-    """The answers to `_questions`, in their order."""
-    whole, table = log_p[0], log_p[1:].reshape(-1, len(k), 2 + len(references))
-    return Curves(
-        k=k,
-        log_odds={name: table[..., 2 + i] - whole for i, name in enumerate(references)},
-        comprehensiveness=np.exp(whole) - np.exp(table[..., 0]),
-        sufficiency=np.exp(whole) - np.exp(table[..., 1]),
-    )
+def _changes(log_p: np.ndarray, shares: int, references: Sequence[str]) -> dict[str, np.ndarray]:
+    """From the answers to `_questions`, in their order."""
+    whole, table = log_p[0], log_p[1:].reshape(-1, shares, 2 + len(references))
+    return {
+        **{f"log-odds ({name})": table[..., 2 + i] - whole for i, name in enumerate(references)},
+        "comprehensiveness": np.exp(whole) - np.exp(table[..., 0]),
+        "sufficiency": np.exp(whole) - np.exp(table[..., 1]),
+    }
 
 
 @dataclass(frozen=True, eq=False)

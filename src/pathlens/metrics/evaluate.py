@@ -17,7 +17,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
 from pathlens.metrics.contenders import GRADIENT, Contender, ScoredText, contenders, score_texts
 from pathlens.metrics.deletion import PROTOCOLS, SHARE, SHARES, Protocol, curves
-from pathlens.metrics.extras import EXTRAS, add_extras
+from pathlens.metrics.extras import EXTRAS, Trial, add_extras
 from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Evaluation
 from pathlens.metrics.statistics import DRAWS, spearman
 from pathlens.text.adapter import TextModel
@@ -88,7 +88,7 @@ def evaluate(
     with Progress(len(pairs) * len(rows), show_progress) as tick:
         scored, failures = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
     evaluation = judge(rows, scored, PROTOCOLS[protocol], shares=shares, seed=seed, draws=draws)
-    evaluation = add_extras(evaluation, loaded, rows, scored, extra, choices, seed)
+    evaluation = add_extras(evaluation, Trial(loaded, rows, scored, choices, seed), extra)
     notes = (*evaluation.notes, *_troubles(failures, scored, rows), *_accuracy(loaded, scored, labels))
     plain = {name: value for name, value in choices.items() if isinstance(value, str | int | float | bool)}
     return replace(evaluation, notes=notes, meta={"model": loaded.name, "kind": loaded.kind, **plain})
@@ -114,12 +114,10 @@ def judge(
         some = texts[start : start + FORWARD_TEXTS]
         tables = [text.table for text in some]
         changes += curves([text.likelihood for text in some], references, tables, grid, protocol)
-    by_text = [
-        *((f"log-odds ({name})", LOWER, [change.log_odds[name] for change in changes]) for name in references),
-        ("comprehensiveness", HIGHER, [change.comprehensiveness for change in changes]),
-        ("sufficiency", LOWER, [change.sufficiency for change in changes]),
+    lines = [
+        (name, HIGHER if name == "comprehensiveness" else LOWER, np.stack([each[name] for each in changes], axis=1))
+        for name in changes[0]
     ]
-    lines = [(name, better, np.stack(values, axis=1)) for name, better, values in by_text]
     gaps = np.array([[completeness(text.scores[w].certificate) for text in texts] for w in range(len(rows))])
     columns = [
         *(Column(name, better, values[..., at], curve=name) for name, better, values in lines),

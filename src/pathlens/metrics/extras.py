@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from pathlens.metrics.record import HIGHER, LOWER, Column, Evaluation, Randomise
 from pathlens.metrics.statistics import spearman
 from pathlens.path.words.route import word_approximation_error as of_route
 from pathlens.path.words.store import PathCache, path_cache
-from pathlens.text.adapter import Case, Request, TextModel, Wrapped
+from pathlens.text.adapter import Altered, Case, Request, TextModel
 
 EXTRAS = ("infidelity", "wae", "max-sensitivity", "stability", "randomisation")
 SUBSETS = 16
@@ -47,37 +47,46 @@ LINE_FACTOR = 6  # 65 points on the straight line, as many as a word path of 30 
 NUDGES = 4
 RADIUS = 0.1  # of the text's root mean square coordinate
 EDITS = 2
-Change = Callable[[Case, Pair], Case]
+Change = Callable[[Case, Pair, Request], Case]
 
 
-def add_extras(
-    evaluation: Evaluation,
-    model: TextModel,
-    rows: Sequence[Contender],
-    texts: Sequence[ScoredText],
-    extra: Sequence[str],
-    choices: Mapping[str, Any],
-    seed: int = 0,
-) -> Evaluation:
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What these metrics start from: a model, texts with their scores under every contender, how they were made."""
+
+    model: TextModel
+    rows: Sequence[Contender]
+    texts: Sequence[ScoredText]
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def again(self, row: int, change: Change) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(number, scores, new scores) of the texts that can be explained with their cases changed; of no control."""
+        if self.rows[row].control:
+            return
+        pairs = [text.pair for text in self.texts]
+        for n, after in enumerate(explained(self.rows[row], Altered(self.model, change), pairs, self.choices)):
+            if isinstance(after, Scores):
+                yield n, self.texts[n].scores[row].values, after.values
+
+
+def add_extras(evaluation: Evaluation, trial: Trial, extra: Sequence[str]) -> Evaluation:
     """The evaluation with the metrics that were asked for."""
-    columns, randomised = list(evaluation.columns), None
-    tables = [text.table for text in texts]
-    with model.quiet():
+    columns, randomised, every = list(evaluation.columns), None, range(len(trial.rows))
+    with trial.model.quiet():
         if "infidelity" in extra:
             name = evaluation.references[0]
-            row = texts[0].references[name]
-            plain, scaled = infidelity([text.case for text in texts], row, tables, seed)
+            row, tables = trial.texts[0].references[name], [text.table for text in trial.texts]
+            plain, scaled = infidelity([text.case for text in trial.texts], row, tables, trial.seed)
             columns += [Column(f"infidelity ({name})", LOWER, plain), Column("infidelity, scaled", LOWER, scaled)]
         if "wae" in extra:
-            columns.append(Column("WAE", LOWER, _word_errors(model, rows, texts, choices)))
+            columns.append(Column("WAE", LOWER, _word_errors(trial)))
         if "max-sensitivity" in extra:
-            values = [max_sensitivity(one, model, texts, w, choices, seed=seed) for w, one in enumerate(rows)]
-            columns.append(Column("max-sensitivity", LOWER, np.stack(values)))
+            columns.append(Column("max-sensitivity", LOWER, np.stack([max_sensitivity(trial, row) for row in every])))
         if "stability" in extra:
-            values = [stability(one, model, texts, w, choices) for w, one in enumerate(rows)]
-            columns.append(Column("stability", HIGHER, np.stack(values)))
+            columns.append(Column("stability", HIGHER, np.stack([stability(trial, row) for row in every])))
         if "randomisation" in extra:
-            randomised = randomisation(rows, model, texts, choices, seed=seed)
+            randomised = randomisation(trial)
     return replace(evaluation, columns=tuple(columns), randomised=randomised)
 
 
@@ -117,17 +126,13 @@ def infidelity(
     return plain, scaled
 
 
-def _word_errors(
-    model: TextModel, rows: Sequence[Contender], texts: Sequence[ScoredText], choices: Mapping[str, Any]
-) -> np.ndarray:
-    cache = path_cache(None)
-    request = request_of(model, choices)
-    errors = np.full((len(rows), len(texts)), np.nan)
-    for w, contender in enumerate(rows):
-        for n, text in enumerate(texts):
-            if contender.method in ("ig", *THROUGH_WORDS):
-                case = model.case(*text.pair, request=replace(request, baseline=contender.baseline))
-                errors[w, n] = word_approximation_error(contender, case, cache)
+def _word_errors(trial: Trial) -> np.ndarray:
+    cache, request = path_cache(None), request_of(trial.model, trial.choices)
+    errors = np.full((len(trial.rows), len(trial.texts)), np.nan)
+    for w, contender in enumerate(trial.rows):
+        for n, text in enumerate(trial.texts):
+            case = trial.model.case(*text.pair, request=replace(request, baseline=contender.baseline))
+            errors[w, n] = word_approximation_error(contender, case, cache)
     return errors
 
 
@@ -146,46 +151,21 @@ def word_approximation_error(contender: Contender, case: Case, cache: PathCache)
     return float(moving.mean()) if len(moving) else float("nan")
 
 
-class Altered(Wrapped):
-    """The same model; every case goes through `change(case, (text, text_b))`. The target is chosen before that."""
-
-    def __init__(self, model: TextModel, change: Change) -> None:
-        super().__init__(model)
-        self.change = change
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.change(super().case(text, text_b, request=request), (text, text_b))
-
-
-def max_sensitivity(
-    contender: Contender,
-    model: TextModel,
-    texts: Sequence[ScoredText],
-    row: int,
-    choices: Mapping[str, Any],
-    *,
-    seed: int = 0,
-    nudges: int = NUDGES,
-    radius: float = RADIUS,
-) -> np.ndarray:
+def max_sensitivity(trial: Trial, row: int, *, nudges: int = NUDGES, radius: float = RADIUS) -> np.ndarray:
     """(texts,) max over nudges of ‖Φ(x + ε) − Φ(x)‖ / ‖Φ(x)‖, every coordinate of ε uniform in ±radius·rms(x).
 
-    `row`: where the contender's scores stand in the texts. NaN for paths through words: a nudged embedding is no
-    word, and they have no path to it.
+    `row`: which contender. NaN for paths through words: a nudged embedding is no word, and they have no path to it.
     """
-    worst = np.full(len(texts), np.nan)
-    if contender.control or contender.method in THROUGH_WORDS:
-        return worst
-    pairs, before = [text.pair for text in texts], [text.scores[row].values for text in texts]
-    for draw in range(nudges):
+    worst = np.full(len(trial.texts), np.nan)
+    for draw in range(0 if trial.rows[row].method in THROUGH_WORDS else nudges):
 
-        def nudge(case: Case, pair: Pair, draw: int = draw) -> Case:
-            return replace(case, ends=replace(case.ends, end=nudged(case, seed, draw, radius), ids=None))
+        def nudge(case: Case, pair: Pair, request: Request, draw: int = draw) -> Case:
+            return replace(case, ends=replace(case.ends, end=nudged(case, trial.seed, draw, radius), ids=None))
 
-        for n, after in enumerate(explained(contender, Altered(model, nudge), pairs, choices)):
-            size = np.linalg.norm(before[n])
-            if isinstance(after, Scores) and size > 0:
-                worst[n] = np.fmax(worst[n], float(np.linalg.norm(after.values - before[n]) / size))
+        for n, before, after in trial.again(row, nudge):
+            size = np.linalg.norm(before)
+            if size > 0:
+                worst[n] = np.fmax(worst[n], float(np.linalg.norm(after - before) / size))
     return worst
 
 
@@ -198,36 +178,25 @@ def nudged(case: Case, seed: int, draw: int, radius: float) -> Tensor:
     return torch.where(case.ends.held[:, None], end, moved)
 
 
-def stability(
-    contender: Contender,
-    model: TextModel,
-    texts: Sequence[ScoredText],
-    row: int,
-    choices: Mapping[str, Any],
-    *,
-    edits: int = EDITS,
-) -> np.ndarray:
+def stability(trial: Trial, row: int, *, edits: int = EDITS) -> np.ndarray:
     """(texts,) mean Spearman correlation of the remaining real tokens' scores, before and after a small edit.
 
     An edit deletes one token: those whose loss changes the output least, by the leave-one-out control.
     """
-    rho = np.full((edits, len(texts)), np.nan)
-    if not contender.control:
-        pairs = [text.pair for text in texts]
-        left_out = dict(zip(pairs, (text.scores[1].values for text in texts), strict=True))  # the second control
-        for edit in range(edits):
-            gone: dict[Pair, int] = {}
+    rho = np.full((edits, len(trial.texts)), np.nan)
+    left_out = {text.pair: text.scores[1].values for text in trial.texts}  # the second control
+    for edit in range(edits):
+        gone: dict[Pair, int] = {}
 
-            def shorten(case: Case, pair: Pair, edit: int = edit, gone: dict[Pair, int] = gone) -> Case:
-                able = sorted(deletable(case), key=lambda i: abs(left_out[pair][i]))
-                if len(able) <= edit + 1:
-                    raise ModelError("too few tokens to delete one")
-                gone[pair] = able[edit]
-                return repacked(case, [i for i in range(len(case)) if i != able[edit]])
+        def shorten(case: Case, pair: Pair, request: Request, edit: int = edit, gone: dict[Pair, int] = gone) -> Case:
+            able = sorted(deletable(case), key=lambda i: abs(left_out[pair][i]))
+            if len(able) <= edit + 1:
+                raise ModelError("too few tokens to delete one")
+            gone[pair] = able[edit]
+            return repacked(case, [i for i in range(len(case)) if i != able[edit]])
 
-            for n, after in enumerate(explained(contender, Altered(model, shorten), pairs, choices)):
-                if isinstance(after, Scores):
-                    rho[edit, n] = _agree(np.delete(texts[n].scores[row].values, gone[pairs[n]]), after.values)
+        for n, before, after in trial.again(row, shorten):
+            rho[edit, n] = _agree(np.delete(before, gone[trial.texts[n].pair]), after)
     count = np.isfinite(rho).sum(0)
     return np.where(count > 0, np.nansum(rho, axis=0) / np.maximum(count, 1), np.nan)
 
@@ -274,29 +243,23 @@ def redraw(parameters: Sequence[nn.Parameter], generator: torch.Generator) -> No
             parameter.copy_(parameter.mean() + spread * noise)
 
 
-def randomisation(
-    rows: Sequence[Contender],
-    model: TextModel,
-    texts: Sequence[ScoredText],
-    choices: Mapping[str, Any],
-    *,
-    seed: int = 0,
-) -> Randomised:
+def randomisation(trial: Trial) -> Randomised:
     """Spearman of the scores with the original scores as layers are drawn anew.
 
     Stages are cumulative, from the top; each text's target stays what the true model predicts.
     """
-    plan = stages(model)
-    pairs = [text.pair for text in texts]
-    targets = {text.pair: text.case.target for text in texts}
-    pinned = Altered(model, lambda case, pair: replace(case, target=targets[pair]))
-    rho = np.full((len(rows), len(plan), len(texts)), np.nan)
-    generator = torch.Generator().manual_seed(seed)
-    with model.quiet(), restored([p for _, parameters in plan for p in parameters]):
+    plan = stages(trial.model)
+    targets = {text.pair: text.case.target for text in trial.texts}
+    rho = np.full((len(trial.rows), len(plan), len(trial.texts)), np.nan)
+    generator = torch.Generator().manual_seed(trial.seed)
+
+    def pin(case: Case, pair: Pair, request: Request) -> Case:
+        return replace(case, target=targets[pair])
+
+    with trial.model.quiet(), restored([p for _, parameters in plan for p in parameters]):
         for s, (_, parameters) in enumerate(plan):
             redraw(parameters, generator)
-            for w, contender in enumerate(rows):
-                for n, after in enumerate([] if contender.control else explained(contender, pinned, pairs, choices)):
-                    if isinstance(after, Scores):
-                        rho[w, s, n] = _agree(texts[n].scores[w].values, after.values)
+            for w in range(len(trial.rows)):
+                for n, before, after in trial.again(w, pin):
+                    rho[w, s, n] = _agree(before, after)
     return Randomised(tuple(name for name, _ in plan), rho)

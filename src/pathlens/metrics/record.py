@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError
-from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.files import write_text
 from pathlens.metrics.statistics import DRAWS, Estimate, estimate
@@ -121,11 +120,7 @@ class Evaluation(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the table, the curves, and every text's own numbers; NaN is nothing in JSON."""
-        return {
-            "type": "Evaluation",
-            **{f.name: plain(getattr(self, f.name)) for f in fields(self)},
-            "table": self._known_rows(None),
-        }
+        return {"type": "Evaluation", **super().to_dict(), "table": self._known_rows(None)}
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Evaluation:

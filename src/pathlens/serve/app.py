@@ -1,19 +1,34 @@
 """The web application: the page, the API, who may talk to it, and how it is started."""
 
 import hmac
+import json
 import queue
 import socket
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pathlens import __version__
+from pathlens.draw import element, page_of
+from pathlens.draw.markup import article
 from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve.models import Models
-from pathlens.serve.responses import FORMATS, reply
-from pathlens.serve.tasks import BOUNDS, OVER, ServerLimits, Task, TaskQueue
+from pathlens.serve.requests import REQUESTS
+from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, ServerLimits, Task, TaskQueue
 from pathlens.text.options import TEMPLATES
 from pathlens.types import BASELINES, PROMPT_UNITS, TEXT_UNITS
+
+try:
+    import uvicorn
+    from fastapi import FastAPI, HTTPException, Query, Request
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse, Response
+except ImportError as error:
+    raise MissingError('the server needs packages: pip install "pathlens[serve]"') from error
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 POLICY = (
@@ -24,8 +39,8 @@ HEADERS = {
     "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
-NEEDED = 'the server needs packages: pip install "pathlens[serve]"'
 CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
+FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
 FILES = ("page.css", "views.css", "page.js", "form.js", "views.js")
 
 
@@ -33,12 +48,6 @@ def make_app(
     models: Mapping[str, Any], *, limits: ServerLimits | None = None, token: str | None = None, host: str = "127.0.0.1"
 ) -> Any:
     """A FastAPI application that serves these models (or slots of models on their way) and no others."""
-    try:
-        from fastapi import FastAPI
-    except ImportError as error:
-        raise MissingError(NEEDED) from error
-    from pathlens import __version__
-
     limits = limits or ServerLimits()
     app = FastAPI(title="pathlens", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
                   description="Why did the model say that? Scores that add up, with a certificate.")  # fmt: skip
@@ -55,8 +64,6 @@ def make_app(
 
 def _guard(app: Any, limits: ServerLimits, token: str | None, host: str) -> None:
     """Before anything is read: the right host, our own page, the token, a body of bounded size; headers after."""
-    from fastapi import Request
-    from fastapi.responses import JSONResponse
 
     def refuse(request: Request) -> tuple[int, str] | None:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
@@ -88,10 +95,6 @@ def _guard(app: Any, limits: ServerLimits, token: str | None, host: str) -> None
 
 
 def _errors(app: Any) -> None:
-    from fastapi import Request
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
-
     @app.exception_handler(PathlensError)
     async def refused(request: Request, error: PathlensError) -> Any:
         return JSONResponse({"detail": str(error)}, 422)
@@ -106,8 +109,6 @@ def _errors(app: Any) -> None:
 
 
 def _page(app: Any) -> None:
-    from fastapi.responses import HTMLResponse, Response
-
     @app.get("/", include_in_schema=False)
     async def home() -> Any:
         return HTMLResponse(_file("index.html"))
@@ -122,8 +123,6 @@ def _page(app: Any) -> None:
 
 def _file(name: str) -> str:
     """A file of the page; style and script of all views together come from the drawing room."""
-    from pathlens.draw import element
-
     if name == "views.css":
         return element.style()
     if name == "views.js":  # one function that wires whatever has just been put on the page
@@ -135,18 +134,9 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
     @app.get("/api/health", tags=["facts"])
     async def health() -> dict[str, Any]:
         """Is the server there, which models it has (each loading, ready or failed), what it takes."""
-        from pathlens import __version__
-
-        known = [slot.to_dict() for slot in models.slots.values()]
         limits = {**BOUNDS, "units": models.limits.units, "waiting": models.limits.waiting}
-        return {
-            "status": "ok",
-            "version": __version__,
-            "models": known,
-            "limits": limits,
-            "jobs": jobs.counts(),
-            "choices": CHOICES,
-        }
+        known = {"models": [slot.to_dict() for slot in models.slots.values()], "limits": limits}
+        return {"status": "ok", "version": __version__, **known, "jobs": jobs.counts(), "choices": CHOICES}
 
     @app.get("/api/methods", tags=["facts"])
     def methods() -> list[dict[str, Any]]:
@@ -180,26 +170,18 @@ def _answers(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
     """POST routes that start work: by default they wait for it, with ?wait=false they answer at once."""
-    from fastapi import HTTPException, Query
-    from fastapi.responses import JSONResponse
-    from starlette.concurrency import run_in_threadpool
-
-    from pathlens.serve.requests import REQUESTS
-
-    async def start(kind: str, asked: Any, wait: bool) -> Any:
-        models.check(asked.model)
-        try:
-            task = jobs.put(kind, lambda meter: asked.answer(lambda name: models.take(name, meter)))
-        except queue.Full:
-            raise HTTPException(429, "too many jobs are waiting; try again later", {"Retry-After": "5"}) from None
-        if not wait:
-            return JSONResponse(task.to_dict(jobs.ahead(task)), 202)
-        await run_in_threadpool(task.over.wait)
-        return reply(task, "json")
 
     def route(kind: str, request: Any) -> None:
         async def endpoint(body: Any, wait: bool = Query(True)) -> Any:
-            return await start(kind, body, wait)
+            models.check(body.model)
+            try:
+                task = jobs.put(kind, lambda meter: body.answer(lambda name: models.take(name, meter)))
+            except queue.Full:
+                raise HTTPException(429, "too many jobs are waiting; try again later", {"Retry-After": "5"}) from None
+            if not wait:
+                return JSONResponse(task.to_dict(jobs.ahead(task)), 202)
+            await run_in_threadpool(task.over.wait)
+            return reply(task, "json")
 
         endpoint.__annotations__ = {"body": request, "wait": bool}
         endpoint.__doc__ = request.__doc__
@@ -211,9 +193,6 @@ def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
 
 
 def _job_routes(app: Any, jobs: TaskQueue) -> None:
-    from fastapi import HTTPException, Query
-    from starlette.concurrency import run_in_threadpool
-
     described = _answers(401, 403, 404, 409, 422, 500)
 
     def known(name: str) -> Task:
@@ -244,6 +223,26 @@ def _job_routes(app: Any, jobs: TaskQueue) -> None:
         return await run_in_threadpool(reply, task, format)
 
 
+def reply(task: Task, form: str) -> Any:
+    """A finished task in one of the formats."""
+    if task.state != DONE:
+        code = 409 if task.state == CANCELLED else 500 if task.internal else 422
+        return JSONResponse({"detail": task.error}, code)
+    saved_as = {"Content-Disposition": f"attachment; filename=pathlens.{form}"}
+    if form == "html":
+        return HTMLResponse(task.result.to_html(), headers=saved_as)
+    if form == "fragment":
+        return HTMLResponse(str(article(page_of(task.result))))
+    if form == "png":
+        with tempfile.TemporaryDirectory() as folder:
+            picture = task.result.to_png(Path(folder) / "view.png").read_bytes()
+        return Response(picture, media_type="image/png", headers=saved_as)
+    # JSON has no NaN: a number that does not exist (an agreement of constants) is null
+    finite = json.loads(json.dumps(task.result.to_dict()), parse_constant=lambda name: None)
+    text = json.dumps(finite, ensure_ascii=False)
+    return Response(text.encode("utf-8", "replace"), media_type="application/json")
+
+
 def serve(
     names: Sequence[str],
     *,
@@ -260,10 +259,6 @@ def serve(
         )
     if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
         raise InputError("the token must be at least 16 printable ASCII characters")
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingError(NEEDED) from error
     listener = _listener(host, port)
     app = make_app(Models.named(names), limits=limits, token=token, host=host)
     # no access log: lines of it would hold what people ask

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+import pathlens as pl
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, options
 from pathlens.serve.tasks import BOUNDS
@@ -107,13 +108,10 @@ class ExplainRequest(_OfOneText):
     )
 
     def answer(self, take: Take) -> Any:
-        from pathlens.engine.explainer import explain
-        from pathlens.text.chat import chat
-
         of_chat = self.particular()
         method = of_chat.pop("method", None)
-        prompt = chat(user=self.text, **of_chat) if of_chat else self.text
-        return explain(take(self.model), prompt, self.text_b, method=method, **self.choices())
+        prompt = pl.chat(user=self.text, **of_chat) if of_chat else self.text
+        return pl.explain(take(self.model), prompt, self.text_b, method=method, **self.choices())
 
 
 class CompareRequest(_OfOneText):
@@ -124,13 +122,11 @@ class CompareRequest(_OfOneText):
     models: list[Name] | None = Field(None, max_length=4)
 
     def answer(self, take: Take) -> Any:
-        from pathlens.studies.compare import compare
-
         choices = {**self.choices(), **self.particular()}
         if self.models:
             choices["models"] = [take(name) for name in self.models]
             choices["unit"] = "word" if self.unit == "token" else self.unit  # tokens of two models need not be the same
-        return compare(take(self.model), self.text, self.text_b, **choices)
+        return pl.studies.compare(take(self.model), self.text, self.text_b, **choices)
 
 
 class Edit(BaseModel):
@@ -150,12 +146,9 @@ class WhatIfRequest(_OfOneText):
     edits: list[Edit] | None = Field(None, max_length=64)
 
     def answer(self, take: Take) -> Any:
-        from pathlens.studies.whatif import whatif
-
         edits = None if self.edits is None else [(each.unit, each.kind, each.replacement) for each in self.edits]
-        return whatif(
-            take(self.model), self.text, text_b=self.text_b, **{**self.choices(), **self.particular(), "edits": edits}
-        )
+        choices = {**self.choices(), **self.particular(), "edits": edits}
+        return pl.studies.whatif(take(self.model), self.text, text_b=self.text_b, **choices)
 
 
 class PathRequest(_OfOneText):
@@ -166,9 +159,7 @@ class PathRequest(_OfOneText):
     words: int = Field(3, ge=1, le=10)
 
     def answer(self, take: Take) -> Any:
-        from pathlens.studies.pathview import pathview
-
-        return pathview(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
+        return pl.studies.pathview(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
 
 
 class LayersRequest(_OfOneText):
@@ -178,9 +169,7 @@ class LayersRequest(_OfOneText):
     layers: list[Annotated[int, Field(ge=0, le=1000)]] | None = Field(None, min_length=1, max_length=64)
 
     def answer(self, take: Take) -> Any:
-        from pathlens.studies.layers import layers
-
-        return layers(take(self.model), self.text, self.text_b, **self.particular(), **self.choices("layer"))
+        return pl.studies.layers(take(self.model), self.text, self.text_b, **self.particular(), **self.choices("layer"))
 
 
 class NodesRequest(_OfOneText):
@@ -190,9 +179,7 @@ class NodesRequest(_OfOneText):
     counts: list[Annotated[int, Field(ge=1, le=128)]] = Field([4, 8, 16, 32, 64], min_length=1, max_length=8)
 
     def answer(self, take: Take) -> Any:
-        from pathlens.studies.nodes import nodes
-
-        return nodes(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
+        return pl.studies.nodes(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
 
 
 class RankRequest(Choices):
@@ -207,10 +194,8 @@ class RankRequest(Choices):
     )
 
     def answer(self, take: Take) -> Any:
-        from pathlens.vectors.rank import rank
-
         chosen = {"top": self.top, "one_sided": self.one_sided, **self.choices("target", "score")}
-        ranking = rank(take(self.model), self.query, self.documents, **chosen)
+        ranking = pl.rank(take(self.model), self.query, self.documents, **chosen)
         return ranking.with_reason(*self.why) if self.why else ranking
 
 

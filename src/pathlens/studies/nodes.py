@@ -18,7 +18,6 @@ from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import build
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
-from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load
 from pathlens.text.softplus import check_beta
@@ -39,11 +38,6 @@ class NodeStudy(Viewable):
     errors: dict[str, tuple[float, ...]]
     adaptive: float  # the largest |score − reference| of `explanation`
     reference: int  # nodes of the Gauss rule everything is measured against
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        rest = ("counts", "errors", "adaptive", "reference")
-        return {"explanation": self.explanation.to_dict(), **{name: plain(getattr(self, name)) for name in rest}}
 
 
 def nodes(
@@ -111,10 +105,6 @@ class SoftplusCurve(Viewable):
 
     def __getitem__(self, place: int) -> CurvePoint:
         return self.points[place]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"points": plain(self.points)}
 
 
 def softplus_curve(

@@ -18,7 +18,6 @@ import torch
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
-from pathlens.explanation.store import plain
 from pathlens.explanation.view import Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import WordOptions
@@ -57,10 +56,6 @@ class PathView(Viewable):
     text: str = ""
     baseline: str = ""
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 
 
 def pathview(

@@ -12,7 +12,7 @@ for a linear model (and, masking, for SIG); how far it is off says how much the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,8 @@ class WhatIf(Viewable):
     agreement: float  # Spearman's ρ of predicted and actual changes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        rho = None if np.isnan(self.agreement) else self.agreement
-        edits = [asdict(edit) for edit in self.edits]
-        return {"explanation": self.explanation.to_dict(), "f_before": self.f_before, "agreement": rho, "edits": edits}
+        """Plain values; no agreement is nothing in JSON."""
+        return {**super().to_dict(), "agreement": None if np.isnan(self.agreement) else self.agreement}
 
 
 def whatif(

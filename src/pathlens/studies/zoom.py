@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
-from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
-from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS, Span
-from pathlens.units.units import Opened, units
+from pathlens.units.units import Opened
 
 Same = TypeVar("Same", bound=OfUnits | PairExplanation)
 
@@ -62,17 +60,12 @@ def _pair(
 ) -> PairExplanation:
     if "columns_above" in pair.meta:
         raise InputError("this is the difference of two explanations; open one of them: ranking[place].explanation")
-    encoder = load(model)
     given, choices = choices, {**_chosen(pair), **choices}
     texts = pair.meta["texts"]
     if not all(isinstance(text, str) and text for text in texts):
         raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
-    parts = (pair.offsets_a, pair.special_a, a), (pair.offsets_b, pair.special_b, b)
-    spans = tuple(
-        _opened(side, text, *part, inside, choices)
-        for side, text, part in zip(encoder.sides(), texts, parts, strict=True)
-    )
-    opened = Explainer(encoder, unit=spans, **choices)(*texts)
+    cuts = _opened(pair.offsets_a, pair.special_a, a, inside), _opened(pair.offsets_b, pair.special_b, b, inside)
+    opened = Explainer(model, unit=cuts, **choices)(*texts)
     _check_same_pair(pair, opened, given)
     return opened
 
@@ -93,40 +86,16 @@ def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapp
         )
 
 
-def _opened(
-    model: TextModel,
-    text: str,
-    offsets: Sequence[Span],
-    special: Sequence[bool],
-    chosen: Sequence[int],
-    inside: str,
-    choices: Mapping[str, Any],
-) -> list[Span]:
-    """The partition as character spans, the chosen units replaced by their tokens."""
+def _opened(offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[int], inside: str) -> Opened:
+    """One side's cut as character spans, with the chosen units opened."""
     chosen = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
     for number in chosen:
         whole = isinstance(number, Integral) and not isinstance(number, bool)
         if not whole or not 0 <= number < len(offsets) or special[number]:
             have = [i for i, flag in enumerate(special) if not flag]
             raise InputError(f"unit {number!r} cannot be opened; units with text: {have[0]} to {have[-1]}")
-    request = Request(vector=True, truncation=choices.get("truncation", False))
-    spans: list[Span] = []
-    for number, (offset, flag) in enumerate(zip(offsets, special, strict=True)):
-        if flag:
-            continue
-        spans += _pieces(model, text, offset, inside, request) if number in chosen else [(offset[0], offset[1])]
-    return spans
-
-
-def _pieces(model: TextModel, text: str, offset: Span, inside: str, request: Request) -> list[Span]:
-    case = model.case(text, request=request)
-    cut = units(inside, case.tokens, case.offsets, case.segments, case.texts)
-    start, end = offset
-    return [
-        span
-        for span, flag in zip(cut.offsets, cut.special, strict=True)
-        if not flag and start <= span[0] and span[1] <= end and span[0] < span[1]
-    ]
+    spans = [offset for offset, flag in zip(offsets, special, strict=True) if not flag]
+    return Opened(spans, frozenset(map(int, chosen)), inside)
 
 
 def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:

@@ -42,6 +42,7 @@ class Request:
     score: str | None = None  # one of SCORES; None: the model kind's default
     baseline: Any = None
     layer: int | None = None  # None: the word embeddings, or a block's own input
+    integral: bool = True  # along a path; a model may have a layer and a score of its own where integrals settle
     truncation: bool = False
     vector: bool = False  # explain a vector output, not a number
     each_output: bool = False  # of a continuation: a number for every output token, not their sum
@@ -121,7 +122,7 @@ class TextModel(ABC):
 
     kind: str = "model"
     name: str = "model"
-    default_method: str = "ig"
+    default_method: str = "ig"  # of one text; of two where they are a pair
     options: type[ModelOptions] = ModelOptions  # of this kind, besides the method's
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
@@ -219,6 +220,17 @@ class Wrapped(TextModel):
         twin = copy(self)
         Wrapped.__init__(twin, inner)
         return twin
+
+
+class Altered(Wrapped):
+    """The same model; every case, its target chosen, goes through `change(case, (text, text_b), request)`."""
+
+    def __init__(self, inner: TextModel, change: Callable[[Case, tuple[Any, Any], Request], Case]) -> None:
+        super().__init__(inner)
+        self.change = change
+
+    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        return self.change(super().case(text, text_b, request=request), (text, text_b), request)
 
 
 def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, Tensor]:

@@ -48,7 +48,8 @@ class Generator(LanguageModel):
     token_axis = True
     one_text = False  # does the output follow the prompt in the same text?
     options = GeneratorOptions
-    default_score = DEFAULT_SCORE  # of a single token; contrasts and continuations add up in log-probabilities
+    default_method = "secant"  # docs/secants.md: integrals need hundreds of nodes here, and name the wrong passages
+    default_score = DEFAULT_SCORE  # of a single token's integral; all else adds up in log-probabilities
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B P V"]:
         logits = getattr(raw, "logits", None)
@@ -107,7 +108,9 @@ class Generator(LanguageModel):
         asked = self.laid(opened, outputs)
         if not request.each_output and len(asked.texts) > 1:
             asked = as_one_text(asked, follows=self.one_text)
-        score = request.score or (self.default_score if len(asked.reading.ids) == 1 else DEFAULT_SCORE)
+        score = request.score or (
+            self.default_score if request.integral and len(asked.reading.ids) == 1 else DEFAULT_SCORE
+        )
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in outputs]}
         notes = (*asked.notes, *self._defaults(request, score))
         given = request.target if isinstance(request.target, str) else outputs[0].ids[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -43,13 +44,8 @@ class Seq2Seq(Generator):
             raise ModelError(
                 f"{type(self.module).__name__}'s config has no decoder_start_token_id, so its output has no beginning; set it"
             )
-        special = set(self.tokenizer.all_special_ids)
-        before = []
-        for number in self.tokenizer(text_target="a", verbose=False)["input_ids"]:
-            if number not in special:
-                break
-            before.append(int(number))
-        return (int(first), *before)
+        special, target = set(self.tokenizer.all_special_ids), self.tokenizer(text_target="a", verbose=False)
+        return (int(first), *map(int, takewhile(special.__contains__, target["input_ids"])))
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
         if isinstance(request.options_of(GeneratorOptions).sink, str):

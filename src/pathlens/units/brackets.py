@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 
 import regex
 
@@ -13,11 +12,9 @@ from pathlens.types import Span
 from pathlens.units.cuts import point_at, trim
 
 _PART = regex.compile(r"[()]|[^\s()]+")
-_ESCAPES = MappingProxyType(
-    {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
-)
+_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
 _ALIKE = str.maketrans("‘’‚‛“”„‟`–—", "''''\"\"\"\"'--")  # signs that treebanks write plainly
-_LONGER = MappingProxyType({"...": ("…",), "--": ("—", "–"), '"': ("''", "``"), "…": ("...",)})
+_LONGER = {"...": ("…",), "--": ("—", "–"), '"': ("''", "``"), "…": ("...",)}
 
 # A constituent: (label, span of characters). The constituents of a tree, outer before inner.
 Constituents = list[tuple[str, Span]]

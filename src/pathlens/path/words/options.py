@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,16 +16,9 @@ import numpy as np
 from pathlens.checks import given, option
 from pathlens.errors import InputError
 
-STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
-)
-BOUNDS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
-    {
-        "steps": (1, 10_000),
-        "neighbours": (1, None),
-        "factor": (0, 10),
-    }  # 10: 1024 nodes on a leg; the authors use 1 and 2
-)
+STRATEGIES: Mapping[str, tuple[str, ...]] = {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
+# least and most; a factor of 10 is 1024 nodes on a leg, and the authors use 1 and 2
+BOUNDS: Mapping[str, tuple[int, int | None]] = {"steps": (1, 10_000), "neighbours": (1, None), "factor": (0, 10)}
 
 
 @dataclass(frozen=True)
@@ -149,13 +142,9 @@ class WordPath:
         errors = [token.error for token in self.tokens if token.error is not None]
         return float(np.mean(errors)) if errors else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"settings": asdict(self.settings), "tokens": [asdict(token) for token in self.tokens]}
-
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> WordPath:
-        """What `to_dict` gave, also after JSON has made lists of its tuples."""
+        """What `asdict` gives, also after JSON has made lists of its tuples."""
         tokens: list[dict[str, Any]] = [
             {name: tuple(value) if isinstance(value, list) else value for name, value in token.items()}
             for token in values["tokens"]
