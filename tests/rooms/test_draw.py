@@ -260,9 +260,9 @@ baseline 0.5
        . +0.05                │▌
      sum +1.32                │
 
-██ orange raises “positive”, blue lowers it; numbers are contributions
-   to the change from the baseline, they sum to 1.32; full colour is 2.31, the
-   largest |value|.
+██ orange raises “positive”, blue lowers it; numbers are contributions to the
+   change from the baseline, they sum to 1.32; full colour is 2.31, the largest
+   |value|.
  ✓ adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"""
     )
 
@@ -323,10 +323,10 @@ ij · cosine similarity 0.6600
   猫 × cat +0.300    │████████████████████████
   猫 × [b] -0.040 ███│
 
-██ orange raises “cosine similarity”, blue lowers it; numbers are
-   contributions to the similarity, with the reference row and column they sum
-   to 0.66; full colour is 0.300, the largest |contribution| of two tokens;
-   larger ones, with the reference, have that colour too.
+██ orange raises “cosine similarity”, blue lowers it; numbers are contributions
+   to the similarity, with the reference row and column they sum to 0.66; full
+   colour is 0.300, the largest |contribution| of two tokens; larger ones, with
+   the reference, have that colour too.
  ✓ adds up: all cells with the reference, 0.66000 of 0.66000 (gap 5e-05,
    0.008%), settled, 31 nodes, 33 passes
  · cut at 512 tokens"""
