@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pathlens.explanation.record import PairExplanation as PairExplanation
     from pathlens.explanation.record import PhraseTree as PhraseTree
     from pathlens.explanation.record import VectorExplanation as VectorExplanation
+    from pathlens.explanation.results import Results as Results
     from pathlens.explanation.store import load as load
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pathlens.models import TextModel as TextModel
     from pathlens.models import ToyModel as ToyModel
     from pathlens.models import Wrapped as Wrapped
+    from pathlens.report import Report as Report
     from pathlens.studies.compare import compare as compare
     from pathlens.studies.layers import layers as layers
     from pathlens.studies.nodes import nodes as nodes
@@ -83,9 +85,11 @@ _DOOR = {  # module → the names it gives
     "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
     "explanation.certificate": "Certificate",
     "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
+    "explanation.results": "Results",
     "explanation.store": "load",
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",
+    "report": "Report",
     "studies.compare": "compare",
     "studies.zoom": "zoom",
     "text.chat": "chat",

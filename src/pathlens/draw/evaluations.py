@@ -244,7 +244,7 @@ def features(results: Sequence[Any]) -> blocks.Page | None:
     plots = tuple(blocks.Scatter(points[k], visible(swarm.names[k]), "score") for k in swarm.strongest(CURVES))
     target = visible(" or ".join(sorted({str(row.target) for row in rows})))
     legend = (
-        f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "
+        f"one point per row; the score is the feature's contribution to the change of {target}. In the summary a point has more "
         "colour where the feature is larger among the rows; features are in the order of their mean |score|"
     )
     both = (swarm, blocks.Abreast(inside=plots, title="score against value", where=("page",)))

@@ -40,7 +40,7 @@ def article(page: blocks.Page, *extra: str) -> Markup:
     subtitle = element("p", None, page.subtitle) if page.subtitle else ""
     return element(
         "article", {"class": f"pathlens {page.kind}".strip()},
-        element("header", None, element("h1", None, page.title), subtitle),
+        element("header", None, element("h1", None, page.title), _headline(page), subtitle),
         body, _foot(page, [*extra, *left_out, *page.notes]),
     )  # fmt: skip
 
@@ -64,6 +64,16 @@ def document(thing: Any, path: str | Path | None = None, *, unit: str | None = N
     return text
 
 
+def _headline(page: blocks.Page) -> Markup:
+    """What the model says; a click shows every class."""
+    if not page.classes:
+        return element("p", {"class": "headline"}, page.headline) if page.headline else Markup("")
+    heads = element("tr", None, *(element("th", {"scope": "col"}, name) for name in ("class", "text", "baseline")))
+    rows = (element("tr", None, *(element("td", None, cell) for cell in row)) for row in page.classes)
+    summary = element("summary", {"class": "headline"}, page.headline)
+    return element("details", {"class": "said"}, summary, element("table", None, heads, *rows))
+
+
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     proof = page.proof
     sums = [
@@ -75,6 +85,12 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
         element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
         for block in page.details
     ]
+    if sums:
+        rough = next((each for each in proof.sums if not each.settled), None)
+        words = "does not add up as it should" if rough else "adds up" if len(sums) == 1 else "all add up"
+        line = element("summary", None, f"{(rough or proof.sums[0]).mark} {words} · diagnostics")
+        sums = [element("details", {"class": "diagnostics", "open": "open" if rough else None}, line, *sums, *folded)]
+        folded = []
     listed = element("ul", {"class": "notes"}, *[element("li", None, note) for note in notes]) if notes else ""
     legend = element("p", {"class": "legend"}, proof.legend) if proof.legend else ""
     if not (legend or sums or listed or folded):

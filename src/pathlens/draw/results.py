@@ -28,7 +28,7 @@ CHOICES = 15  # bars of a chosen output token
 def explanation(result: record.Explanation) -> Page:
     """Running text, and a bar for each unit."""
     bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
-    numbers = f"numbers are shares of the change, they {_verb(result)} {_change(result)}"
+    numbers = f"numbers are contributions to the change from the baseline, they {_verb(result)} {_change(result)}"
     if not _sums(result):
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
@@ -50,10 +50,12 @@ def pair(result: record.PairExplanation) -> Page:
     shown = _shown(result.special_a, result.tokens_a, pairs, 0), _shown(result.special_b, result.tokens_b, pairs, 1)
     links = Links(result.tokens_a, result.tokens_b, pairs, "×", shown=shown, title="strongest pairs")
     full = palette.limit(result.matrix)
-    beyond = "; the reference goes beyond, in the same colour" if palette.limit(result.full_matrix) > full else ""
+    beyond = (
+        "; larger ones, with the reference, have that colour too" if palette.limit(result.full_matrix) > full else ""
+    )
     legend = (
-        f"{_colors(result)}; numbers are shares of the similarity, with the reference row and column they "
-        f"{_verb(result)} {palette.short(result.similarity)}; full colour is {_top(full)}, the largest |share| of two "
+        f"{_colors(result)}; numbers are contributions to the similarity, with the reference row and column they "
+        f"{_verb(result)} {palette.short(result.similarity)}; full colour is {_top(full)}, the largest |contribution| of two "
         f"tokens{beyond}."
     )
     both = Texts(tuple(named), title="the two texts, A and B")
@@ -184,6 +186,18 @@ def _page(
         Proof(visible(legend), full, signed, (sum_of(certificate),)),
         _rounds(result),
         partial(_data, result),
+        headline=visible(result.headline) if result.headline else "",
+        classes=_classes(result),
+    )
+
+
+def _classes(result: record.Result) -> tuple[tuple[str, str, str], ...]:
+    """Every class with its probability at both ends, the likeliest first."""
+    order = sorted(result.probabilities.items(), key=lambda each: -each[1])
+    start = result.baseline_probabilities
+    return tuple(
+        (visible(name), record.percent(share), record.percent(start[name]) if name in start else "")
+        for name, share in order
     )
 
 

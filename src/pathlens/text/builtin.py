@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -41,8 +42,8 @@ TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 
 
 @lru_cache(maxsize=4)
-def load_built_in(name: str, **options: Any) -> TextModel:
-    """The model kind for a built-in name, loaded once for each choice of options."""
+def load_built_in(name: str, device: torch.device | None = None, **options: Any) -> TextModel:
+    """The model kind for a built-in name, loaded once for each choice of options, and for each device it is moved to."""
     return {"minilm": _minilm, "sentiment": _sentiment, "smollm": _smollm}[name](**options)
 
 
@@ -80,8 +81,9 @@ def _minilm() -> TextModel:
 
 def _sentiment() -> TextModel:
     from safetensors import safe_open
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+    from safetensors.torch import load_file
 
+    from pathlens.text.bert import BertForSequenceClassification, QuickTokenizer
     from pathlens.text.heads import Classifier
 
     folder = minilm_folder()
@@ -89,13 +91,18 @@ def _sentiment() -> TextModel:
     with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
         adapter = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118
         labels = json.loads(stream.metadata()["labels"])
-    with silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
-        config = BertConfig.from_pretrained(folder)
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: i for i, label in enumerate(labels)}
-        model = BertForSequenceClassification.from_pretrained(folder, config=config, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = SimpleNamespace(**json.loads((folder / "config.json").read_text("utf-8")))
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: i for i, label in enumerate(labels)}
+    with torch.device("meta"):
+        model = BertForSequenceClassification(config).eval()
+    weights = {f"bert.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
+    del weights["bert.embeddings.position_ids"]  # 0, 1, 2, …
+    whole = {name: value for name, value in adapter.items() if not name.endswith((".lora_A", ".lora_B"))}
+    model.load_state_dict(weights | whole, assign=True)
     merge(model, adapter)
+    special = json.loads((folder / "special_tokens_map.json").read_text("utf-8"))
+    tokenizer = QuickTokenizer(folder, special=special, longest=config.max_position_embeddings)
     return Classifier(model, tokenizer, name="sentiment")
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
-from pathlens.text.adapter import Case, Request, Wanted, in_batches, index_of, texts_of, within
-from pathlens.text.language import Draft, LanguageModel, Target, choose_label, form, labels_of
+from pathlens.text.adapter import Case, Request, Said, Wanted, in_batches, index_of, starts_of, texts_of, within
+from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
 
@@ -137,6 +137,32 @@ class Classifier(Headed):
         name = f"{labels[index] if named else 'score'} ({score})"
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
         return Target(name, ReadClass(score, each), index, again=index if named else None, score=score)
+
+    @torch.no_grad()
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
+        known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
+        alike = {_start_of(case): case for case in known}
+        starts: dict[Any, dict[str, float]] = {}
+        for some in in_batches([*alike.values()]) if self.packs else ([case] for case in alike.values()):
+            output = self.forward(starts_of(some), some, some[0].score.layer)
+            starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
+        return [
+            Said(self._probabilities(case.output[0]), starts[_start_of(case)])
+            if case in known and case.output.shape[1] > 1  # one logit is a score, not a class
+            else None
+            for case in cases
+        ]
+
+    def _probabilities(self, logits: Float[Tensor, " C"]) -> dict[str, float]:
+        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
+        shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
+        return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
+
+
+def _start_of(case: Case) -> tuple[Any, ...]:
+    """Equal where two texts begin their paths alike."""
+    return case.segments, case.ends.start.float().cpu().numpy().tobytes()
 
 
 # ---- a classifier that reads [CLS] alone

@@ -229,6 +229,7 @@ class LanguageModel(TextModel):
             target=target.value,
             target_name=target.name,
             outputs=target.outputs,
+            output=output,
             chosen=replace(draft.case.chosen, target=target.again, score=target.score),
         )
         with self.in_our_words(layer) if layer else nullcontext():  # a caller's own target function has its own words

@@ -42,7 +42,8 @@ KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # s
     "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
     "MTModel": (Seq2Seq, "AutoModelForSeq2SeqLM"),  # Marian
 }
-ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
+ON_LOADING = ("dtype", "device_map", "device")  # for what is loaded by name, and here only
+ACCELERATORS = ("cuda", "mps", "xpu")  # in the order "auto" looks for them
 
 
 def load(model: Any, **options: Any) -> TextModel:
@@ -55,7 +56,8 @@ def load(model: Any, **options: Any) -> TextModel:
         _nothing_left(options, "a model that is loaded already")
         return model
     if isinstance(model, str | Path):
-        return _by_name(model, options)
+        device = _device(options.pop("device", None))
+        return _by_name(model, options) if device is None else _moved(_by_name(model, options, device), device)
     for late in ON_LOADING:
         if late in options:
             raise InputError(f"{late} is for a folder or hub id; this model is loaded already: set it when you load it")
@@ -168,11 +170,36 @@ def _refuse_unknown(names: list[str]) -> None:
             raise ModelError(f"{name} is not a kind pathlens knows; it takes {known}, and bare encoders")
 
 
-def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
+def _device(wanted: Any) -> torch.device | None:
+    """The device asked for, if torch has it here; None where none was."""
+    if wanted is None:
+        return None
+    there = [name for name in ACCELERATORS if getattr(torch, name).is_available()]
+    try:
+        device = torch.device((there or ["cpu"])[0] if wanted == "auto" else wanted)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(
+            f"device={wanted!r} is not a device of torch; here there are {', '.join(['cpu', *there])}"
+        ) from error
+    if device.type in ACCELERATORS and device.type not in there:
+        raise InputError(
+            f"device={wanted!r}: torch finds none on this machine; here there are {', '.join(['cpu', *there])}"
+        )
+    return device
+
+
+def _moved(model: TextModel, device: torch.device) -> TextModel:
+    module = model.whole()
+    if module is not None:
+        module.to(device)
+    return model
+
+
+def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | None = None) -> TextModel:
     if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
         passed_on = ON_LOADING if model in TAKES_OPTIONS else ()
         _nothing_left({n: options[n] for n in options if n not in passed_on}, f"the built-in model {model!r}")
-        return load_built_in(model, **options)
+        return load_built_in(model, device, **options)  # one that is moved is not the one others use
     folder = Path(model)
     _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():

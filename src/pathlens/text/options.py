@@ -101,3 +101,6 @@ class LoadOptions:
     pooling: str | None = option(None, "A bare encoder: how token states become one vector.", choices=POOLINGS)
     dtype: Any = option(None, "A folder or hub id: the precision it is loaded in.")
     device_map: Any = option(None, "A folder or hub id: the device it is loaded to.")
+    device: Any = option(
+        None, "A model given by name: where it runs, cuda, mps, cpu or auto (the first of them there is)."
+    )

@@ -14,7 +14,7 @@ from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import Tabular, Viewable
 from pathlens.vectors.documents import Passage
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
 
@@ -31,13 +31,18 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Viewable):
+class Ranking(Tabular, Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
 
     query: str
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
     places: tuple[int, int] | None = None  # asked: why the first of them stands above the second
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per hit, from the best downwards."""
+        names = ("document", "text", "score", "start")
+        return [{"place": k, **{n: getattr(hit, n) for n in names}} for k, hit in enumerate(self.hits)]
 
     def __len__(self) -> int:
         return len(self.hits)
