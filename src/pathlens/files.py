@@ -12,6 +12,14 @@ from typing import Any
 from pathlens.errors import StoreError
 
 
+def user_cache() -> Path | None:
+    """Where what was found once is kept: PATHLENS_CACHE, else the user's cache; PATHLENS_CACHE="" keeps nothing."""
+    chosen = os.environ.get("PATHLENS_CACHE")
+    if chosen == "":
+        return None
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pathlens"
+
+
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,7 @@ def ranking(study: Ranking) -> blocks.Page:
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
     why: list[blocks.Block] = []
     if reason is not None:
-        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")]
+        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.certificate.f_input:+.4f}")]
     return blocks.Page(
         f"documents by similarity to “{visible(cut(study.query, LONG))}”",
         blocks=(blocks.Folds(folds, 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
