@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from pathlens.vectors.encode import encode as encode
     from pathlens.vectors.rank import Ranking as Ranking
     from pathlens.vectors.rank import rank as rank
+    from pathlens.vectors.why import why as why
 
 _DOOR = {  # module → the names it gives
     "engine.explainer": "Explainer explain",
@@ -95,6 +96,7 @@ _DOOR = {  # module → the names it gives
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",
     "vectors.rank": "Ranking rank",
+    "vectors.why": "why",
 }
 _WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
 _ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working

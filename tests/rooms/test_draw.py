@@ -557,6 +557,21 @@ def test_only_our_script_may_run():
     assert f"script-src 'sha256-{digest}'" in page and "default-src 'none'" in page
 
 
+def test_a_quiet_reference_is_one_number_and_one_click_away():
+    full = samples.small_pair().full_matrix.copy()
+    full[0], full[1:, 0] = full[0] * 0.1, full[1:, 0] * 0.1
+    pair = replace(samples.small_pair(), full_matrix=full, similarity=float(full.sum()))
+    table = block_of(pair, grid.Grid)
+    assert "(reference)" not in table.rows and table.values.sum() == pytest.approx(pair.core)
+    (folded,) = (block for block in page_of(pair).details if isinstance(block, grid.Grid))
+    assert folded.rows[0] == folded.columns[0] == "(reference)"
+    assert folded.values.sum() == pytest.approx(pair.similarity)
+    assert "with the reference row and column" in markup.document(pair)
+    assert f"pairs of tokens {palette.short(pair.core)}, the reference {palette.short(pair.rest)}" in legend(pair)
+    loud = page_of(samples.small_pair())  # a large cell, and a row and a column that nearly cancel it
+    assert not [block for block in loud.details if isinstance(block, grid.Grid)]
+
+
 def test_matrix_has_reference_and_sums():
     table = block_of(samples.small_pair(), grid.Grid)
     read = Reader(markup.draw(table)[0])

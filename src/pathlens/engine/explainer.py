@@ -105,6 +105,13 @@ class Explainer(Generic[R]):
         self._built: dict[str, Method[Any]] = {}
         self.method = None if method is None else self._build(method)
 
+    def asking(self, method: Method[Any], **choices: Any) -> Explainer[Any]:
+        """The same explainer with another method, and some of its `Choices` (model, target, …) made anew."""
+        other = copy(self)
+        other.choices = replace(self.choices, **choices)
+        other.model, other.method, other._built = other.choices.model, method, {method.name: method}
+        return other
+
     def _build(self, method: str | Method[Any]) -> Method[Any]:
         """The record of a method with this call's options; what it does not take must be an option of the model kind."""
         bare = build(method)

@@ -307,6 +307,16 @@ class PairExplanation(Result):
         """The pairs of tokens alone."""
         return self.full_matrix[1:, 1:]
 
+    @property
+    def core(self) -> float:
+        """What the pairs of tokens add up to: the similarity is `core + rest`."""
+        return float(self.matrix.sum())
+
+    @property
+    def rest(self) -> float:
+        """What the reference adds: its row, its column and its cell. Small from a quiet reference, the default."""
+        return float(self.full_matrix[0].sum() + self.full_matrix[1:, 0].sum())
+
     def rows(self) -> Iterator[dict[str, Any]]:
         names_a, names_b = ("(reference)", *self.tokens_a), ("(reference)", *self.tokens_b)
         for i, a in enumerate(names_a):

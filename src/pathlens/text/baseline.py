@@ -69,6 +69,10 @@ def _token_id(name: str, tokenizer: Any) -> int:
     if name not in BASELINES:
         return int(tokenizer.convert_tokens_to_ids(name))
     known = token_ids(tokenizer)
+    if name == "quiet":
+        raise InputError(
+            "baseline='quiet' is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
+        )
     if name not in known:
         raise InputError(
             f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"

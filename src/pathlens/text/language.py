@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
+from pathlens.text.baseline import Baseline
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
@@ -162,6 +163,12 @@ class LanguageModel(TextModel):
             return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 
+    def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
+        """The word embeddings where the path starts; None: this kind's default."""
+        if choice is None:
+            choice = baselines.default_name(self.tokenizer, self.decoder)
+        return baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The table of word embeddings, for paths through words."""
@@ -185,10 +192,7 @@ class LanguageModel(TextModel):
         context["input_ids"] = torch.tensor(tokens.ids, device=self.network.device)
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0
-        choice = None if at_layer else request.baseline
-        if choice is None:
-            choice = baselines.default_name(self.tokenizer, self.decoder)
-        start = baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
+        start = self.start_rows(None if at_layer else request.baseline, tokens, held)
         case = Case(
             ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
