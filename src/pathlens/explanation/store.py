@@ -12,6 +12,7 @@ import numpy as np
 
 from pathlens.errors import StoreError
 from pathlens.explanation import record
+from pathlens.explanation.answer import Answer
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.embed import extract
 from pathlens.path.words.options import WordPath
@@ -28,6 +29,7 @@ KINDS = {
         record.Interactions,
         record.PhraseTree,
         record.Continuation,
+        Answer,
     )
 }
 
@@ -153,4 +155,8 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return None if value is None else np.array(value, dtype=float)
     if "offsets" in name:
         return tuple((start, end) for start, end in value)
-    return tuple(value) if isinstance(value, list) else value
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

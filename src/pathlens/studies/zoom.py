@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
+from pathlens.explanation.answer import Answer
 from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
+from pathlens.studies.answer import opened as opened_answer
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened, units
 
-Same = TypeVar("Same", bound=OfUnits | PairExplanation)
+Same = TypeVar("Same", bound=OfUnits | PairExplanation | Answer)
 
 
 def zoom(
@@ -38,7 +40,14 @@ def zoom(
     indices into `tokens_a` and `tokens_b`. An opened unit's tokens sum to what the unit had. Choices as in
     `pl.explain`; what the result says of itself (layer, score, target, similarity, rule, tolerance, …) is kept unless given.
     inside: "token", "word" or, of one text, "sentence".
+
+    Of an answer: `units` are names of sources or indices of parts, by default those that matter; `inside` is "sentence" or
+        "word", by default the next finer cut. `result.passes_to_open()` says before what it costs.
     """
+    if isinstance(result, Answer):
+        finer = None if inside == "token" else inside
+        closer: Any = opened_answer(model, result, _columns(result, units) if units else None, finer, **choices)
+        return closer
     if not isinstance(result, OfUnits | PairExplanation):
         order = "; the model comes first" if isinstance(model, Result) else ""
         raise InputError(
@@ -165,6 +174,20 @@ def _indices(result: OfUnits, wanted: Sequence[int | str]) -> list[int]:
             raise InputError(f"{each!r} is not a unit of this result; it has: {_listed(result)}")
         indices.append(number)
     return indices
+
+
+def _columns(result: Answer, wanted: Sequence[int | str]) -> list[int]:
+    """Columns of an answer: all of a source's by its name, or one by its index."""
+    columns: list[int] = []
+    for each in wanted:
+        if each in result.names:
+            columns += [u for u, owner in enumerate(result.owners) if result.names[owner] == each]
+        elif isinstance(each, int) and not isinstance(each, bool) and 0 <= each < len(result.owners):
+            columns.append(each)
+        else:
+            names, last = ", ".join(map(repr, result.names)), len(result.owners) - 1
+            raise InputError(f"{each!r} is no source of this answer ({names}) and no index of a part (0 to {last})")
+    return columns
 
 
 def _listed(result: OfUnits) -> str:
