@@ -139,7 +139,8 @@ class ReadOutputs:
         rows = torch.arange(len(readings), device=device)[:, None]
         value = output.logits[rows, at, table("ids", torch.long)]
         if self.score != "logit":
-            value = value.float() - output.logits.float().logsumexp(-1)[rows, at]
+            wide = torch.float64 if value.dtype == torch.float64 else torch.float32
+            value = value.to(wide) - output.logits.to(wide).logsumexp(-1)[rows, at]
         value = (value.exp() if self.score == "prob" else value) * table("sign", value.dtype)
         if self.each is None or not readings[0].part:
             return value.sum(-1) if self.each is None else value[..., None]
