@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice, repeat
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, overload
 
 import torch
 
@@ -19,7 +19,7 @@ from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, Secan
 from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
-from pathlens.errors import InputError, PathlensError
+from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.integrate.memory import Limits
@@ -30,8 +30,6 @@ from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
 from pathlens.types import MAX_NODES, TOLERANCE
-
-T = TypeVar("T")
 
 
 class Explainer(Generic[R]):
@@ -182,7 +180,7 @@ class Explainer(Generic[R]):
     def _chunk(self, wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress) -> list[Result | Exception]:
         started = time.perf_counter()
         with self.at_work():
-            read = [_or_error(self._read, *pair, tree) for pair, tree in wanted]
+            read = self._read([(*pair, tree) for pair, tree in wanted])
             solved = iter(self.solve([each for each in read if isinstance(each, Prepared)], tick, tick.points))
         seconds = (time.perf_counter() - started) / len(wanted)
         results: list[Result | Exception] = []
@@ -191,11 +189,15 @@ class Explainer(Generic[R]):
             if isinstance(outcome, Exception):
                 results.append(outcome)
             else:
-                results.append(_or_error(self.assemble, each, outcome, seconds))
+                results.append(or_error(self.assemble, each, outcome, seconds))
         return results
 
-    def _read(self, text: Any, text_b: Any, tree: Any) -> Prepared:
-        return prepare(self.choices, self.method_for(text_b), text, text_b, tree)
+    def _read(self, wanted: Sequence[tuple[Any, Any, Any]]) -> list[Prepared | Exception]:
+        """Texts (text, second text, tree) read together, each for its method, or its error."""
+        methods = [or_error(self.method_for, text_b) for _, text_b, _ in wanted]
+        asked = [(m, *each) for m, each in zip(methods, wanted, strict=True) if not isinstance(m, Exception)]
+        read = iter(prepare(self.choices, asked))
+        return [method if isinstance(method, Exception) else next(read) for method in methods]
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -206,7 +208,10 @@ class Explainer(Generic[R]):
     def prepare(self, text: Any, text_b: Any = None) -> Prepared:
         """Read one text (or pair): its cases, one per baseline or side, with their units; nothing is integrated yet."""
         with self.at_work():
-            return self._read(as_chat(text), text_b, self._tree)
+            (read,) = self._read([(as_chat(text), text_b, self._tree)])
+        if isinstance(read, Exception):
+            raise read
+        return read
 
     def prepare_side(self, text: Any, place: int = 0) -> Prepared:
         """Read one text of a pair on its own: as the first (place 0) or the second (1). For `ij` and its like."""
@@ -273,14 +278,6 @@ def _keywords(call: Callable[..., Any]) -> list[str]:
     """What a call takes by name only."""
     each = inspect.signature(call).parameters.values()
     return [parameter.name for parameter in each if parameter.kind is parameter.KEYWORD_ONLY]
-
-
-def _or_error(make: Callable[..., T], *given: Any) -> T | Exception:
-    """What was made, or why not: one bad text must not end the others; the caller decides what to do with it."""
-    try:
-        return make(*given)
-    except Exception as error:
-        return error
 
 
 One = Any  # a text, a chat, a row of a table: whatever the model kind takes

@@ -12,15 +12,13 @@ import torch
 
 from pathlens.integrand import Integrand
 from pathlens.integrand.batch import any_derivative
-from pathlens.text.adapter import Case
+from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case
 
 if TYPE_CHECKING:
     from pathlens.integrate.loop import Rows
 
 DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
-BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 VALUE_COPIES = 4  # a row's value as it is made, laid out anew, and in float64 for its sum
-WASTE = 1.25  # a batch may hold at most this much padding
 SMALLEST_SHARE = 1 / 64  # of the budget, for a single row that does not fit; then memory is really gone
 
 

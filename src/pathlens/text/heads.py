@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request, index_of, within
-from pathlens.text.language import LanguageModel, Target, choose_label, form, labels_of
+from pathlens.errors import InputError, ModelError, or_error
+from pathlens.text.adapter import Case, Request, Wanted, in_batches, index_of, texts_of, within
+from pathlens.text.language import Draft, LanguageModel, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
 from pathlens.text.tokens import Tokens
 
@@ -34,7 +34,42 @@ def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tenso
     return output[:, None]
 
 
-class Classifier(LanguageModel):
+class Headed(LanguageModel):
+    """A model whose head decides what is explained: many texts are read in shared batches, not one after the other."""
+
+    def cases(self, wanted: Sequence[Wanted]) -> list[Case | Exception]:
+        if len(wanted) == 1 or any(request.block is not None for *_, request in wanted):
+            return super().cases(wanted)
+        drafts = [or_error(self.draft, *each) for each in wanted]
+        asked = [each.case for each in drafts if isinstance(each, Draft) and self.predicts(each.request)]
+        outputs = self._outputs(asked)
+        return [
+            each if isinstance(each, Exception) else or_error(self._with_output, each, outputs.get(id(each.case)))
+            for each in drafts
+        ]
+
+    def _with_output(self, draft: Draft, output: Any) -> Case:
+        if isinstance(output, Exception):
+            raise output
+        return self.finished(draft, output if output is None else self.checked(output))
+
+    @torch.no_grad()
+    def _outputs(self, cases: Sequence[Case]) -> dict[int, Any]:
+        """The model's output for each text, one row of its own length."""
+        found: dict[int, Any] = {}
+        for some in in_batches(cases):
+            output = or_error(self.forward, texts_of(some), some, 0)
+            if isinstance(output, Exception):  # find the one that fails: each text alone
+                found |= {id(case): or_error(self.output_at, case) for case in some}
+                continue
+            parts = output if isinstance(output, tuple) else (output,)
+            for row, case in enumerate(some):
+                own = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
+                found[id(case)] = own if isinstance(output, tuple) else own[0]
+        return found
+
+
+class Classifier(Headed):
     """`AutoModelForSequenceClassification` and kin.
 
     A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
@@ -160,7 +195,7 @@ def read_tags(output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Te
     return output
 
 
-class Tagger(LanguageModel):
+class Tagger(Headed):
     """`AutoModelForTokenClassification`. Target: (token index, label); default: the surest tag that is not O."""
 
     kind = "token classification"
@@ -235,7 +270,7 @@ def read_both(output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
     return torch.stack(output, dim=1)
 
 
-class Answerer(LanguageModel):
+class Answerer(Headed):
     """`AutoModelForQuestionAnswering`: text = question, text_b = passage.
 
     Target: "span" (default, the sum of both logits at the predicted span), "start" or "end".
