@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,11 @@ def answer(result: Answer) -> Page:
     limit = palette.limit(totals)
     rows = tuple(f"[{k}] {name}" for k, name in enumerate(result.names, 1))
     columns = tuple(words.cut(visible(f"{n}. {sentence}"), 28) for n, sentence in enumerate(result.sentences, 1))
-    shared = {"additive": _sums(result), "between": "→", "corner": "from ↓  to →"}
-    grid = Grid(rows, columns, result.by_source.T, title="source × sentence of the answer", **shared)
+    values = result.by_source.T
+    grid = Grid(rows, columns, values, additive=_sums(result), between="→", corner="from ↓  to →")
     names = _names(result)
-    cells = Grid(names, columns, result.matrix.T, **shared)
+    cells = replace(grid, rows=names, values=result.matrix.T)
+    grid = replace(grid, title="source × sentence of the answer")
     cited = tuple(" ".join(f"[{k}]" for k in each) for each in result.citations)
     sources = tuple(_source(result, k, totals, limit) for k in range(len(result.sources)))
     bars = Bars(tuple(zip(names, map(float, totals), strict=True)), limit, additive=_sums(result))

@@ -147,7 +147,7 @@ class _Work:
         explainer = Explainer(self.model, method=self.method, **{k: v for k, v in given.items() if v is not None})
         prepared = self._held(explainer.prepare(self.sources.prompt), parts)
         (case,), (cut,) = prepared.cases, prepared.units
-        solutions = _solved(explainer, prepared)
+        solutions = _solved(self.model, explainer, prepared)
         seconds = time.perf_counter() - started
         found = explainer.assemble(replace(prepared, units=(cut,)), solutions, seconds)
         assert isinstance(found, Continuation)
@@ -256,12 +256,12 @@ def _by_sentence(reading: Reading, said: str) -> Reading:
     return replace(reading, part=part, outputs=cut.names, offsets=cut.offsets)
 
 
-def _solved(explainer: Explainer[Any], prepared: Prepared) -> tuple[Solution, ...]:
+def _solved(model: CausalLM, explainer: Explainer[Any], prepared: Prepared) -> tuple[Solution, ...]:
     choices, (case,) = explainer.choices, prepared.cases
     with explainer.at_work():
         (found,) = solve([prepared], choices.accuracy, _limits(choices.limits, case))
-    if isinstance(found, NumberError):
-        _check_possible(explainer, case)
+        if isinstance(found, NumberError):
+            _check_possible(model, case)
     if isinstance(found, Exception):
         raise found
     return found
@@ -273,12 +273,18 @@ def _limits(given: Limits, case: Case) -> Limits:
     return replace(given, rows=1) if alone else given
 
 
-def _check_possible(explainer: Explainer[Any], case: Case) -> None:
-    with explainer.at_work(), torch.no_grad():
-        values = case.score(case.ends.end[None], [case]).flatten()
-    for name, value in zip(case.outputs, values.tolist(), strict=True):
-        if value == -math.inf:
-            raise InputError(f"the model gives {name!r} the probability 0: nothing can explain what it never says")
+def _check_possible(model: CausalLM, case: Case) -> None:
+    """An error that says so, where a token of the answer has the probability 0."""
+    with torch.no_grad():
+        output = model.forward(case.ends.end[None], [case], 0)
+    reading = case.target
+    for place, token in zip(reading.at, reading.ids, strict=True):
+        logits = output.logits[0, int(torch.searchsorted(output.at, place))]
+        if logits[token] == -math.inf:
+            name = model.tokenizer.decode([token])
+            raise InputError(
+                f"the model gives {name!r} the probability 0 where the answer has it: nothing explains what it never says"
+            )
 
 
 def _lost(explainer: Explainer[Any], case: Case, groups: Tensor) -> list[float]:
