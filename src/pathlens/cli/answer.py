@@ -45,7 +45,7 @@ def answer(
     from pathlens.studies.answer import answer as verb
     from pathlens.studies.zoom import zoom as closer
 
-    asked = read_prompt(question, chat, system, None, None)
+    asked = read_prompt(question, chat, {"system": system})
     named = [file.name for file in source]
     texts = {
         name if named.count(name) == 1 else f"{name} ({k})": file.read_text(encoding="utf-8")

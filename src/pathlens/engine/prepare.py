@@ -21,9 +21,10 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Request, TextModel, Wanted, in_batches, texts_of
 from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
+from pathlens.types import PROMPT_UNITS
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
-from pathlens.units.units import Units, units
+from pathlens.units.units import Opened, Units, units
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +48,11 @@ class Choices:
 
         Without a method: what is asked of the model alone, its output at the word embeddings.
         """
-        plain = Request(target=self.target, score=self.score, truncation=self.truncation, options=self.options)
+        unit = self.unit.unit if isinstance(self.unit, Opened) else self.unit
+        level = unit if isinstance(unit, str) and unit in PROMPT_UNITS else None
+        plain = Request(
+            target=self.target, score=self.score, truncation=self.truncation, level=level, options=self.options
+        )
         if method is None:
             return plain
         entry = entry_for(method)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +29,8 @@ class Limits:
     rows: int | None = None
     # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
     budget: int | None = None
+    # bytes a row keeps, and the bound up to which they were counted: known from one text of an explainer to the next
+    counted: dict[Any, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes(self, device: torch.device) -> int:
         if self.budget is not None:
@@ -53,7 +55,6 @@ class Planner:
         self.limits = limits
         self.most: int | None = None  # rows, once memory has run out
         self.share = 1.0  # of the budget, once memory has run out with a single row
-        self.bytes_per_row: dict[Any, int] = {}
         self.budgets: dict[torch.device, int] = {}
 
     def next_batch(self, queue: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
@@ -118,12 +119,11 @@ class Planner:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         bucket = 1 << (len(case) - 1).bit_length()
         key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
-        if key not in self.bytes_per_row:
-            most = self._budget(case)
+        known, most = self.limits.counted, self._budget(case)
+        if key not in known or known[key][0] >= known[key][1] < most:  # or there is more room than it was counted up to
             with any_derivative() if integrand.second_order else nullcontext():
-                counted = _saved_bytes(case, most) * bucket // len(case)
-            self.bytes_per_row[key] = max(1, min(most, counted))
-        return self.bytes_per_row[key]
+                known[key] = _saved_bytes(case, most) * bucket // len(case), most
+        return max(1, min(most, known[key][0]))
 
 
 class _Enough(Exception):

@@ -143,7 +143,7 @@ class _Work:
         if self.method not in METHODS or not METHODS[self.method].by_output:
             able = ", ".join(name for name, entry in METHODS.items() if entry.by_output)
             raise InputError(f"method={self.method!r} does not explain answers; use {able}")
-        given = {**self.choices, **wanted, "score": "logprob", "layer": 0}
+        given = {**self.choices, **wanted, "score": "logprob", "layer": 0, "unit": "passage"}
         explainer = Explainer(self.model, method=self.method, **{k: v for k, v in given.items() if v is not None})
         prepared = self._held(explainer.prepare(self.sources.prompt), parts)
         (case,), (cut,) = prepared.cases, prepared.units
@@ -220,7 +220,14 @@ class _Work:
 
     def with_repeats(self, result: Answer, pairs: Sequence[tuple[int, int]]) -> Answer:
         """What is lost without either of two sources, and without both."""
-        given = {**self.choices, "target": result.answer, "score": "logprob", "layer": 0, "method": "sig"}
+        given = {
+            **self.choices,
+            "target": result.answer,
+            "score": "logprob",
+            "layer": 0,
+            "unit": "passage",
+            "method": "sig",
+        }
         explainer = Explainer(self.model, **{k: v for k, v in given.items() if v is not None})
         whole = tuple((k, 0, len(text)) for k, text in enumerate(self.sources.shown))
         prepared = self._held(explainer.prepare(self.sources.prompt), whole)

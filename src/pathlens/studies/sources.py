@@ -8,6 +8,7 @@ from typing import Any
 
 from pathlens.errors import InputError, TooLongError
 from pathlens.explanation.answer import Answer
+from pathlens.explanation.record import Result
 from pathlens.text.causal import CausalLM
 from pathlens.text.chat import BETWEEN, Chat, Prompt, as_chat, chat, with_passages
 from pathlens.types import Span
@@ -94,10 +95,18 @@ def _own_passages(asked: Chat) -> Sources:
 
 def kept_sources(result: Answer) -> Sources:
     """The sources and the prompt of an answer that was explained before."""
-    turns, passages = ({n: tuple(s) for n, s in result.meta["spans"][level].items()} for level in ("turn", "passage"))
-    prompt = Prompt(result.meta["texts"][0], turns, passages, result.meta["template"])
     shown = tuple(text[:end] for text, end in zip(result.sources, result.meta["read"], strict=True))
-    return Sources(result.question, result.names, result.sources, shown, prompt)
+    return Sources(result.question, result.names, result.sources, shown, kept_prompt(result))
+
+
+def kept_prompt(result: Result) -> Prompt:
+    """A chat's prompt with its spans, as a result says them."""
+    spans = result.meta["spans"]
+    turns, passages, rest = (
+        {n: tuple(s) for n, s in spans.get(level, {}).items()} for level in ("turn", "passage", "rest")
+    )
+    template = result.meta.get("template", "held")
+    return Prompt(result.meta["texts"][0], turns, passages | rest, template, frozenset(rest))
 
 
 def _listed(sources: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,8 +15,8 @@ from pathlens.errors import InputError
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
 from pathlens.studies.answer import opened as opened_answer
+from pathlens.studies.sources import kept_prompt
 from pathlens.text.adapter import Request, TextModel
-from pathlens.text.chat import Prompt
 from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened, units
@@ -209,11 +209,10 @@ def _unit_of(result: OfUnits) -> Any:
 
 def _texts_of(result: OfUnits) -> list[Any]:
     """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
-    texts, spans = list(result.meta["texts"]), result.meta.get("spans")
+    texts = list(result.meta["texts"])
     given = texts[:1] if "outputs" in result.meta else texts
-    if spans:
-        turns, passages = ({n: tuple(s) for n, s in spans[level].items()} for level in ("turn", "passage"))
-        given[0] = Prompt(given[0], turns, passages, result.meta.get("template", "held"))
+    if result.meta.get("spans"):
+        given[0] = kept_prompt(result)
     return given
 
 

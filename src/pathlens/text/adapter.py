@@ -46,6 +46,7 @@ class Request:
     baseline: Any = None
     layer: int | None = None  # None: the word embeddings, or a block's own input
     truncation: bool = False
+    level: str | None = None  # the parts of a prompt that are asked for, one of PROMPT_UNITS
     vector: bool = False  # explain a vector output, not a number
     each_output: bool = False  # of a continuation: a number for every output token, not their sum
     block: str | None = None

@@ -122,7 +122,7 @@ class LanguageModel(TextModel):
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
-            return chat_tokens(self.tokenizer, text, limit=self.limit)
+            return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 
     @cached_property
