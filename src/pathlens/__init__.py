@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlens.errors import InputError as InputError
     from pathlens.errors import ModelError as ModelError
     from pathlens.errors import PathlensError as PathlensError
+    from pathlens.explanation.answer import Answer as Answer
     from pathlens.explanation.certificate import Certificate as Certificate
     from pathlens.explanation.record import Continuation as Continuation
     from pathlens.explanation.record import Explanation as Explanation
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from pathlens.models import ToyModel as ToyModel
     from pathlens.models import Wrapped as Wrapped
     from pathlens.report import Report as Report
+    from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import compare as compare
     from pathlens.studies.layers import layers as layers
     from pathlens.studies.nodes import nodes as nodes
@@ -84,6 +86,7 @@ _DOOR = {  # module → the names it gives
     "engine.methods": "methods",
     "engine.options": "DIG IDG IG IH IJ SECANT SIG UDIG VAIG",
     "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
+    "explanation.answer": "Answer",
     "explanation.certificate": "Certificate",
     "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
     "explanation.results": "Results",
@@ -91,6 +94,7 @@ _DOOR = {  # module → the names it gives
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",
     "report": "Report",
+    "studies.answer": "answer",
     "studies.compare": "compare",
     "studies.zoom": "zoom",
     "text.chat": "chat",
