@@ -142,10 +142,10 @@ class Classifier(Headed):
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
-        alike = {_start_of(case): case for case in known}
+        alike, layer = {_start_of(case): case for case in known}, max((_layer(case) for case in known), default=0)
         starts: dict[Any, dict[str, float]] = {}
         for some in in_batches([*alike.values()]) if self.packs else ([case] for case in alike.values()):
-            output = self.forward(starts_of(some), some, some[0].score.layer)
+            output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
         return [
             Said(self._probabilities(case.output[0]), starts[_start_of(case)])
@@ -158,6 +158,11 @@ class Classifier(Headed):
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
         shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
         return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
+
+
+def _layer(case: Case) -> int:
+    """Where its path runs; the cases of one call share it."""
+    return case.score.layer if isinstance(case.score, Score) else 0
 
 
 def _start_of(case: Case) -> tuple[Any, ...]:

@@ -35,39 +35,29 @@ class Resumed:
         layers = self._text()
         differs = (points.detach() != self.case.ends.end).any(dim=2).any(dim=0)
         at = torch.tensor(sorted(set(self.case.target.at)), device=points.device)
-        first = min(int(differs.nonzero()[0]) if differs.any() else len(differs), int(at[0]))
-        if not layers:
-            first = 0
-        context = self.model.inputs(collate(cases, points))
+        first = min(int(differs.nonzero()[0]) if differs.any() else len(differs), int(at[0])) if layers else 0
         self.tokens += len(points) * (points.shape[1] - first)
-        known = {"position_ids": context["position_ids"][:, first:], "attention_mask": context["attention_mask"]}
-        if known["attention_mask"].ndim == 4:
-            known["attention_mask"] = known["attention_mask"][:, :, first:]
-        cache = _cache(layers, first, len(points)) if first else None
-        logits = self._run(points[:, first:], known, cache, at - first)
-        return self.read(Kept(logits, at), cases)
+        if first == 0:
+            return self.read(self.model.forward(points, cases, 0), cases)
+        network = self.model.network
+        inputs: dict[str, Any] = {
+            "input_ids": collate(cases, points)["input_ids"][:, first:],
+            "past_key_values": _cache(layers, first, len(points)),
+            "logits_to_keep": at - first,
+        }
+        logits = self.model.output(network.call(points[:, first:], inputs), ())
+        return self.read(Kept(logits if "logits_to_keep" in network.accepts else logits[:, at - first], at), cases)
 
     def _text(self) -> Layers:
         """The text's own keys and values, made once; empty where they cannot be had."""
         if self._layers is None:
-            context = self.model.inputs({name: value[None] for name, value in self.case.context.items()})
-            every = {"inputs_embeds": self.case.ends.end[None], "use_cache": True}
-            with torch.no_grad():
-                raw = self.model.module(**every, **self._kept(context, torch.tensor([0])))
-            self.tokens += len(self.case)
-            self._layers = _plain(getattr(raw, "past_key_values", None), len(self.case))
+            self._layers = []
+            if len(self.model.lines(self.case)) == 1:  # alternatives are read in lines of their own: run whole
+                with torch.no_grad():
+                    raw = self.model.module(input_ids=self.case.context["input_ids"][None], use_cache=True)
+                self.tokens += len(self.case)
+                self._layers = _plain(getattr(raw, "past_key_values", None), len(self.case))
         return self._layers
-
-    def _run(self, points: Tensor, context: dict[str, Tensor], cache: Any, at: Tensor) -> Float[Tensor, "B P V"]:
-        extra = {"past_key_values": cache, "use_cache": True} if cache is not None else {"use_cache": False}
-        raw = self.model.module(inputs_embeds=points, **extra, **self._kept(context, at))
-        logits = self.model.output(raw, ())
-        return logits if "logits_to_keep" in self.model.network.accepts else logits[:, at]
-
-    def _kept(self, context: dict[str, Tensor], at: Tensor) -> dict[str, Tensor]:
-        accepts = self.model.network.accepts | {"position_ids"}
-        every = {**context, "logits_to_keep": at.to(self.model.network.device)}
-        return {name: value for name, value in every.items() if name in accepts}
 
 
 def _plain(cache: Any, length: int) -> Layers:
