@@ -130,7 +130,8 @@ class Planner:
         key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
         if key not in self.bytes_per_row:
             most = self._budget(case)
-            before = COUNTED.setdefault(case.score.model, {}) if hasattr(case.score, "model") else {}
+            model = getattr(case.score, "model", None)
+            before: dict[int, int] = {} if model is None else COUNTED.setdefault(model, {})
             counted = before.get(hash(key))
             if counted is None:
                 with any_derivative() if integrand.second_order else nullcontext():
