@@ -180,7 +180,7 @@ def mixed_lengths(quick: bool) -> list[Row]:
     why = (
         f"the ratio is captum's nodes over ours, {nodes:.0f} on average (weighted by tokens), at the speed of the matrix "
         f"products on both sides; Gauss rules of the smallest size that will do, chosen for each text with hindsight, have "
-        f"{least:.0f}, so no driver without that knowledge could come near three"
+        f"{least:.0f}"
     )
     return [
         row(

@@ -144,7 +144,7 @@ class Answer(Result):
         """Passes of the model that opening takes (`pl.zoom`), known before: secants' own, or `sig`'s one per part."""
         parts = self.opened(self.strongest() if columns is None else columns, inside or self.finer())
         if self.method == "sig":
-            return 3 + len(parts)  # both ends, the text once more, each part put back
+            return 2 + len(parts)  # both ends, each part put back
         return self.certificate.passes  # an integral's scores are sums of its tokens': any cut costs the same
 
     def finer(self) -> str:
