@@ -191,7 +191,8 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
-        with self.in_our_words(layer) if layer else nullcontext():  # a caller's own target function has its own words
+        own_words = layer == 0 or callable(request.target)  # a caller's function has its own
+        with nullcontext() if own_words else self.in_our_words(layer):
             case = compared(self, draft, case, layer)
         return with_drift(case)
 
