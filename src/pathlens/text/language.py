@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -191,10 +191,7 @@ class LanguageModel(TextModel):
             outputs=target.outputs,
             chosen=replace(draft.chosen, target=target.again, score=target.score),
         )
-        own_words = layer == 0 or callable(request.target)  # a caller's function has its own
-        with nullcontext() if own_words else self.in_our_words(layer):
-            case = compared(self, draft, case, layer)
-        return with_drift(case)
+        return with_drift(compared(self, draft, case, layer))
 
     @contextmanager
     def in_our_words(self, layer: int = 0) -> Iterator[None]:
