@@ -338,3 +338,24 @@ def test_a_choice_is_explained_by_its_logit_among_the_others(name):
         pl.explain((model, tokenizer), question, choices[0], score="prob")
     with pytest.raises(InputError, match="needs two texts"):
         pl.explain((model, tokenizer), question)
+
+
+def test_a_sentence_encoder_with_a_convolution_is_the_same_in_a_list(tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import models as parts
+
+    model, tokenizer = models.encoder("bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(7)
+    body = parts.Transformer(str(tmp_path))
+    whole = SentenceTransformer(modules=[body, parts.CNN(32, 16, [1, 3]), parts.Pooling(32)], device="cpu")
+    texts = [PROMPT, f"{PROMPT} but moving"]  # near enough in length to share a batch
+    listed = pl.explain(whole, texts, [TEXTS[1]] * 2, method="ig", n_steps=8)
+    for text, result in zip(texts, listed, strict=True):
+        one, other = whole.encode([text], convert_to_tensor=True), whole.encode([TEXTS[1]], convert_to_tensor=True)
+        said = float(torch.nn.functional.cosine_similarity(one, other)[0])
+        assert result.certificate.f_input == pytest.approx(said, abs=1e-5)
+        assert result.scores == pytest.approx(
+            pl.explain(whole, text, TEXTS[1], method="ig", n_steps=8).scores, abs=1e-5
+        )

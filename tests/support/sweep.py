@@ -42,11 +42,9 @@ FAMILIES = {
     **dict.fromkeys(ENCODERS, ("classify", "tag", "answer", "fill", "embed")),
     **dict.fromkeys([*DECODERS, *MIXTURES, *RECURRENT], ("write", "classify")),
     **dict.fromkeys(TRANSLATORS, ("translate", "classify", "answer")),
-    "funnel": ("classify", "tag", "answer", "fill", "embed"),
+    "funnel": ("classify", "tag", "answer", "fill"),
     "fsmt": ("translate",),
-    **dict.fromkeys(
-        ("gemma3n_text", "gemma4_text", "olmo3", "gpt_oss", "deepseek_v3", "glm4", "qwen3_5_text"), ("write",)
-    ),
+    **dict.fromkeys(("gemma3n_text", "gemma4_text", "olmo3", "gpt_oss", "glm4", "qwen3_5_text"), ("write",)),
     "switch_transformers": ("translate",),
     "roberta": ("classify", "tag", "answer", "fill", "embed", "write"),
     "xlm-roberta": ("classify", "tag", "answer", "fill", "embed", "write"),
@@ -191,13 +189,13 @@ def question(pair: tuple[Any, Any], head: str, text: str) -> Question:
     numbers: dict[str, Callable[[Tensor], Tensor]] = {
         "classify": lambda rows: out(rows).logits[0, 1],
         "tag": lambda rows: out(rows).logits[0, 2, 1],
-        "answer": lambda rows: out(rows).start_logits[0, -3],
+        "answer": lambda rows: out(rows).start_logits[0, 6],
         "fill": lambda rows: out(rows).logits[0, ids.index(4)].log_softmax(-1)[14],
     }
     asked: dict[str, Any] = {
         "classify": {"target": 1},
         "tag": {"target": (2, 1)},
-        "answer": {"target": lambda logits: logits[0][:, len(ids) - 3]},
+        "answer": {"target": lambda logits: logits[0][:, 6]},
         "fill": {"target": 14},
     }
     if head == "embed":
@@ -272,14 +270,9 @@ def examined(name: str, head: str) -> Row:
         return Row(name, head, "not built", words=f"the model itself: {type(error).__name__}: {error}"[:160])
     choices = {"n_steps": NODES, "rule": "gauss", "baseline": "unk"}
     try:
-        own = pl.explain(pair, *asked[0].texts, **choices, **asked[0].asked)
-        found = [own] if head in ("answer", "embed") else []
-        if not found:
-            sides = [list(each) for each in zip(*(each.texts for each in asked), strict=True)]
-            found = pl.explain(pair, *sides, **choices, **asked[0].asked)
-            alone = [own, pl.explain(pair, *asked[1].texts, **choices, **asked[1].asked)]
-        else:
-            alone = found
+        alone = [pl.explain(pair, *each.texts, **choices, **asked[0].asked) for each in asked]
+        sides = [list(each) for each in zip(*(each.texts for each in asked), strict=True)]
+        found = pl.explain(pair, *sides, **choices, **asked[0].asked)
     except PathlensError as error:
         return Row(name, head, "refused", words=str(error)[:200])
     except Exception as error:
@@ -290,7 +283,7 @@ def examined(name: str, head: str) -> Row:
         return Row(name, head, "not built", words=f"the model itself: {type(error).__name__}: {error}"[:160])
     size = max(float(np.abs(scores).max()), 1e-9)
     listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(found, alone, strict=True)) / size
-    off, far = abs(own.certificate.f_input - value), float(np.abs(own.scores - scores).max()) / size
+    off, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
     state = "holds" if off < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
     return Row(name, head, state, off, far, listed, layers=_deeper(pair, asked[0]))
 

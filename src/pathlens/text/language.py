@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -236,9 +236,7 @@ class LanguageModel(TextModel):
             output=output,
             chosen=replace(draft.case.chosen, target=target.again, score=target.score),
         )
-        with self.in_our_words(layer) if layer else nullcontext():  # a caller's own target function has its own words
-            case = compared(self, draft.case, case, layer)
-        return with_drift(case)
+        return with_drift(compared(self, draft.case, case, layer))
 
     @contextmanager
     def in_our_words(self, layer: int = 0) -> Iterator[None]:

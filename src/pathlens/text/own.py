@@ -35,8 +35,10 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     read: Any = getattr(case.score, "read", None)
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
     if kind not in model.seen:
-        with torch.no_grad():
-            own = read(model.own(draft), [case])
+        with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
+            model.forward(case.ends.end[None], [case], layer)
+            output = model.own(draft)
+        own = read(output, [case])
         start, explained = _at_ends([case])
         if far(own, explained, start, case.ends.end):
             raise ModelError(_both(model, own, explained, layer))
