@@ -329,6 +329,24 @@ def test_an_answer_that_is_never_said_is_refused_and_an_unlikely_one_noted():
     assert sum("all but impossible" in note for note in odd.meta["notes"]) == sum(unlikely)
 
 
+def test_a_model_that_says_nothing_is_told_from_one_that_answers():
+    module, words = deepcopy(model()[0]), model()[1]
+
+    def silent(layer, given, output):
+        output = output.clone()
+        output[..., words.eos_token_id] += 1e3
+        return output
+
+    module.lm_head.register_forward_hook(silent)
+    with pytest.raises(InputError, match="says nothing to this question"):
+        pl.answer((module, words), QUESTION, SOURCES)
+
+
+def test_another_model_cannot_open_a_result():
+    with pytest.raises(InputError, match="zoom with the model"):
+        pl.zoom(model("qwen2"), ask(), ["source 1"])
+
+
 def test_other_models_are_refused():
     with pytest.raises(InputError, match="causal language model"):
         pl.answer("sentiment", QUESTION, SOURCES)

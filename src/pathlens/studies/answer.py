@@ -37,6 +37,7 @@ from pathlens.path.staircase import left_out, within_groups
 from pathlens.studies.sources import Part, Sources, kept_sources, read_sources
 from pathlens.text.adapter import Case
 from pathlens.text.causal import CausalLM
+from pathlens.text.generator import end_ids
 from pathlens.text.language import Score
 from pathlens.text.load import load
 from pathlens.text.outputs import Reading, ReadOutputs
@@ -110,6 +111,12 @@ def opened(
     loaded = _model(model, made)
     work = _Work(loaded, kept_sources(result), result.method, inside, result.threshold, made)
     found = work.explained(result.opened(chosen, inside), {"target": result.answer})
+    was, now = result.certificate.f_input, found.certificate.f_input
+    if abs(was - now) > 1e-4 * max(1.0, abs(was)):
+        raise InputError(
+            f"this model gives the answer the log-probability {now:.6g} and the result says {was:.6g}: zoom with the model the "
+            "result was made with (or the answer it wrote reads as other tokens: give it as answer='…' and zoom then)"
+        )
     return replace(found, repeats=result.repeats)
 
 
@@ -147,9 +154,11 @@ class _Work:
         explainer = Explainer(self.model, method=self.method, **{k: v for k, v in given.items() if v is not None})
         prepared = self._held(explainer.prepare(self.sources.prompt), parts)
         (case,), (cut,) = prepared.cases, prepared.units
+        if "generate" in wanted and set(case.target.ids) <= end_ids(self.model.module, self.model.tokenizer):
+            raise InputError("the model ends at once and says nothing to this question; give answer='…'")
         solutions = _solved(self.model, explainer, prepared)
         seconds = time.perf_counter() - started
-        found = explainer.assemble(replace(prepared, units=(cut,)), solutions, seconds)
+        found = explainer.assemble(prepared, solutions, seconds)
         assert isinstance(found, Continuation)
         warn_unsettled([found])
         return self._result(found, case, [parts[int(name)] for name in cut.names])
