@@ -26,7 +26,9 @@ class Entry:
 ENTRIES = (
     Entry("ig", "gradients:sst2"),
     Entry("ig-lengths", "gradients:mixed_lengths"),
+    Entry("ig-blocks", "gradients:blocks"),
     Entry("sig", "sequential:sig"),
+    Entry("sig-ablation", "sequential:ablation"),
     Entry("dig", "sequential:dig"),
     Entry("udig-search", "word_paths:searches"),
     Entry("udig", "words:udig"),
@@ -36,6 +38,7 @@ ENTRIES = (
     Entry("vaig", "vectors:vaig"),
     Entry("next-token", "generators:next_token"),
     Entry("next-token-defaults", "generators:defaults"),
+    Entry("next-token-nodes", "calibration:decoder_nodes"),
     Entry("secants", "secants:secants"),
     Entry("limit", "limit:limit", "Close to the limit"),
     Entry("growth", "growth:growth", "Growth"),

@@ -3,11 +3,12 @@
 Round 1 tries every setting on 4 short prompts with at most 64 nodes. Round 2 takes every setting that is one choice away
 from the default (held end-of-text, mean embedding, log-probability, layer 2) to all prompts with at most 128 nodes. Round 3
 takes the best of round 1 to all prompts with the usual ceiling of 512; what they settled with 128 nodes or fewer is counted
-too, so that both rounds compare. The score is that of the predicted next token; a result has settled when its certificate says so:
+too, so that both rounds compare. Round 4 takes secants, at the word embeddings, to all prompts: they have no nodes. The score is that of the predicted next token; a result has settled when its certificate says so:
 gap and every token's error estimate within 1e-3 of the output's change. Rows are written as they come, and a run that
 was stopped goes on where it was.
 
-    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 3] [--rounds 1 2 3] [--table]
+    python experiments/decoders.py --out out/decoders [--minutes 60] [--best 3] [--rounds 1 2 3 4] [--table]
+    python experiments/decoders.py --out experiments/rows/decoders --rounds 4
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from experiments.decoder_prompts import PROMPTS, SHORT
 from pathlens.text.load import load
 
 END, TURN = "<|endoftext|>", "<|im_start|>"
-NODES = {1: 64, 2: 128, 3: 512}  # at most, in each round
+NODES = {1: 64, 2: 128, 3: 512, 4: 512}  # at most, in each round
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,12 @@ class Setting:
     baseline: str
     score: str
     layer: int
+    method: str = "ig"
 
     @property
     def key(self) -> str:
-        return f"{self.sink or 'none'} | {self.baseline} | {self.score} | {self.layer}"
+        plain = f"{self.sink or 'none'} | {self.baseline} | {self.score} | {self.layer}"
+        return plain if self.method == "ig" else f"{plain} | {self.method}"
 
 
 def first_round() -> list[Setting]:
@@ -70,6 +73,9 @@ def one_away() -> list[Setting]:
         Setting(END, "mean", "logit", 2),
         Setting(END, "mean", "logprob", 1),
     ]
+
+
+SECANTS = [Setting(END, "mean", score, 0, "secant") for score in ("prob", "logprob")]
 
 
 class Rows:
@@ -101,6 +107,7 @@ def measure(model: Any, setting: Setting, text: str, round_: int) -> dict[str, A
         result = pl.explain(
             model,
             text,
+            method=setting.method,
             **({} if setting.sink == model.sink else {"sink": setting.sink}),  # a chat begins with its own
             baseline=setting.baseline,
             score=setting.score,
@@ -120,6 +127,7 @@ def measure(model: Any, setting: Setting, text: str, round_: int) -> dict[str, A
         "gap": cert.gap,
         "relative_gap": cert.relative_gap,
         "relative_error": max(cert.error_estimate) / change if change else 0.0,
+        "top": str(result.tokens[int(abs(result.scores).argmax())]),
         "settled": cert.converged,
         "nodes": cert.nodes,
         "cpu": time.process_time() - cpu,
@@ -187,7 +195,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/decoders"))
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--best", type=int, default=3)
-    parser.add_argument("--rounds", type=int, nargs="*", default=[1, 2, 3], choices=[1, 2, 3])
+    parser.add_argument("--rounds", type=int, nargs="*", default=[1, 2, 3, 4], choices=[1, 2, 3, 4])
     parser.add_argument("--table", action="store_true", help="only write the tables of the rows there are")
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
@@ -196,15 +204,15 @@ def main() -> None:
     if not options.table:
         model = load("smollm")
         texts = [text for _, text in PROMPTS]
-        plan = {1: (settings, SHORT), 2: (one_away(), texts)}
+        plan = {1: (settings, SHORT), 2: (one_away(), texts), 4: (SECANTS, texts)}
         for round_ in options.rounds:
             if round_ == 3:
                 plan[3] = ([s for s, _ in ranked(rows, 1, settings)[: options.best]], texts)
             run(model, rows, round_, *plan[round_], until)
     text = "\n\n".join(
-        f"Round {number}, at most {NODES[number]} nodes\n\n{table(lines)}"
+        f"Round {number}, {'secants' if number == 4 else f'at most {NODES[number]} nodes'}\n\n{table(lines)}"
         for number in NODES
-        if (lines := ranked(rows, number, settings))
+        if (lines := ranked(rows, number, SECANTS if number == 4 else settings))
     )
     (options.out / "tables.md").write_text(text + "\n")
     print(text)

@@ -13,6 +13,11 @@ ConvergenceWarning    the tolerance was not met; the result says so too
 CurvatureWarning      second derivatives were asked of a piecewise linear (ReLU) model
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
 
 class PathlensError(Exception):
     """Root of every error raised on purpose."""
@@ -44,6 +49,14 @@ class MissingError(PathlensError, ImportError):
 
 class StoreError(PathlensError, OSError):
     """A file cannot be read or written."""
+
+
+def or_error(make: Callable[..., T], *given: Any, **named: Any) -> T | Exception:
+    """What was made, or why not: one bad text must not end the others; the caller decides what to do with it."""
+    try:
+        return make(*given, **named)
+    except Exception as error:
+        return error
 
 
 def first_line(error: BaseException) -> str:

@@ -76,6 +76,22 @@ class Route:
     complete: bool = True  # do the legs lead from the baseline to the text?
     detail: Any = None  # what the path has to say about itself (anchor words and so on)
 
+    def place(self, leg: int, t: float) -> int | tuple[int, float]:
+        """One name for every point of the route: the number of a corner, which two legs may share, or (leg, t)."""
+        return int(self.legs[leg, int(t)]) if t in (0.0, 1.0) else (leg, t)
+
+    def also_from(self, start: Float[Tensor, "S d"]) -> Route:
+        """The same and one leg more, nobody's, from `start` to where the last leg leads: for the output there."""
+        import torch
+
+        more = torch.tensor([[self.corners, int(self.legs[-1, 1])]])
+        corner = lambda index: start if index == self.corners else self.corner(index)  # noqa: E731
+        owner, length = (
+            torch.cat([self.owner, -torch.ones_like(more[0, :1])]),
+            torch.cat([self.length, self.length[:1] * 0]),
+        )
+        return Route(self.corners + 1, corner, torch.cat([self.legs, more]), owner, length, self.complete, self.detail)
+
     @staticmethod
     def through(corners: Float[Tensor, "C S d"], detail: Any = None) -> Route:
         """The polyline through `corners`; every unit may move on every leg."""

@@ -92,11 +92,10 @@ class TestWhereItIsThere:
             assert [layouts.find(layer.weight, x) is not None for _ in range(4)] == [False, False, True, True]
         assert products.CURRENT.get() is None
 
-    def test_no_more_than_the_room(self, at_once, monkeypatch):
+    def test_no_more_than_the_room(self, at_once):
         first, second = nn.Linear(64, 64), nn.Linear(64, 64)
-        monkeypatch.setattr(products, "ROOM", first.weight.nbytes)
         x = torch.randn(2, 64)
-        with products.kept_layouts():
+        with products.kept_layouts(first.weight.nbytes):
             layouts = products.CURRENT.get()
             assert layouts.find(first.weight, x) is not None
             assert layouts.find(second.weight, x) is None

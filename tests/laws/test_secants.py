@@ -142,6 +142,7 @@ def test_half_precision_says_its_drift(dtype, least):
     half.load_state_dict(model.state_dict())
     with pytest.warns(pl.ConvergenceWarning) if least else None:  # rounding is seen, not hidden
         result = pl.explain((half, tokenizer), TEXTS[0], method="secant", tolerance=1e-6)
+    assert any("rounding its input by one unit moves the output by" in note for note in result.meta["notes"])
     assert result.certificate.gap > least and result.meta["dtype"] == str(dtype).removeprefix("torch.")
 
 

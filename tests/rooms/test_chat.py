@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ import pathlens as pl
 from pathlens.errors import InputError
 from pathlens.studies.zoom import zoom
 from pathlens.text.chat import as_chat, chat, chat_tokens
+from pathlens.text.load import load
 from pathlens.units.units import units
 from tests.support.corpora import pathlens, refused
 from tests.support.models import classifier, config, sharpen, tokenizer
@@ -167,7 +169,8 @@ def test_marks_never_collide_with_the_text():
 def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
     """A classifier over a decoder reads a chat like any text: a reward model is one."""
     model = (classifier("llama")[0], templated())
-    given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template)
+    passages = ["a movie .", "a man ."]
+    given = chat(system="the plot .", user="who was it ?", passages=passages, template=template, rest="moving")
     whole = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4)
     assert whole.certificate.converged
     assert list(whole.tokens) == ["template", "system", "passage 1", "passage 2", "question"]
@@ -182,6 +185,42 @@ def test_passages_add_up_and_equal_the_sum_of_their_tokens(method, template):
         assert np.isclose(whole.scores.sum(), tokens.scores.sum(), atol=2e-4 * abs(whole.certificate.total))
 
 
+@pytest.mark.parametrize("method", ["ig", "sig", "secant"])
+def test_passages_alone_move_and_the_rest_of_the_prompt_is_held(method):
+    """F(b) is the same prompt, question and template with it, with nothing in the passages' place."""
+    model = load((classifier("llama")[0], templated()))
+    given = chat(system="the plot .", user="who was it ?", passages={"first": "a movie .", "second": "a man ."})
+    found = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4, baseline="pad")
+    assert list(found.tokens) == ["rest", "first", "second"] and found.scores[0] == 0
+    assert any("only the passages move: system, question and the chat template" in note for note in found.meta["notes"])
+    prompt = given.prompt(model.tokenizer)
+    read = model.tokenizer(prompt.text, return_offsets_mapping=True, add_special_tokens=False, return_tensors="pt")
+    inside = [
+        any(low < b and a < high for low, high in (prompt.passages["first"], prompt.passages["second"]))
+        for a, b in read["offset_mapping"][0].tolist()
+    ]
+    ids = torch.where(torch.tensor(inside), model.tokenizer.pad_token_id, read["input_ids"][0])
+    with torch.no_grad():
+        rows = model.network.embed(ids)[None]
+        blank = model.network.module(inputs_embeds=rows, attention_mask=read["attention_mask"]).last_hidden_state
+        expected = float(model.module.score(blank[0, -1])[1])
+    assert np.isclose(found.certificate.f_baseline, expected, atol=1e-5)
+    if method != "sig":
+        change = found.certificate.f_input - found.certificate.f_baseline
+        assert np.isclose(found.scores.sum(), change, atol=found.certificate.bound)
+    turns = pl.explain(model, given, method=method, unit="turn", target=1, tolerance=1e-4, baseline="pad")
+    assert list(turns.tokens) == ["template", "system", "user"] and turns.scores[0] == 0 and np.all(turns.scores[1:])
+
+
+def test_a_chat_without_passages_moves_as_a_whole():
+    model = (classifier("llama")[0], templated())
+    for rest in ("held", "moving"):
+        found = pl.explain(model, chat(TURNS[:2], rest=rest), unit="passage", method="sig", target=1)
+        assert list(found.tokens) == ["template", "system", "user"]
+    with pytest.raises(InputError, match="rest must be one of held, moving, got 'still'"):
+        chat(TURNS, rest="still")
+
+
 def test_units_of_a_chat_need_a_chat():
     with pytest.raises(InputError, match="pl.chat"):
         pl.explain(classifier("llama"), "the movie was good", unit="passage")
@@ -192,15 +231,17 @@ def test_a_passage_is_opened_and_its_tokens_sum_to_it():
     given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man plays music ."])
     whole = pl.explain(model, given, unit="passage", target=1, tolerance=1e-4)
     near = zoom(model, whole, ["passage 2"])
-    assert list(near.tokens) == ["template", "system", "passage 1", "a", "man", "plays", "music", ".", "question"]
+    assert list(near.tokens) == ["rest", "passage 1", "a", "man", "plays", "music", "."]
     allowed = 2e-4 * abs(whole.certificate.total)
-    assert np.isclose(near.scores[3:8].sum(), whole.scores[3], atol=allowed)
-    assert np.allclose(near.scores[[0, 1, 2, 8]], whole.scores[[0, 1, 2, 4]], atol=allowed)
+    assert np.isclose(near.scores[2:].sum(), whole.scores[2], atol=allowed)
+    assert np.allclose(near.scores[:2], whole.scores[:2], atol=allowed)
+    free = pl.explain(model, replace(given, rest="moving"), unit="passage", target=1, tolerance=1e-4)
+    assert list(zoom(model, free, ["question"]).tokens[-5:]) == ["passage 2", "who", "was", "it", "?"]
     assert near.target == whole.target and near.certificate.converged
-    words = zoom(model, whole, [2, 3], inside="word")
+    words = zoom(model, whole, [1, 2], inside="word")
     assert np.isclose(words.scores.sum(), whole.scores.sum(), atol=allowed)
     prompt = whole.meta["texts"][0]
-    low, high = near.offsets[4]
+    low, high = near.offsets[3]
     assert prompt[low:high] == "man"
 
 
@@ -246,7 +287,8 @@ def rag(**more):
 
 @pytest.mark.parametrize("template", ["held", "shown"])
 def test_which_passage_made_each_output_token(template):
-    result = pl.explain(generator(), rag(template=template), unit="passage", target="the man is funny", tolerance=1e-3)
+    prompt = rag(template=template, rest="moving")
+    result = pl.explain(generator(), prompt, unit="passage", target="the man is funny", tolerance=1e-3)
     names = ["template", "system", "passage 1", "passage 2", "question"]
     assert list(result.tokens[:5]) == names and result.outputs == ("the", "man", "is", "funny")
     assert result.certificate.converged
@@ -265,9 +307,9 @@ def test_a_continuations_passage_is_opened():
     opened = [k for k, name in enumerate(near.tokens) if name in ("a", "man", "plays", "music", ".")]
     assert len(opened) == 5
     allowed = 3 * whole.certificates[0].bound
-    assert np.allclose(near.matrix[opened].sum(0), whole.matrix[3], atol=allowed)
+    assert np.allclose(near.matrix[opened].sum(0), whole.matrix[2], atol=allowed)
     assert near.target == whole.target and np.allclose(near.matrix.sum(0), whole.matrix.sum(0), atol=allowed)
-    generated = pl.explain(generator(), rag(), unit="passage", generate=3)
+    generated = pl.explain(generator(), rag(rest="moving"), unit="passage", generate=3)
     assert zoom(generator(), generated, ["question"]).outputs == generated.outputs
     against = pl.explain(generator(), rag(), unit="passage", target="man", contrast="movie")
     again = zoom(generator(), against, ["passage 1"])
@@ -276,7 +318,7 @@ def test_a_continuations_passage_is_opened():
 
 
 def test_sig_over_passages_is_leave_one_out_with_a_pass_each():
-    result = pl.explain(generator(), rag(), unit="passage", method="sig", target="man")
+    result = pl.explain(generator(), rag(rest="moving"), unit="passage", method="sig", target="man")
     assert result.certificate.converged and result.certificate.gap == 0
     assert result.certificate.passes <= 4 + 4  # four parts of the prompt, and the ends of the path
     one = pl.explain(generator(), rag(), unit="turn", method="sig", target="man")
@@ -322,5 +364,5 @@ def test_chats_together_are_explained_as_alone():
 def test_an_answer_in_the_same_text_is_not_taken_for_the_template():
     """Methods with one number read prompt and answer as one text; passages stay what they are."""
     result = pl.explain(generator(), rag(), method="ih", unit="passage", target="the man", tolerance=1e-2)
-    assert list(result.tokens) == ["template", "system", "passage 1", "passage 2", "question", "the"]
+    assert list(result.tokens) == ["rest", "passage 1", "passage 2", "the"]
     assert np.all(result.matrix[0] == 0)

@@ -13,7 +13,7 @@ import pathlens as pl
 from pathlens.cli import options as o
 from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
-from pathlens.text.options import TEMPLATES
+from pathlens.text.options import RESTS, TEMPLATES
 
 
 def explain(
@@ -33,6 +33,7 @@ def explain(
         list[str] | None, typer.Option(help="A retrieved passage, before the question; repeatable.")
     ] = None,
     template: Annotated[str | None, typer.Option(help=f"The chat template's tokens: {' or '.join(TEMPLATES)}.")] = None,
+    rest: Annotated[str | None, typer.Option(help=f"What is no passage: {' or '.join(RESTS)}.")] = None,
     output: o.Output,
 ) -> None:
     """Examples:
@@ -51,7 +52,7 @@ def explain(
 
     pathlens explain smollm --chat messages.json --unit turn --generate 20
     """
-    prompt = read_prompt(text, chat, system, passage, template)
+    prompt = read_prompt(text, chat, {"system": system, "passages": passage, "template": template, "rest": rest})
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given() | of_model.given()
     with o.warnings_in_a_line():
@@ -59,14 +60,11 @@ def explain(
     output.give(result)
 
 
-def read_prompt(
-    text: str | None, file: Path | None, system: str | None, passages: list[str] | None, template: str | None
-) -> Any:
+def read_prompt(text: str | None, file: Path | None, of_chat: dict[str, Any]) -> Any:
     """The text as it is, or a chat when anything of a chat was given."""
-    of_chat = {"system": system, "passages": passages, "template": template}
     given: dict[str, Any] = {name: value for name, value in of_chat.items() if value}
     if file is not None:
-        if text is not None or system:
+        if text is not None or of_chat["system"]:
             raise InputError(
                 "--chat holds the whole conversation; give either it or a text with --system and --passage"
             )
@@ -86,7 +84,7 @@ def _messages(file: Path) -> dict[str, Any]:
         raise InputError(f"{str(file)!r} is not JSON ({error}); give a list of {{role, content}}") from error
     if isinstance(body, list):
         body = {"messages": body}
-    known = ("messages", "system", "user", "passages", "template")
+    known = ("messages", "system", "user", "passages", "template", "rest")
     if not isinstance(body, dict) or set(body) - set(known):
         raise InputError(f"{str(file)!r} must hold a list of messages, or an object with {', '.join(known)}")
     return body

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from itertools import islice, repeat
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, overload
 
 import torch
 
@@ -21,7 +21,7 @@ from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, Secan
 from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
-from pathlens.errors import InputError, PathlensError
+from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.explanation.results import Results
@@ -34,8 +34,6 @@ from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
 from pathlens.types import MAX_NODES, TOLERANCE
-
-T = TypeVar("T")
 
 
 class Explainer(Generic[R]):
@@ -213,7 +211,7 @@ class Explainer(Generic[R]):
     def _chunk(self, wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress) -> list[Result | Exception]:
         started = time.perf_counter()
         with self.at_work():
-            read = [_or_error(self._read, *pair, tree) for pair, tree in wanted]
+            read = self._read([(*pair, tree) for pair, tree in wanted])
             ready = [each for each in read if isinstance(each, Prepared)]
             solved = iter(self.solve(ready, tick, tick.points))
             said = iter(self.model.says([case for each in ready for case in each.cases]))
@@ -227,11 +225,15 @@ class Explainer(Generic[R]):
             if isinstance(outcome, Exception):
                 results.append(outcome)
             else:
-                results.append(_or_error(self.assemble, each, outcome, seconds, spoken))
+                results.append(or_error(self.assemble, each, outcome, seconds, spoken))
         return results
 
-    def _read(self, text: Any, text_b: Any, tree: Any) -> Prepared:
-        return prepare(self.choices, self.method_for(text_b), text, text_b, tree)
+    def _read(self, wanted: Sequence[tuple[Any, Any, Any]]) -> list[Prepared | Exception]:
+        """Texts (text, second text, tree) read together, each for its method, or its error."""
+        methods = [or_error(self.method_for, text_b) for _, text_b, _ in wanted]
+        asked = [(m, *each) for m, each in zip(methods, wanted, strict=True) if not isinstance(m, Exception)]
+        read = iter(prepare(self.choices, asked))
+        return [method if isinstance(method, Exception) else next(read) for method in methods]
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -242,7 +244,10 @@ class Explainer(Generic[R]):
     def prepare(self, text: Any, text_b: Any = None) -> Prepared:
         """Read one text (or pair): its cases, one per baseline or side, with their units; nothing is integrated yet."""
         with self.at_work():
-            return self._read(as_chat(text), text_b, self._tree)
+            (read,) = self._read([(as_chat(text), text_b, self._tree)])
+        if isinstance(read, Exception):
+            raise read
+        return read
 
     def prepare_side(self, text: Any, place: int = 0) -> Prepared:
         """Read one text of a pair on its own: as the first (place 0) or the second (1). For `ij` and its like."""
@@ -331,14 +336,6 @@ def _keywords(call: Callable[..., Any]) -> list[str]:
     """What a call takes by name only."""
     each = inspect.signature(call).parameters.values()
     return [parameter.name for parameter in each if parameter.kind is parameter.KEYWORD_ONLY]
-
-
-def _or_error(make: Callable[..., T], *given: Any) -> T | Exception:
-    """What was made, or why not: one bad text must not end the others; the caller decides what to do with it."""
-    try:
-        return make(*given)
-    except Exception as error:
-        return error
 
 
 One = Any  # a text, a chat, a row of a table: whatever the model kind takes

@@ -15,15 +15,16 @@ from torch import Tensor
 
 from pathlens.engine.methods import Entry, entry_for
 from pathlens.engine.options import IH, IJ, Accuracy, Compared, Embedded, Method, OfBlock
-from pathlens.errors import InputError
+from pathlens.errors import InputError, or_error
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
-from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.adapter import Case, Request, TextModel, Wanted, in_batches, texts_of
 from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
+from pathlens.types import PROMPT_UNITS
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
-from pathlens.units.units import Units, units
+from pathlens.units.units import Opened, Units, units
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +48,11 @@ class Choices:
 
         Without a method: what is asked of the model alone, its output at the word embeddings.
         """
-        plain = Request(target=self.target, score=self.score, truncation=self.truncation, options=self.options)
+        unit = self.unit.unit if isinstance(self.unit, Opened) else self.unit
+        level = unit if isinstance(unit, str) and unit in PROMPT_UNITS else None
+        plain = Request(
+            target=self.target, score=self.score, truncation=self.truncation, level=level, options=self.options
+        )
         if method is None:
             return plain
         entry = entry_for(method)
@@ -91,24 +96,44 @@ class Prepared:
     rows: tuple[int, ...] | None = None  # the units whose interactions were asked for, where not all
 
 
-def prepare(choices: Choices, method: Method[Any], text: Any, text_b: Any = None, tree: Any = None) -> Prepared:
-    """Read one text, or a pair, for a method that goes with it (`check_method`)."""
-    entry = entry_for(method)
-    cases = [
-        prepared(case, choices.softplus, second_order=entry.rule == "log")
-        for case in _cases(choices, method, entry, text, text_b)
+Given = tuple[Method[Any], Any, Any, Any]  # a method, a text, a second one or None, a tree or None
+
+
+def prepare(choices: Choices, given: Sequence[Given]) -> list[Prepared | Exception]:
+    """Read texts, or pairs, each for a method that goes with it (`check_method`); a text that cannot be read gives its error.
+
+    They are read together, so a model that runs to find its targets runs for many at once.
+    """
+    asked = [or_error(_asked, choices, *each[:3]) for each in given]
+    by_model: dict[TextModel, list[Wanted]] = {}
+    for each in asked:
+        for model, wanted in [] if isinstance(each, Exception) else each:
+            by_model.setdefault(model, []).append(wanted)
+    cases = {model: iter(model.cases(wanted)) for model, wanted in by_model.items()}
+    read: list[list[Case | Exception] | Exception] = [
+        each if isinstance(each, Exception) else [next(cases[model]) for model, _ in each] for each in asked
     ]
+    return [or_error(_prepared, choices, each, found) for each, found in zip(given, read, strict=True)]
+
+
+def _prepared(choices: Choices, given: Given, read: list[Case | Exception] | Exception) -> Prepared:
+    method, *_, tree = given
+    cases: list[Case] = []
+    for case in [read] if isinstance(read, Exception) else read:
+        if isinstance(case, Exception):
+            raise case
+        cases.append(prepared(case, choices.softplus, second_order=entry_for(method).rule == "log"))
     entry = entry_for(method, cases[0])
     wanted = by_side(choices.unit, "units") if entry.sides == 2 else (choices.unit,) * len(cases)
     groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
-    read = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
+    phrases = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
     limits: tuple[float | None, ...] = (None,) * len(cases)
     if isinstance(method, Compared) and entry.sides == 2:
         if isinstance(method, IJ) and method.coordinates:
             _check_room(cases, choices.limits.bytes(cases[0].ends.end.device))
         limits = pair_limits(cases, method.measure(choices.accuracy.tolerance))
     rows = chosen_rows(method, groups[0].names) if isinstance(method, IH) else None
-    return Prepared(method, entry, tuple(cases), groups, limits, read, rows)
+    return Prepared(method, entry, tuple(cases), groups, limits, phrases, rows)
 
 
 def prepare_side(choices: Choices, method: Method[Any], text: Any, place: int = 0) -> Prepared:
@@ -145,8 +170,9 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
         raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
 
 
-def _cases(choices: Choices, method: Method[Any], entry: Entry, text: Any, text_b: Any) -> list[Case]:
-    request, baseline = choices.request(method), choices.baseline
+def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> list[tuple[TextModel, Wanted]]:
+    """What one text asks of its model, once for each baseline; a pair, of the model of each side."""
+    entry, request, baseline = entry_for(method), choices.request(method), choices.baseline
     many = isinstance(baseline, list) or _is_sample(baseline, choices.model, text)
     each_baseline = list(baseline) if many else [baseline]
     if not each_baseline:
@@ -155,10 +181,10 @@ def _cases(choices: Choices, method: Method[Any], entry: Entry, text: Any, text_
         if many:
             raise InputError(f"method={entry.name!r} takes one baseline, not a list")
         sides = zip(choices.model.sides(), (text, text_b), by_side(baseline, "baselines"), strict=True)
-        return [model.case(each, request=replace(request, baseline=side)) for model, each, side in sides]
+        return [(model, (each, None, replace(request, baseline=side))) for model, each, side in sides]
     if many and entry.assemble not in ("tokens", "interactions"):
         raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
-    return [choices.model.case(text, text_b, request=replace(request, baseline=each)) for each in each_baseline]
+    return [(choices.model, (text, text_b, replace(request, baseline=each))) for each in each_baseline]
 
 
 def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
@@ -177,15 +203,23 @@ def units_of(case: Case, unit: Any, kind: str = "") -> Units:
     return units(unit, case.tokens, case.offsets, case.segments, case.texts, case.meta.get("spans"))
 
 
-def embedding_of(case: Case) -> Float[np.ndarray, "k"]:
-    """e(text), in float64."""
+def embeddings_of(cases: Sequence[Case]) -> list[Float[np.ndarray, "k"]]:
+    """e(text) of each, in float64; cases that may share a batch do."""
+    found: dict[int, np.ndarray] = {}
+    by_pack: dict[Any, list[Case]] = {}
+    for case in cases:
+        by_pack.setdefault(case.pack, []).append(case)
     with torch.no_grad():
-        return case.score(case.ends.end[None], [case])[0, 0].double().cpu().numpy()
+        for group in by_pack.values():
+            for some in in_batches(group):
+                rows = some[0].score(texts_of(some), some)[:, 0].double().cpu().numpy()
+                found |= {id(case): row for case, row in zip(some, rows, strict=True)}
+    return [found[id(case)] for case in cases]
 
 
 def pair_limits(cases: Sequence[Case], measure: Measure) -> tuple[float, float]:
     """How exact each side's vectors must be, in lengths, for this pair: its similarity is known before the integral."""
-    e_a, e_b = (embedding_of(case) for case in cases)
+    e_a, e_b = embeddings_of(cases)
     if e_a.shape != e_b.shape:
         raise InputError(
             f"the two sides' embeddings have {len(e_a)} and {len(e_b)} coordinates; they must live in one space to be compared"

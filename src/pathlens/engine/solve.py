@@ -194,6 +194,12 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     if by_secants and not prepared.method.by_coordinate:  # the ends come with the shares
         rows = yield from once(line(case.ends), prepared.entry.integrand(prepared.method))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
+    elif prepared.entry.telescopes and not prepared.method.by_coordinate and len(moving) > 0:  # here too
+        legs = prepared.entry.path(
+            prepared.method, case.ends, torch.as_tensor(units.members, device=case.ends.end.device)
+        )
+        rows = yield from differences(legs if legs.complete else legs.also_from(line(case.ends).corner(0)), len(units))
+        f_start, f_end, shares = rows[0], rows[1], rows[2:]
     else:
         ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
         f_start, f_end = (yield Ask(ends_only, Value())).squeeze(1)
@@ -209,9 +215,10 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         return text.solution(nothing, moving, text.bound(), float(text.change.norm()), path=path)
     route = text.entry.path(text.method, case.ends, text.members)
     if not route.complete:
-        return (yield from _per_unit(text, route, moving))
+        return (yield from _per_unit(text, route, moving, shares))
     limit = text.bound() if limit is None else limit
-    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several)
+    known = {route.place(0, 0.0): f_start, route.place(len(route.legs) - 1, 1.0): f_end}
+    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several, known=known)
     rows = moving
     if by_secants:
         if shares is None:
@@ -224,8 +231,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         integral = yield from interactions(route, goal, asked, accuracy.n_steps, kinked="kinks" in case.meta)
     elif text.rule == "split":
         integral, rows = (yield from _split(text, goal)), torch.arange(len(units))
-    elif text.entry.telescopes and not text.by_coordinate:
-        integral, rows = (yield from differences(route, len(units), each=text.several)), torch.arange(len(units))
+    elif shares is not None:
+        integral, rows = _exact(text, route, shares), torch.arange(len(units))
     else:
         large = text.change.numel() * (len(case) if text.by_coordinate else len(moving)) > LARGE
         integral = yield from _integrate(text, route, text.entry.integrand(text.method), accuracy.n_steps, goal, large)
@@ -270,14 +277,19 @@ def _integrate(
     return (yield from doubling(route, integrand, goal, name=name))
 
 
-def _per_unit(text: _Text, route: Route, moving: Tensor) -> Driver:
+def _exact(text: _Text, route: Route, shares: Tensor) -> Integral:
+    """Differences of outputs: nothing was approximated."""
+    return Integral(shares, torch.zeros_like(size(shares, text.several)), 1 + len(route.legs))
+
+
+def _per_unit(text: _Text, route: Route, moving: Tensor, shares: Tensor | None) -> Driver:
     """SIG's full reading: every unit has its own line and its own sum, F(x) − F(x̄^U)."""
     count, limit = len(text.units), text.bound()
-    exact = yield from differences(route, count, each=text.several)
-    if not text.by_coordinate:
+    if shares is not None:
+        exact = _exact(text, route, shares)
         return text.solution(exact, torch.arange(count), limit, 0.0, gaps=torch.zeros(count))
     belongs = text.members[moving].double().cpu()
-    wanted = exact.value[moving.cpu()]
+    wanted = (yield from differences(route.also_from(line(text.case.ends).corner(0)), count))[2:][moving.cpu()]
 
     def gaps(value: Tensor) -> Tensor:
         return (belongs @ value.sum(-1) - wanted).abs()

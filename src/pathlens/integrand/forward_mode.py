@@ -196,13 +196,13 @@ def layer_norm(x: Any, shape: Any, weight: Tensor | None = None, bias: Tensor | 
     return ForwardTensor(value, change.addcmul_(along, unit * gain, value=-1))
 
 
-def _rows(change: Tensor) -> Tensor:
+def rows(change: Tensor) -> Tensor:
     """(U, …, m, k) → (…, U·m, k): all directions' rows against one matrix."""
     moved = change.movedim(0, -3)
     return moved.reshape(*moved.shape[:-3], -1, moved.shape[-1])
 
 
-def _columns(change: Tensor) -> Tensor:
+def columns(change: Tensor) -> Tensor:
     """(U, …, k, n) → (…, k, U·n): one matrix against all directions' columns."""
     moved = change.movedim(0, -2)
     return moved.reshape(*moved.shape[:-2], -1)
@@ -215,9 +215,9 @@ def matmul(a: Any, b: Any) -> Any:
         return NotImplemented
     changes = []
     if isinstance(a, ForwardTensor):
-        changes.append((_rows(a.change) @ second).unflatten(-2, (len(a.change), -1)).movedim(-3, 0))
+        changes.append((rows(a.change) @ second).unflatten(-2, (len(a.change), -1)).movedim(-3, 0))
     if isinstance(b, ForwardTensor):
-        changes.append((first @ _columns(b.change)).unflatten(-1, (len(b.change), -1)).movedim(-2, 0))
+        changes.append((first @ columns(b.change)).unflatten(-1, (len(b.change), -1)).movedim(-2, 0))
     return ForwardTensor(first @ second, changes[0] if len(changes) == 1 else changes[0] + changes[1])
 
 
@@ -246,20 +246,20 @@ def attention(
     out = weight @ v
     change = out.new_zeros(*out.shape[:-1], count, out.shape[-1])
     if isinstance(value, ForwardTensor):
-        change = (weight @ _columns(value.change)).unflatten(-1, (count, -1))
+        change = (weight @ columns(value.change)).unflatten(-1, (count, -1))
     if isinstance(query, ForwardTensor) or isinstance(key, ForwardTensor):
         scores = weight.new_zeros(*weight.shape[:-1], count, weight.shape[-1])
         if isinstance(key, ForwardTensor):
-            scores = ((size * q) @ _rows(key.change).mT).unflatten(-1, (count, -1))
+            scores = ((size * q) @ rows(key.change).mT).unflatten(-1, (count, -1))
         if isinstance(query, ForwardTensor):
-            _add_product(scores, query.change.movedim(0, -2), (size * k).mT)
+            add_product(scores, query.change.movedim(0, -2), (size * k).mT)
         scores.mul_(weight[..., None, :])
-        _add_product(change, scores, v)
+        add_product(change, scores, v)
         change.addcmul_(scores.sum(-1, keepdim=True), out[..., None, :], value=-1)
     return ForwardTensor(out, change.movedim(-2, 0))
 
 
-def _add_product(total: Tensor, rows: Tensor, matrix: Tensor) -> None:
+def add_product(total: Tensor, rows: Tensor, matrix: Tensor) -> None:
     """total (…, m, U, n) += rows (…, m, U, k) @ matrix (…, k, n), in place."""
     flat = total.view(-1, total.shape[-3] * total.shape[-2], total.shape[-1])
     flat.baddbmm_(rows.reshape(*flat.shape[:2], -1), matrix.reshape(len(flat), *matrix.shape[-2:]))

@@ -2,8 +2,9 @@
 
 torch gives a float32 product on a processor to a library that lays the weight out anew at every call. oneDNN, which
 torch carries too, can keep it laid out; a whole reverse pass of many rows then takes about an eighth less. Laying out
-costs about what it saves on WORTH rows, so it waits until a weight has met that many, and everything is forgotten when
-the run ends: between two runs a weight may change, inside one it cannot.
+costs what it saves on several hundred rows, and a short run that ends just after it has only paid; so it waits until a
+weight has met WORTH rows, and everything is forgotten when the run ends: between two runs a weight may change, inside
+one it cannot.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from torch.overrides import TorchFunctionMode
 
 from pathlens.integrand.batch import Batch
 
-WORTH = {False: 384, True: 1152}  # rows on the way there and back: transposing is the dearer half
+WORTH = {False: 2048, True: 4096}  # rows on the way there and back: transposing is the dearer half
 SMALLEST = 64  # of a weight's two sides
-ROOM = 512 << 20  # bytes of laid-out weights a run may hold; further ones stay as they are
 
 
 def available() -> bool:
@@ -41,6 +41,7 @@ def available() -> bool:
 class Layouts:
     """Weights as this run has laid them out, and as their transposes for the way back."""
 
+    room: int  # bytes they may hold together; further ones stay as they are
     rows: dict[tuple[int, bool], int] = field(default_factory=dict)
     laid: dict[tuple[int, bool], tuple[nn.Parameter, Tensor]] = field(default_factory=dict)
     held: int = 0
@@ -53,7 +54,7 @@ class Layouts:
         if key not in self.laid:
             self.rows[key] = self.rows.get(key, 0) + x.shape[:-1].numel()
             size = weight.nbytes
-            if self.rows[key] < WORTH[back] or self.held + size > ROOM:
+            if self.rows[key] < WORTH[back] or self.held + size > self.room:
                 return None
             plain = weight.detach()
             laid = torch.ops.mkldnn._reorder_linear_weight(plain.t().contiguous() if back else plain)
@@ -65,9 +66,9 @@ CURRENT: ContextVar[Layouts | None] = ContextVar("layouts", default=None)
 
 
 @contextmanager
-def kept_layouts() -> Iterator[None]:
-    """For one run: what is laid out inside is forgotten at the end."""
-    token = CURRENT.set(Layouts() if available() else None)
+def kept_layouts(room: int = 512 << 20) -> Iterator[None]:
+    """For one run: what is laid out inside is forgotten at the end, and never holds more than `room` bytes."""
+    token = CURRENT.set(Layouts(room) if available() else None)
     try:
         yield
     finally:

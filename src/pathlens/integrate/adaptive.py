@@ -6,10 +6,10 @@ going up stops helping, because of a kink or a feature narrower than the nodes, 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
-from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, covering, largest, size
+from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, Outputs, covering, largest, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
@@ -25,11 +25,16 @@ LEVELS = len(nested.COUNTS)  # 1, 3, 7, 15, 31, 63 nodes; past that an interval 
 # a single leg begins as three: near the baseline outputs change most (benchmarks/rules.py)
 CELLS = (0.0, 0.2, 0.4, 1.0)
 CELL_START = 2  # 7 nodes on each
+# where the output has not moved by the third cell (decoders: a probability stays 0 for half of the way), further looks say
+# how far it rests: that part is one cell with few nodes, the rest two of equal length
+LOOKS = (0.6, 0.8)
+REST = 0.03  # of the largest change seen
 HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
 STALLED = 0.5  # a step up that leaves more than this share of the last change has stalled
 LEAST_WORTH = 1e-3  # estimates that the truth, where it is known, makes smaller still are not trusted further
 SMOOTH_HALF = 0.3  # a half with less than this share of the whole's error has no kink: there, go up
+LEAST_TRUST = 0.2  # of an estimate that the interval's known sum shows to be too cautious (benchmarks/calibration.py)
 
 
 @dataclass(eq=False)
@@ -44,6 +49,7 @@ class Interval:
     change: Tensor | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Float[Tensor, "levels U ..."] | None = None
     each: bool = False  # values are lists of numbers, each judged on its own
+    calibrated: bool = False  # estimates are taken for less where the known change confirms the sum
 
     def at(self, level: int) -> Float[Tensor, "U ..."]:
         assert self.sums is not None, "an interval has a value once its nodes are evaluated"
@@ -71,12 +77,20 @@ class Interval:
         if self.level + 1 >= LEVELS:
             return False
         if self.whole_error is not None and self.level == HALF_START:
-            return float(self.error.max()) < SMOOTH_HALF * self.whole_error
+            return float(self.cautious.max()) < SMOOTH_HALF * self.whole_error
         return self.rate < STALLED or (self.whole_error is None and self.level < SURE)
 
     @property
-    def error(self) -> Float[Tensor, "U ..."]:
-        """Estimate: each unit's last change, times the rate at which its own changes shrink (at most one digit).
+    def missing(self) -> Float[Tensor, "*T"] | None:
+        """How far the sum is from the output's change here: known exactly, where the change is of the units' sum."""
+        if self.change is None or self.change.shape != self.value.shape[1:]:  # by coordinate, or by pair of units
+            return None
+        off = self.value.sum(0) - self.change
+        return off[:, 0].abs() if self.each else off.norm()
+
+    @property
+    def cautious(self) -> Float[Tensor, "U ..."]:
+        """Each unit's last change, times the rate at which its own changes shrink (at most one digit).
 
         A rate shared by all units would call 3 to 4 times as many unsettled shares settled (benchmarks/rules.py).
         """
@@ -84,13 +98,21 @@ class Interval:
         if self.level >= 2:
             before = self.step(self.level - 1)
             error = error * (error / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
-        if self.change is None:
-            return error
-        summed = self.value.sum(0)
-        if summed.shape != self.change.shape:  # by coordinate, or by pair of units: the change is of their sum
-            return error
-        missing = summed - self.change
-        return covering(error, missing[:, 0].abs() if self.each else missing.norm())
+        return error if self.missing is None else covering(error, self.missing)
+
+    @property
+    def error(self) -> Float[Tensor, "U ..."]:
+        """The estimate. The rule's last step speaks of the level below, so it is far too cautious where f is smooth.
+
+        How far is known for the sum: what it truly misses, over the largest estimate. The estimate is scaled by that,
+        but never by less than the rate at which steps shrink here (where they do not, both levels may miss the same),
+        nor by less than LEAST_TRUST (a sum can be right by luck).
+        """
+        cautious = self.cautious
+        if not self.calibrated or self.missing is None:
+            return cautious
+        seen = self.missing / cautious.amax(0).clamp_min(1e-300)
+        return cautious * seen.clamp(max(LEAST_TRUST, min(1.0, self.rate)), 1.0)
 
 
 @cache
@@ -124,7 +146,23 @@ class Weight:
 
 def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     """Refine until the gap and every unit's estimate are under the bound, or the ceiling is reached."""
-    return (yield from refined(route, integrand, goal, first_intervals(route, each=goal.each)))[0]
+    known = dict(goal.known)
+    intervals = first_intervals(route, each=goal.each)
+    if len(route.legs) == 1:
+        yield from _look(route, [(0, t) for t in CELLS], known, Weight())
+        if (rest := _rest(route, CELLS, known)) == CELLS[-2]:
+            yield from _look(route, [(0, t) for t in LOOKS], known, Weight())
+            rest = _rest(route, (*CELLS[:-1], *LOOKS, 1.0), known)
+            cells = (0.0, rest, HALF_START), (rest, (1 + rest) / 2, CELL_START), ((1 + rest) / 2, 1.0, CELL_START)
+            intervals = [Interval(0, *cell, each=goal.each, calibrated=True) for cell in cells]
+    return (yield from refined(route, integrand, replace(goal, known=known), intervals))[0]
+
+
+def _rest(route: Route, places: Sequence[float], known: Outputs) -> float:
+    """The last of these places of a single leg up to which its output has not moved yet."""
+    outputs = torch.stack([known[route.place(0, t)] for t in places])
+    moved = (outputs - outputs[0]).flatten(1).norm(dim=1) if outputs.ndim > 1 else (outputs - outputs[0]).abs()
+    return [t for t, _ in takewhile(lambda pair: pair[1], zip(places, moved <= REST * moved.max(), strict=True))][-1]
 
 
 def refined(
@@ -134,7 +172,7 @@ def refined(
     weight = weight or Weight()
     work = [(each, 0) for each in intervals]
     spent, history = 0, []
-    known: dict[tuple[int, float], Tensor] = {}
+    known = dict(goal.known)
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
         spent += yield from _evaluate(route, integrand, work, weight)
@@ -157,7 +195,7 @@ def first_intervals(route: Route, *, each: bool = False) -> list[Interval]:
     """A single leg as three cells; otherwise one interval per leg that moves, long ones with more nodes."""
     legs = len(route.legs)
     if legs == 1:
-        return [Interval(0, low, high, CELL_START, each=each) for low, high in pairwise(CELLS)]
+        return [Interval(0, low, high, CELL_START, each=each, calibrated=True) for low, high in pairwise(CELLS)]
     share = route.length.numpy() * legs
     starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, CELL_START)
     moving = np.flatnonzero(share > 0).tolist()
@@ -184,19 +222,25 @@ def _evaluate(
 
 
 def _know_changes(
-    route: Route, intervals: list[Interval], known: dict[tuple[int, float], Tensor], weight: Weight
+    route: Route, intervals: list[Interval], known: Outputs, weight: Weight
 ) -> Generator[Ask, Tensor, None]:
-    """The output at both ends of new intervals (a forward pass each, kept): each sum is then checked on its own.
+    """The output at both ends of new intervals: each sum is then checked on its own.
 
     A few nodes can miss a kink altogether; the change of the output across the interval cannot.
     """
-    places = dict.fromkeys((each.leg, t) for each in intervals for t in (each.low, each.high))
-    missing = [place for place in places if place not in known]
-    if missing:
-        legs, t = np.array([leg for leg, _ in missing]), np.array([t for _, t in missing])
-        known.update(zip(missing, (yield from weight.potential(route, legs, t)), strict=True))
+    yield from _look(route, [(each.leg, t) for each in intervals for t in (each.low, each.high)], known, weight)
     for each in intervals:
-        each.change = known[each.leg, each.high] - known[each.leg, each.low]
+        each.change = known[route.place(each.leg, each.high)] - known[route.place(each.leg, each.low)]
+
+
+def _look(
+    route: Route, places: Sequence[tuple[int, float]], known: Outputs, weight: Weight
+) -> Generator[Ask, Tensor, None]:
+    """The outputs that are not known yet at these places (leg, t), kept: a forward pass each, a corner of two legs once."""
+    missing = {route.place(*each): each for each in places if route.place(*each) not in known}
+    if missing:
+        legs, t = (np.array(column) for column in zip(*missing.values(), strict=True))
+        known.update(zip(missing, (yield from weight.potential(route, legs, t)), strict=True))
 
 
 def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
@@ -218,7 +262,11 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
         elif cost <= left:
             middle = (interval.low + interval.high) / 2
             places = (interval.low, middle), (middle, interval.high)
-            parts = [Interval(interval.leg, *place, HALF_START, worst, each=interval.each) for place in places]
+            whole = float(interval.cautious.max())
+            parts = [
+                replace(interval, low=low, high=high, level=HALF_START, whole_error=whole, change=None, sums=None)
+                for low, high in places
+            ]
             work += [(half, 0) for half in parts]
         left -= cost if cost <= left else 0
         keep += parts

@@ -30,6 +30,7 @@ class Ask:
 LEAST_RATE = 0.1  # never trust a finer rule to have won more than one digit beyond what was seen
 CHUNK = 4096  # corners of a staircase asked for at once
 Drive = Generator[Ask, Tensor, "Integral"]
+Outputs = dict[int | tuple[int, float], Tensor]  # by `Route.place`
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Goal:
     ceiling: int = 512
     judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: estimate  # -> error, where more is known
     each: bool = False  # values are lists of numbers (U, T, 1), each judged on its own
+    known: Outputs = field(default_factory=dict)  # those at both ends of the route, and wherever else one has looked
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +141,14 @@ def once(route: Route, integrand: Integrand) -> Generator[Ask, Tensor, Tensor]:
     return sums[0]
 
 
-def differences(route: Route, units: int, *, each: bool = False) -> Drive:
-    """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error."""
-    value = yield from _shares(route, units)
-    return Integral(value, torch.zeros_like(size(value, each)), route.corners)
+def differences(route: Route, units: int) -> Generator[Ask, Tensor, Tensor]:
+    """Every leg moves one unit: its share is the difference of two outputs. No gradient, no quadrature error.
+
+    (2 + U, …): the outputs at the baseline and at the text, then each unit's share. The baseline is the first corner of a
+    complete route; otherwise the last corner, which a leg of nobody's (owner −1) leads from.
+    """
+    first = int(route.legs[0 if route.complete else -1, 0])
+    return (yield from _shares(route, units, (first, int(route.legs[-1, 1]))))
 
 
 def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
@@ -163,20 +169,26 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
         m, before = (cells if cells is not None else 2 * m), value
 
 
-def _shares(route: Route, units: int) -> Generator[Ask, Tensor, Tensor]:
-    """Σ over each unit's legs of F(reached) − F(left), corner by corner: no more than CHUNK corners at once."""
-    leaves, reaches = route.legs[:, 0].numpy(), route.legs[:, 1].numpy()
+def _shares(route: Route, units: int, ends: tuple[int, ...] = ()) -> Generator[Ask, Tensor, Tensor]:
+    """Σ over each unit's legs of F(reached) − F(left), after the outputs at the corners `ends`.
+
+    Corner by corner, those alone that a leg meets: no more than CHUNK at once.
+    """
+    used, place = np.unique(route.legs.numpy(), return_inverse=True)
+    leaves, reaches = place.reshape(-1, 2).T
     owner, order = route.owner.numpy(), np.arange(len(route.legs))
-    leg, t = np.zeros(route.corners, dtype=int), np.zeros(route.corners)
+    leg, t = np.zeros(len(used), dtype=int), np.zeros(len(used))
     leg[reaches], t[reaches] = order, 1.0
     leg[leaves], t[leaves] = order, 0.0
     total: Tensor | None = None
-    for first in range(0, route.corners, CHUNK):
-        last = min(first + CHUNK, route.corners)
-        weight = np.zeros((units, last - first))
-        for ends, sign in ((reaches, 1.0), (leaves, -1.0)):
-            inside = (ends >= first) & (ends < last)
-            np.add.at(weight, (owner[inside], ends[inside] - first), sign)
+    for first in range(0, len(used), CHUNK):
+        last = min(first + CHUNK, len(used))
+        weight = np.zeros((len(ends) + units, last - first))
+        for row, corner in enumerate(ends):
+            weight[row] = used[first:last] == corner
+        for at, sign in ((reaches, 1.0), (leaves, -1.0)):
+            inside = (at >= first) & (at < last) & (owner >= 0)
+            np.add.at(weight, (len(ends) + owner[inside], at[inside] - first), sign)
         part = yield Ask(Points(route, leg[first:last], t[first:last], weight), Value())
         total = part.squeeze(1) if total is None else total + part.squeeze(1)
     assert total is not None

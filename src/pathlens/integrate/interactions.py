@@ -48,7 +48,7 @@ def interactions(
             "integral is not a single one, and summed over legs the interactions vanish as legs are added. "
             "Use path='line' (the default), or method='ig' or 'udig' along the bent path"
         )
-    ig = yield from adaptive(route, Gradient(), Goal(goal.bound * IG_SHARE, goal.gap, goal.ceiling))
+    ig = yield from adaptive(route, Gradient(), replace(goal, bound=goal.bound * IG_SHARE))
     wanted = ig.value if rows is None else ig.value[list(rows)]
     if rows == ():  # only units that do not move were asked for
         matrix = Integral(wanted[:0, None].expand(0, len(ig.value)), wanted[:0], 0)
@@ -81,11 +81,8 @@ def _placed(
     row sums, whose true error is known; never below the row's own gap.
     """
     log = LogWeight()
-    known = Goal(
-        goal.bound,
-        lambda value: torch.tensor(0.0),
-        goal.ceiling,
-        judge=lambda value, estimate: SAFETY * (value - ig).abs(),
+    known = replace(
+        goal, gap=lambda value: torch.tensor(0.0), judge=lambda value, estimate: SAFETY * (value - ig).abs()
     )
     sums, intervals = yield from refined(route, RowSums(), known, _first(goal), log)
     guess = torch.stack([each.error for each in intervals]).sum(0)
@@ -93,10 +90,10 @@ def _placed(
     if hopeless and sums.history[-1][2] > STALLED * sums.history[0][2]:  # the first look was as good
         intervals = _first(goal)
     same = [Interval(each.leg, each.low, each.high, each.level, change=each.change) for each in intervals]
-    aim = Goal(
-        goal.bound,
-        lambda value: _gap(goal, rows, value, wanted),
-        0 if hopeless else goal.ceiling,
+    aim = replace(
+        goal,
+        gap=lambda value: _gap(goal, rows, value, wanted),
+        ceiling=0 if hopeless else goal.ceiling,
         judge=_Judge(sums.value - ig, guess, guess if rows is None else guess[list(rows)], wanted),
     )
     return (yield from refined(route, Hessian(rows), aim, same, log))[0]

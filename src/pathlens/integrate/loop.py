@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from pathlens.errors import NumberError
+from pathlens.errors import NumberError, or_error
 from pathlens.integrand import Batch, Value
 from pathlens.integrand.batch import Score, out_of_memory
 from pathlens.integrand.products import kept_layouts
@@ -95,7 +95,7 @@ def run(jobs: Sequence[Job], limits: Limits) -> None:
     planner = Planner(limits)
     for job in jobs:
         job.advance(None)
-    with kept_layouts():
+    with kept_layouts(limits.for_weights()):
         while open_jobs := [job for job in jobs if job.ask is not None]:
             for group in _groups(open_jobs):
                 _answer([Rows(job, range(len(job.question.points))) for job in group], planner)
@@ -146,7 +146,11 @@ def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."]) -> None:
 
 
 def _not_a_number(job: Job, rows: range, values: Float[Tensor, "B ..."]) -> NumberError:
-    """Where on the path the model gave NaN or infinity, and what helps."""
+    """Where on the path the model gave NaN or infinity, and what helps; of the text itself, what the model knows of it."""
+    check = getattr(job.case.score, "check", None)
+    known = None if check is None else or_error(check, job.case)
+    if isinstance(known, NumberError):
+        return known
     bad = next(i for i in range(len(rows)) if not torch.isfinite(values[i]).all())
     t = float(job.question.points.t[rows.start + bad])
     what = "output" if isinstance(job.question.integrand, Value) else "derivative"

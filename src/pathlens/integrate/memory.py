@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from pathlens.integrand import Integrand
 from pathlens.integrand.batch import any_derivative
-from pathlens.text.adapter import Case
+from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case
 
 if TYPE_CHECKING:
     from pathlens.integrate.loop import Rows
 
 DEFAULT_BUDGET = 2 << 30  # bytes; see `Limits.budget`
-BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 VALUE_COPIES = 4  # a row's value as it is made, laid out anew, and in float64 for its sum
-WASTE = 1.25  # a batch may hold at most this much padding
+WEIGHTS_SHARE = 4  # one part in so many of a processor's budget is for weights laid out anew (integrand/products.py)
 SMALLEST_SHARE = 1 / 64  # of the budget, for a single row that does not fit; then memory is really gone
 
 
@@ -29,13 +28,19 @@ class Limits:
     """`rows` fixes the batch (a user's `internal_batch_size`); otherwise the budget decides."""
 
     rows: int | None = None
-    # bytes a batch may take (a result's own sums on top); None: 2 GiB, or half of what is free
+    # bytes a batch and laid-out weights may take (a result's own sums on top); None: 2 GiB, or half of what is free
     budget: int | None = None
+    # bytes a row keeps, and the bound up to which they were counted: known from one text of an explainer to the next
+    counted: dict[Any, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes(self, device: torch.device) -> int:
         if self.budget is not None:
             return self.budget
         return min(DEFAULT_BUDGET, free_memory(device) // 2)
+
+    def for_weights(self) -> int:
+        """Bytes of it that laid-out weights may hold, on a processor; a batch has the rest."""
+        return self.bytes(torch.device("cpu")) // WEIGHTS_SHARE
 
 
 def free_memory(device: torch.device) -> int:
@@ -55,7 +60,6 @@ class Planner:
         self.limits = limits
         self.most: int | None = None  # rows, once memory has run out
         self.share = 1.0  # of the budget, once memory has run out with a single row
-        self.bytes_per_row: dict[Any, int] = {}
         self.budgets: dict[torch.device, int] = {}
 
     def next_batch(self, queue: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
@@ -110,22 +114,21 @@ class Planner:
         return self.share >= SMALLEST_SHARE
 
     def _budget(self, case: Case) -> int:
-        """Read once for a device: what is free changes, the plan must not."""
+        """What a batch may take. Read once for a device: what is free changes, the plan must not."""
         device = case.ends.end.device
         if device not in self.budgets:
-            self.budgets[device] = self.limits.bytes(device)
+            self.budgets[device] = self.limits.bytes(device) - (device.type == "cpu") * self.limits.for_weights()
         return self.budgets[device]
 
     def estimate(self, case: Case, integrand: Integrand) -> int:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         bucket = 1 << (len(case) - 1).bit_length()
         key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
-        if key not in self.bytes_per_row:
-            most = self._budget(case)
+        known, most = self.limits.counted, self._budget(case)
+        if key not in known or known[key][0] >= known[key][1] < most:  # or there is more room than it was counted up to
             with any_derivative() if integrand.second_order else nullcontext():
-                counted = _saved_bytes(case, most) * bucket // len(case)
-            self.bytes_per_row[key] = max(1, min(most, counted))
-        return self.bytes_per_row[key]
+                known[key] = _saved_bytes(case, most) * bucket // len(case), most
+        return max(1, min(most, known[key][0]))
 
 
 class _Enough(Exception):

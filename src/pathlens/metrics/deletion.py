@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
-from pathlens.integrate.memory import BUSY_TOKENS, WASTE
-from pathlens.text.adapter import Case
+from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case
 from pathlens.text.heads import ReadSpan, ReadTag
 
 SHARE = 0.2  # what the papers report

@@ -16,7 +16,7 @@ import pathlens as pl
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, options
 from pathlens.serve.tasks import BOUNDS
-from pathlens.text.options import TEMPLATES, GeneratorOptions, PromptedOptions
+from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
 from pathlens.types import BASELINES, PROMPT_UNITS, SCORES, TEXT_UNITS
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
@@ -105,6 +105,9 @@ class ExplainRequest(_OfOneText):
     passages: list[Text] | None = Field(None, max_length=64, description="Retrieved texts, put before the text.")
     template: Literal[TEMPLATES] | None = Field(  # type: ignore[valid-type]
         None, description="The chat template's own tokens; makes a chat."
+    )
+    rest: Literal[RESTS] | None = Field(  # type: ignore[valid-type]
+        None, description="What is no passage, where passages are asked for."
     )
 
     def answer(self, take: Take) -> Any:

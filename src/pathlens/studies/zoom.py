@@ -158,8 +158,11 @@ def _texts_of(result: OfUnits) -> list[Any]:
     texts, spans = list(result.meta["texts"]), result.meta.get("spans")
     given = texts[:1] if "outputs" in result.meta else texts
     if spans:
-        turns, passages = ({n: tuple(s) for n, s in spans[level].items()} for level in ("turn", "passage"))
-        given[0] = Prompt(given[0], turns, passages, result.meta.get("template", "held"))
+        turns, passages, rest = (
+            {n: tuple(s) for n, s in spans.get(level, {}).items()} for level in ("turn", "passage", "rest")
+        )
+        template = result.meta.get("template", "held")
+        given[0] = Prompt(given[0], turns, passages | rest, template, frozenset(rest))
     return given
 
 

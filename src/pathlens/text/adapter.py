@@ -13,7 +13,7 @@ them, `embed` and `two_texts_are_a_pair` where texts become vectors. A model tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,16 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.checks import option_names
-from pathlens.errors import InputError, ModelError
+from pathlens.errors import InputError, ModelError, or_error
 from pathlens.text.network import evaluation_mode
 from pathlens.text.options import ModelOptions
 from pathlens.types import SCORES, Ends, Span
 
+BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
+WASTE = 1.25  # a batch may hold at most this much padding
 Scores = Float[Tensor, "B"] | Float[Tensor, "B out k"]  # a number of each row, or vectors
 Kind = TypeVar("Kind", bound="ModelOptions")
 ScoreFunction: TypeAlias = "Callable[[Tensor, Sequence[Case]], Scores]"  # of points (B, S, d)
@@ -44,6 +47,7 @@ class Request:
     layer: int | None = None  # None: the word embeddings, or a block's own input
     integral: bool = True  # along a path; a model may have a layer and a score of its own where integrals settle
     truncation: bool = False
+    level: str | None = None  # the parts of a prompt that are asked for, one of PROMPT_UNITS
     vector: bool = False  # explain a vector output, not a number
     each_output: bool = False  # of a continuation: a number for every output token, not their sum
     block: str | None = None
@@ -117,6 +121,9 @@ class Said(NamedTuple):
     baseline: dict[str, float]
 
 
+Wanted: TypeAlias = tuple[Any, Any, Request]  # a text, a second one or None, and what is asked of it
+
+
 class TextModel(ABC):
     """A model kind. `quiet` is held around all work: evaluation mode, nothing left behind afterwards."""
 
@@ -130,6 +137,11 @@ class TextModel(ABC):
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """Prepare one text (or pair)."""
+
+    def cases(self, wanted: Sequence[Wanted]) -> list[Case | Exception]:
+        """Prepare many; a text that cannot be read gives its error. A kind that runs the model to find a target may
+        run it for many texts at once."""
+        return [or_error(self.case, text, text_b, request=request) for text, text_b, request in wanted]
 
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         """The probabilities of a model that has classes, for each case; None where there are none."""
@@ -246,6 +258,23 @@ def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, 
         each = stacked.expand(len(cases), *stacked.shape[1:]) if len(distinct) == 1 else stacked[rows]
         result[name] = each.to(points.device)
     return result
+
+
+def in_batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """Cases of one model that are run together, by length: little padding, and no more tokens than a processor is quick with."""
+    some: list[Case] = []
+    for case in sorted(cases, key=len):
+        if some and (len(case) > WASTE * len(some[0]) or (len(some) + 1) * len(case) > BUSY_TOKENS):
+            yield some
+            some = []
+        some.append(case)
+    if some:
+        yield some
+
+
+def texts_of(cases: Sequence[Case]) -> Float[Tensor, "B S d"]:
+    """The points where the paths of these cases end, shorter ones padded with zeros."""
+    return pad_sequence([case.ends.end for case in cases], batch_first=True)
 
 
 def within(cases: Sequence[Case], points: Float[Tensor, "B S *d"]) -> Bool[Tensor, "B S"]:

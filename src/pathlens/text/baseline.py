@@ -77,11 +77,7 @@ def _token_id(name: str, tokenizer: Any) -> int:
 
 
 def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"], network: Network) -> Baseline:
-    row = torch.zeros_like(end[0])
-    if name == "mean":
-        with torch.no_grad():
-            every = network.embedding(torch.arange(network.embedding.weight.shape[0], device=end.device))
-            row = every.float().mean(0).to(end.dtype)
+    row = network.mean_row().to(end.dtype) if name == "mean" else torch.zeros_like(end[0])
     return Baseline(torch.where(held[:, None], end, row), None, name, name)
 
 

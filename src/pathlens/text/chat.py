@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pathlens.errors import InputError, first_line
-from pathlens.text.options import TEMPLATES
+from pathlens.text.options import RESTS, TEMPLATES
 from pathlens.text.tokens import Tokens, tokenise
 from pathlens.types import Span
 
@@ -35,19 +35,22 @@ class Prompt:
     """What the model reads, and which characters of it are what.
 
     `turns` are whole messages; `passages` are the same characters in smaller pieces: passages, and what is left of
-    each message. Everything else is the template's.
+    each message (its `rest`). Everything else is the template's.
     """
 
     text: str
     turns: Mapping[str, Span]
     passages: Mapping[str, Span]
     template: str = "held"
+    rest: frozenset[str] = frozenset()  # those of `passages` that stay where they are when passages are asked for
 
-    @property
-    def spans(self) -> dict[str, dict[str, Span]]:
-        """Spans by the name of the unit (`unit="turn"`, `unit="passage"`), and of the whole prompt."""
+    def spans(self, level: str | None) -> dict[str, dict[str, Span]]:
+        """Spans by the name of the unit (`unit="turn"`, `unit="passage"`), of the whole prompt, and of what is held at
+        this level of units besides the template."""
+        held = {name: span for name, span in self.passages.items() if name in self.rest and level == "passage"}
+        moving = {name: span for name, span in self.passages.items() if name not in held}
         whole = {"prompt": (0, len(self.text))}
-        return {"turn": dict(self.turns), "passage": dict(self.passages), "prompt": whole}
+        return {"turn": dict(self.turns), "passage": moving, "prompt": whole} | ({"rest": held} if held else {})
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Chat:
     template: str = "held"
     options: Mapping[str, Any] = field(default_factory=dict)  # for the tokenizer's template
     question: str = ""  # the name of what is left of a message that was built around passages
+    rest: str = "held"  # what is no passage, where passages are asked for
 
     def prompt(self, tokenizer: Any) -> Prompt:
         """The text the model reads, by the tokenizer's own template, and the spans of turns and passages in it."""
@@ -66,7 +70,9 @@ class Chat:
         places = _places(self, marked, plain)
         names = list(_numbered(str(message["role"]) for message in self.messages))
         turns = {names[k]: places[k] for k in sorted(places, key=places.__getitem__)}
-        return Prompt(plain, turns, _pieces(self, places, names, plain), self.template)
+        passages, rest = _pieces(self, places, names, plain)
+        held = rest if self.rest == "held" and len(rest) < len(passages) else ()  # without passages, all of it moves
+        return Prompt(plain, turns, passages, self.template, frozenset(held))
 
 
 def chat(
@@ -76,6 +82,7 @@ def chat(
     user: str | None = None,
     passages: Mapping[str, str] | Iterable[str] | None = None,
     template: str = "held",
+    rest: str = "held",
     **options: Any,
 ) -> Chat:
     """A prompt for a chat model, to be given to `pl.explain` as its text.
@@ -84,18 +91,22 @@ def chat(
     passages: retrieved texts, a list or {name: text}. With `user` they are put before it, a blank line between them;
         with `messages` they are found in the messages (a text listed twice is found twice).
     template: "held" keeps the template's own tokens where they are along the path, "shown" explains them too.
+    rest: with `unit="passage"`, "held" keeps everything but the passages where it is, template and all: the question is
+        asked of the same prompt with and without them. "moving": every turn moves too, each with its own score.
     options go to the tokenizer's `apply_chat_template` (`enable_thinking=False`, …).
 
     `unit="turn"` and `unit="passage"` then ask which message, which passage.
     """
     if template not in TEMPLATES:
         raise InputError(f"template must be one of {', '.join(TEMPLATES)}, got {template!r}")
+    if rest not in RESTS:
+        raise InputError(f"rest must be one of {', '.join(RESTS)}, got {rest!r}")
     listed = _listed(passages)
     if messages is not None:
         if user is not None or system is not None:
             raise InputError("give either messages or user (and system), not both")
         checked = _checked(messages)
-        return Chat(checked, tuple(_found(checked, listed)), template, options)
+        return Chat(checked, tuple(_found(checked, listed)), template, options, rest=rest)
     if not isinstance(user, str) or not user.strip():
         raise InputError(f"a chat needs messages, or user='the question', got user={user!r}")
     if system is not None and not isinstance(system, str):
@@ -107,7 +118,7 @@ def chat(
     for name, text in listed.items():
         spans.append(Passage(name, len(before), (at, at + len(text))))
         at += len(text) + len(BETWEEN)
-    return Chat(checked, tuple(spans), template, options, "question" if listed else "")
+    return Chat(checked, tuple(spans), template, options, "question" if listed else "", rest)
 
 
 def as_chat(text: Any) -> Any:
@@ -116,19 +127,26 @@ def as_chat(text: Any) -> Any:
     return chat(text) if messages else text
 
 
-def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None) -> Tokens:
-    """The tokens of a chat's prompt; with `template="held"` those of the template alone count as special.
+def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None, level: str | None = None) -> Tokens:
+    """The tokens of a chat's prompt; with `template="held"` those of the template alone count as special, and where
+    passages are asked for (`level`) all but theirs.
 
     A chat is never cut: its end is what makes the model answer.
     """
     prompt = given.prompt(tokenizer) if isinstance(given, Chat) else given
     tokens = tokenise(tokenizer, prompt.text, None, limit=limit, truncation=False, special=False)
-    tokens = replace(tokens, meta={**tokens.meta, "template": given.template, "spans": prompt.spans})
-    if given.template == "shown":
+    spans = prompt.spans(level)
+    tokens = replace(tokens, meta={**tokens.meta, "template": given.template, "spans": spans})
+    if given.template == "shown" and "rest" not in spans:
         return tokens
-    turns = prompt.turns.values()
-    outside = [not any(start < high and low < end for low, high in turns) for start, end in tokens.offsets]
-    return tokens.holding(outside).noted("the chat template's own tokens are held")
+    moving = spans["passage" if "rest" in spans else "turn"].values()
+    outside = [not any(start < high and low < end for low, high in moving) for start, end in tokens.offsets]
+    if "rest" not in spans:
+        return tokens.holding(outside).noted("the chat template's own tokens are held")
+    held = ", ".join(spans["rest"])
+    return tokens.holding(outside).noted(
+        f"only the passages move: {held} and the chat template are held (pl.chat(…, rest='moving'): they move too)"
+    )
 
 
 def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
@@ -247,9 +265,12 @@ def _loose(literal: str) -> str:
     return rf"\s*{re.escape(literal.strip())}\s*" if literal.strip() else r"\s*"
 
 
-def _pieces(given: Chat, places: Mapping[int, Span], names: Sequence[str], text: str) -> dict[str, Span]:
-    """Passages, and the rest of every message, left to right."""
+def _pieces(
+    given: Chat, places: Mapping[int, Span], names: Sequence[str], text: str
+) -> tuple[dict[str, Span], list[str]]:
+    """Passages, and the rest of every message, left to right; and the names of the latter."""
     pieces: list[tuple[str, Span]] = []
+    passages: set[Span] = set()
     for k, (start, end) in places.items():
         content = given.messages[k]["content"]
         shift = start - (len(content) - len(content.lstrip()))
@@ -257,10 +278,12 @@ def _pieces(given: Chat, places: Mapping[int, Span], names: Sequence[str], text:
         for passage in sorted((p for p in given.passages if p.message == k), key=lambda p: p.span):
             low, high = (max(start, min(end, place + shift)) for place in passage.span)
             pieces += [(given.question or names[k], (at, low)), (passage.name, (low, high))]
+            passages.add((low, high))
             at = high
         pieces.append((given.question or names[k] if at > start else names[k], (at, end)))
     kept = sorted(((name, span) for name, span in pieces if text[slice(*span)].strip()), key=lambda each: each[1])
-    return dict(zip(_numbered(name for name, _ in kept), (span for _, span in kept), strict=True))
+    named = dict(zip(_numbered(name for name, _ in kept), (span for _, span in kept), strict=True))
+    return named, [name for name, span in named.items() if span not in passages]
 
 
 def _numbered(names: Iterable[str]) -> Iterator[str]:

@@ -178,7 +178,11 @@ class Generator(LanguageModel):
         assert isinstance(tokens, Asked)
         return Target(function_name(function), ReadNext(OwnFunction(function)), tokens.reading)
 
-    def target(self, tokens: Tokens, output: Kept, request: Request) -> Target:
+    def predicts(self, request: Request) -> bool:
+        """The output was given, or written token by token when the prompt was read."""
+        return False
+
+    def target(self, tokens: Tokens, output: Kept | None, request: Request) -> Target:
         assert isinstance(tokens, Asked)  # see `tokenise`
         reading, score = tokens.reading, str(tokens.meta["score"])
         if request.vector:

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request, Said, index_of, within
-from pathlens.text.language import LanguageModel, Score, Target, choose_label, form, labels_of
+from pathlens.errors import InputError, ModelError, or_error
+from pathlens.text.adapter import Case, Request, Said, Wanted, in_batches, index_of, texts_of, within
+from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
 from pathlens.text.tokens import Tokens
 
@@ -34,7 +35,42 @@ def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tenso
     return output[:, None]
 
 
-class Classifier(LanguageModel):
+class Headed(LanguageModel):
+    """A model whose head decides what is explained: many texts are read in shared batches, not one after the other."""
+
+    def cases(self, wanted: Sequence[Wanted]) -> list[Case | Exception]:
+        if len(wanted) == 1 or any(request.block is not None for *_, request in wanted):
+            return super().cases(wanted)
+        drafts = [or_error(self.draft, *each) for each in wanted]
+        asked = [each.case for each in drafts if isinstance(each, Draft) and self.predicts(each.request)]
+        outputs = self._outputs(asked)
+        return [
+            each if isinstance(each, Exception) else or_error(self._with_output, each, outputs.get(id(each.case)))
+            for each in drafts
+        ]
+
+    def _with_output(self, draft: Draft, output: Any) -> Case:
+        if isinstance(output, Exception):
+            raise output
+        return self.finished(draft, output if output is None else self.checked(output))
+
+    @torch.no_grad()
+    def _outputs(self, cases: Sequence[Case]) -> dict[int, Any]:
+        """The model's output for each text, one row of its own length."""
+        found: dict[int, Any] = {}
+        for some in in_batches(cases):
+            output = or_error(self.forward, texts_of(some), some, 0)
+            if isinstance(output, Exception):  # find the one that fails: each text alone
+                found |= {id(case): or_error(self.output_at, case) for case in some}
+                continue
+            parts = output if isinstance(output, tuple) else (output,)
+            for row, case in enumerate(some):
+                own = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
+                found[id(case)] = own if isinstance(output, tuple) else own[0]
+        return found
+
+
+class Classifier(Headed):
     """`AutoModelForSequenceClassification` and kin.
 
     A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
@@ -95,25 +131,34 @@ class Classifier(LanguageModel):
 
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
-        starts: dict[bytes, dict[str, float]] = {}
-        return [self._says(case, starts) for case in cases]
+        scored = [case for case in cases if isinstance(case.score, Score)]
+        if not scored or (scored[0].output is not None and scored[0].output.shape[1] == 1):  # a score, not a class
+            return [None] * len(cases)
+        keys = {id(case): case.ends.start.float().cpu().numpy().tobytes() for case in scored}
+        first = {keys[id(case)]: case for case in reversed(scored)}
+        starts = self._logits(list(first.values()), "start")
+        ends = self._logits([case for case in scored if case.output is None], "end")
+        return [
+            self._said(case, ends, starts[id(first[keys[id(case)]])]) if id(case) in keys else None for case in cases
+        ]
+
+    def _said(self, case: Case, ends: dict[int, Tensor], start: Float[Tensor, " C"]) -> Said | None:
+        end = ends[id(case)] if case.output is None else case.output[0]
+        return None if len(end) == 1 else Said(self._probabilities(end), self._probabilities(start))
 
     @torch.no_grad()
-    def _says(self, case: Case, starts: dict[bytes, dict[str, float]]) -> Said | None:
-        layer = getattr(case.score, "layer", None)
-        if not isinstance(case.score, Score) or layer is None:
-            return None
-        output = self.forward(case.ends.end[None], [case], layer) if case.output is None else case.output
-        if output.shape[1] == 1:  # a score, not a class
-            return None
-        key = case.ends.start.float().cpu().numpy().tobytes()
-        if key not in starts:
-            starts[key] = self._probabilities(self.forward(case.ends.start[None], [case], layer))
-        return Said(self._probabilities(output), starts[key])
+    def _logits(self, cases: Sequence[Case], end: str) -> dict[int, Float[Tensor, " C"]]:
+        """Logits at one end of each path."""
+        found: dict[int, Tensor] = {}
+        for some in in_batches(cases):
+            points = pad_sequence([getattr(case.ends, end) for case in some], batch_first=True)
+            output = self.forward(points, some, some[0].score.layer)  # type: ignore[attr-defined]
+            found |= {id(case): row for case, row in zip(some, output, strict=True)}
+        return found
 
-    def _probabilities(self, logits: Float[Tensor, "1 C"]) -> dict[str, float]:
+    def _probabilities(self, logits: Float[Tensor, " C"]) -> dict[str, float]:
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
-        shares = logits[0].double().sigmoid() if each else logits[0].double().softmax(-1)
+        shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
         return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
 
 
@@ -183,7 +228,7 @@ def read_tags(output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Te
     return output
 
 
-class Tagger(LanguageModel):
+class Tagger(Headed):
     """`AutoModelForTokenClassification`. Target: (token index, label); default: the surest tag that is not O."""
 
     kind = "token classification"
@@ -258,7 +303,7 @@ def read_both(output: Logits, cases: Sequence[Case]) -> Float[Tensor, "B 2 S"]:
     return torch.stack(output, dim=1)
 
 
-class Answerer(LanguageModel):
+class Answerer(Headed):
     """`AutoModelForQuestionAnswering`: text = question, text_b = passage.
 
     Target: "span" (default, the sum of both logits at the predicted span), "start" or "end".

@@ -54,6 +54,25 @@ class Score:
         with self.model.network.checkpointing():
             return self(points, cases)
 
+    def check(self, case: Case) -> None:
+        """An error that says why, where the model's output at the text itself is NaN."""
+        self.model.output_at(case, self.layer)
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A text read, its target not yet known."""
+
+    case: Case  # from the word embeddings
+    tokens: Tokens
+    request: Request
+    ends: Ends  # at the layer asked for
+    layer: int
+
+    @property
+    def context(self) -> dict[str, Tensor]:
+        return {name: value[None] for name, value in self.case.context.items()}
+
 
 class LanguageModel(TextModel):
     """A Hugging Face model and its tokenizer. Subclasses say what the output is and which target is meant."""
@@ -85,7 +104,10 @@ class LanguageModel(TextModel):
 
     @abstractmethod
     def target(self, tokens: Tokens, output: Any, request: Request) -> Target:
-        """The target of one text, fixed before the path begins; `output` is that of the text itself, one row."""
+        """The target of one text, fixed before the path begins; `output` is that of the text itself, one row.
+
+        None where `predicts` says that it is not needed.
+        """
 
     @property
     def dtype_name(self) -> str:
@@ -100,7 +122,7 @@ class LanguageModel(TextModel):
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
-            return chat_tokens(self.tokenizer, text, limit=self.limit)
+            return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
 
     @cached_property
@@ -112,6 +134,13 @@ class LanguageModel(TextModel):
         return Vocabulary(table, lambda number: str(words(int(number))), table_fingerprint(table), special)
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        draft = self.draft(text, text_b, request)
+        if request.block is not None:
+            return block_case(self.network, draft.case, draft.ends, self.inputs(draft.context), request)
+        return self.finished(draft, self.output_at(draft.case) if self.predicts(request) else None)
+
+    def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
+        """Everything that is known of a text before the model has run on it."""
         tokens = self.tokenise(text, text_b, request)
         layer = check_layer(request.layer, self.network.depth)
         held = torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
@@ -122,7 +151,7 @@ class LanguageModel(TextModel):
         if choice is None:
             choice = baselines.default_name(self.tokenizer, self.decoder)
         start = baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
-        draft = Case(
+        case = Case(
             ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
             pack=None,
@@ -136,28 +165,33 @@ class LanguageModel(TextModel):
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
-        inputs = self.inputs(context)
-        ends = self._ends_at(layer, draft, inputs, request.baseline if at_layer else None)
-        if request.block is not None:
-            return block_case(self.network, draft, ends, inputs, request)
-        output = self._output_of(draft)
+        ends = self._ends_at(layer, case, self.inputs(context), request.baseline if at_layer else None)
+        return Draft(case, tokens, request, ends, layer)
+
+    def predicts(self, request: Request) -> bool:
+        """Does the target hang on the model's output for the text?"""
+        return not callable(request.target)
+
+    def finished(self, draft: Draft, output: Any) -> Case:
+        """The case with its target; `output` is the model's for the text, one row, where `predicts` asks for it."""
+        tokens, request = draft.tokens, draft.request
         if callable(request.target):
             target = self.function_target(tokens, request.target)
         else:
             target = self.target(tokens, output, request)
-        score = Score(self, layer, target.read)
+        score = Score(self, draft.layer, target.read)
         whole = request.vector or callable(request.target)
         length = len(tokens) if self.token_axis and whole else None
         case = replace(
-            draft,
-            ends=ends,
+            draft.case,
+            ends=draft.ends,
             score=score,
             pack=(score, length),
             target=target.value,
             target_name=target.name,
             outputs=target.outputs,
             output=output,
-            chosen=replace(draft.chosen, target=target.again, score=target.score),
+            chosen=replace(draft.case.chosen, target=target.again, score=target.score),
         )
         return with_drift(case)
 
@@ -172,10 +206,12 @@ class LanguageModel(TextModel):
         start = self.network.states(draft.ends.start[None], context, layer)[0]
         return Ends(start, end, free)
 
-    def _output_of(self, draft: Case) -> Any:
-        """The model's output at the text itself, checked for NaN."""
+    def output_at(self, case: Case, layer: int = 0) -> Any:
+        """The model's output at the text itself, one row, checked for NaN."""
         with torch.no_grad():
-            output = self.forward(draft.ends.end[None], [draft], 0)
+            return self.checked(self.forward(case.ends.end[None], [case], layer))
+
+    def checked(self, output: Any) -> Any:
         for value in output if isinstance(output, tuple) else (output,):
             if isinstance(value, Tensor) and not torch.isfinite(value).all():
                 check_weights(self.module)

@@ -36,6 +36,7 @@ class Network:
         self.blocks, self.depth = find_blocks(module)
         self.accepts = frozenset(inspect.signature(module.forward).parameters)
         self._tuple_output: bool | None = None
+        self._mean: tuple[tuple[int, int], Tensor] | None = None
         self.runs_again = False  # inside `checkpointing`
 
     @property
@@ -67,6 +68,15 @@ class Network:
         with torch.no_grad():
             rows: Tensor = self.embedding(ids.to(self.device))
         return rows.detach()
+
+    def mean_row(self) -> Float[Tensor, " d"]:
+        """The mean of all rows of the table, worked out again when the table has been written to."""
+        table = self.embedding.weight
+        written = (table.data_ptr(), table._version)
+        if self._mean is None or self._mean[0] != written:
+            row = self.embed(torch.arange(len(table))).float().mean(0).to(table.dtype)
+            self._mean = written, row
+        return self._mean[1]
 
     def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
         """One forward pass from word embeddings; keyword inputs the model does not know are left out."""

@@ -15,6 +15,7 @@ from pathlens.types import SIMILARITIES
 
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
+RESTS = ("held", "moving")  # what is no passage, where passages are asked for
 
 
 @dataclass(frozen=True, kw_only=True)

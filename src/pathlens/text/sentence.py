@@ -83,6 +83,10 @@ class SentenceEncoder(LanguageModel):
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         return super().case(text, None, request=request)
 
+    def predicts(self, request: Request) -> bool:
+        """Only to see that a cosine is defined."""
+        return super().predicts(request) and not request.vector
+
     def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text), before a trailing Normalize."""
         case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline=None))
@@ -90,11 +94,11 @@ class SentenceEncoder(LanguageModel):
             vector: Tensor = self.forward(case.ends.end[None], [case], 0)[0]
         return vector
 
-    def target(self, tokens: Tokens, output: Float[Tensor, "1 k"], request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "1 k"] | None, request: Request) -> Target:
         target = embedding_target(request)
         if target is not None:
             cosine = target.value is not None and request.options_of(EncoderOptions).similarity == "cosine"
-            if cosine and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
+            if cosine and output is not None and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
                 raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
             return target
         if request.target is not None:

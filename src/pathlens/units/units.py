@@ -22,7 +22,7 @@ Place = tuple[int, int, int]  # (segment, start, end)
 Label = tuple[str | int, ...]  # tokens with equal labels are one unit
 Row = tuple[str, Span, int, np.ndarray]  # (name, characters, segment, members (S,)) of one unit
 Parts = Mapping[str, Mapping[str, Sequence[int]]]  # of a prompt, by level: {"turn": {"user": (start, end)}, …}
-REST = "template"
+TEMPLATE, REST = "template", "rest"  # what is left of a prompt: marks alone, or messages too that are held
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +253,8 @@ def _with_blanks(labels: Sequence[Label | None], segments: Sequence[int]) -> lis
 def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
     """One unit per named span of the prompt, an answer's tokens as they are.
 
-    Whatever else the prompt has (the chat template, a token held at its beginning) is one unit called "template", so
-    that the units cover everything that can move and their scores still add up.
+    Whatever else the prompt has (the chat template, a token held at its beginning) is one unit called "template", or
+    "rest" where messages are held too, so that the units cover everything that can move and their scores still add up.
     """
     if not parts.get(level):
         raise InputError(
@@ -272,7 +272,8 @@ def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
             rest.append(members)
         else:
             kept.append(row)
-    return Units.of([(REST, (0, 0), -1, np.any(rest, axis=0)), *kept]) if rest else cut
+    name = REST if level == "passage" and "rest" in parts else TEMPLATE
+    return Units.of([(name, (0, 0), -1, np.any(rest, axis=0)), *kept]) if rest else cut
 
 
 @dataclass(frozen=True)

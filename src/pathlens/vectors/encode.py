@@ -21,7 +21,7 @@ from pathlens.engine.assemble import side_of
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import RECORDS, Compared, Method
-from pathlens.engine.prepare import Choices, Prepared, embedding_of
+from pathlens.engine.prepare import Choices, Prepared, embeddings_of
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
@@ -214,7 +214,7 @@ class SideEncoder:
         """e(text) of every text, and what their baseline is called, also where it is the model's own."""
         with self.explainer.at_work():
             cases = [each.cases[0] for each in self._prepare(texts, names)]
-            return [embedding_of(case) for case in cases], cases[0].baseline
+            return embeddings_of(cases), cases[0].baseline
 
     def sides(
         self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str] = (), *, show_progress: bool = False
@@ -237,9 +237,11 @@ class SideEncoder:
 
     def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Any) -> list[Side]:
         with self.explainer.at_work():
+            read = self._prepare(texts, names)
+            embeddings = embeddings_of([each.cases[0] for each in read])
             prepared = [
-                replace(each, limits=(limit(embedding_of(each.cases[0])),))
-                for each, limit in zip(self._prepare(texts, names), limits, strict=True)
+                replace(each, limits=(limit(embedding),))
+                for each, embedding, limit in zip(read, embeddings, limits, strict=True)
             ]
             solved = self.explainer.solve(prepared, tick)
         sides = []

@@ -79,8 +79,10 @@ class SecantScores(Integrand):
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B U ..."]:
         output, shares = _both_ways(batch)
-        members = batch.members.double()
-        units = torch.stack([torch.einsum("bus,bsd->bu", members, share) for share in shares], dim=2)  # (B, U, T)
+        most, owner = batch.members.max(1)  # the unit of each token, if it has one; a table of numbers would be U × S
+        parts = torch.stack([share.sum(2) * most for share in shares], dim=2)  # (B, S, T)
+        units = parts.new_zeros(len(parts), batch.members.shape[1], len(shares))
+        units.scatter_add_(1, owner[..., None].expand_as(parts), parts)
         heads = torch.stack([output.start, output.end.detach()], 1).double()
         return torch.cat([heads, units[..., None] if self.outputs else units[..., 0]], 1)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pathlens.integrand.forward_mode import add_product, columns, rows
 from pathlens.integrand.secant.both import RULES, Both, end_of, moves, start_of
 from pathlens.integrand.secant.elementwise import log_mean
 
@@ -95,8 +96,12 @@ def attention(
     starts, ends = ([of(x) for x in (query, key, value)] for of in (start_of, end_of))
     same = starts[0].shape[:-2] == starts[1].shape[:-2] == starts[2].shape[:-2]
     change = next(x.change for x in (query, key, value) if moves(x))
-    if change is not None or not same:
+    if not same or (change is not None and not all(moves(x) for x in (query, key, value))):
         return _opened(query, key, value, attn_mask, is_causal, size, False)
+    if change is not None:
+        return _pushed(
+            starts, ends, [x.change for x in (query, key, value)], size, _everyone(attn_mask, is_causal, ends)
+        )
     more = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
     with torch.no_grad():
         start, end = (functional.scaled_dot_product_attention(*each, **more) for each in (starts, ends))
@@ -104,8 +109,28 @@ def attention(
         return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))  # type: ignore[no-untyped-call]
 
 
+def _everyone(mask: Tensor | None, causal: bool, ends: list[Tensor]) -> Tensor | None:
+    queries, keys = ends[0].shape[-2], ends[1].shape[-2]
+    return _rows(mask, causal, slice(None), keys, queries, ends[0])
+
+
+def _pushed(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], scale: float, mask: Tensor | None) -> Both:
+    """Forward mode: the changes of all units lie as (…, S_q, U, ·), so that each product is a long one."""
+    (q0, k0, v0), (q1, k1, v1), (dq, dk, dv) = starts, ends, changes
+    z0, z1 = _scores(q0, k0, scale, mask), _scores(q1, k1, scale, mask)
+    p, mean, weight = _means(z0, z1)
+    p0, p1 = (torch.nan_to_num_(torch.softmax(z, -1), 0.0) for z in (z0, z1))
+    q, k, v, count = (q0 + q1) / 2, (k0 + k1) / 2, (v0 + v1) / 2, len(dq)
+    change = (p @ columns(dv)).unflatten(-1, (count, -1))
+    scores = ((scale * q) @ rows(dk).mT).unflatten(-1, (count, -1))
+    add_product(scores, dq.movedim(0, -2), (scale * k).mT)
+    scores.sub_((scores * weight[..., None, :]).sum(-1, keepdim=True)).mul_(mean[..., None, :])
+    add_product(change, scores, v)
+    return Both(p0 @ v0, p1 @ v1, change.movedim(-2, 0))
+
+
 def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> Any:
-    """The same out of its parts: forward mode, and shapes that broadcast."""
+    """The same out of its parts: shapes that broadcast, and attention in which not all of the three move."""
     size = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
     scores = torch.matmul(query * size, key.mT)
     if causal:

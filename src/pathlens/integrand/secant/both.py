@@ -76,11 +76,17 @@ class Both(Tensor):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operation between its two values: both results, and v ↦ J̄·v for the inputs that move."""
+    """One operation between its two values: both results, and v ↦ J̄·v for the inputs that move.
+
+    Where writing the transpose out is cheaper than having autograd find it: `pull`, g ↦ J̄ᵀ·g for each of these inputs,
+    called with g and the tensors in `kept`. Sums over broadcast dimensions are autograd's.
+    """
 
     start: Tensor
     end: Tensor
     push: Callable[..., Tensor]
+    pull: Callable[..., tuple[Tensor, ...]] | None = None
+    kept: tuple[Tensor, ...] = ()
 
     def of(self, *moving: Both) -> Both:
         """Followed: forward through every unit's change, or as a node of the text's graph."""
@@ -89,6 +95,10 @@ class Step:
         with (
             torch.enable_grad()
         ):  # a model may switch gradients off on the way: the output depends on these values all the same
+            if self.pull is not None:
+                ends = [each.end for each in moving]
+                value = _Pull.apply((self.pull, len(ends)), [self.end], *ends, *self.kept)  # type: ignore[no-untyped-call]
+                return Both(self.start, value)
             path = self.push(*(each.end for each in moving)).to(self.end.dtype)
             return Both(self.start, _Attach.apply(path, [self.end]))  # type: ignore[no-untyped-call]
 
@@ -105,12 +115,27 @@ class _Attach(torch.autograd.Function):
         return slope, None
 
 
+class _Pull(torch.autograd.Function):
+    """A value with its transpose written out; what that needs is kept where checkpoints can let go of it."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Any, value: list[Tensor], *tensors: Tensor) -> Tensor:
+        ctx.pull, count = plan
+        ctx.spare = len(tensors) - count
+        ctx.save_for_backward(*tensors[count:])
+        return value.pop().data
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Any:
+        return None, None, *ctx.pull(slope, *ctx.saved_tensors), *[None] * ctx.spare
+
+
 def start_of(item: Any) -> Any:
-    return item.start if isinstance(item, Both) else _plain(item)
+    return item.start if isinstance(item, Both) else still(item)
 
 
 def end_of(item: Any) -> Any:
-    return item.end if isinstance(item, Both) else _plain(item)
+    return item.end if isinstance(item, Both) else still(item)
 
 
 def values(item: Both) -> tuple[Tensor, Tensor]:
@@ -118,14 +143,14 @@ def values(item: Both) -> tuple[Tensor, Tensor]:
     return item.start, item.end.detach()
 
 
-def _plain(item: Any) -> Any:
+def still(item: Any) -> Any:
     """A weight without its own gradient: nothing but the text is differentiated by."""
     return item.detach() if isinstance(item, Tensor) and item.requires_grad else item
 
 
 def moves(item: Any) -> bool:
     """Does it carry a change? Whole numbers and truth values that differ between the runs are choices, not changes."""
-    return isinstance(item, Both) and (item.is_floating_point() or item.is_complex())
+    return isinstance(item, Both) and (item.end.is_floating_point() or item.end.is_complex())
 
 
 def is_choice(item: Any) -> bool:
@@ -147,6 +172,17 @@ def _check_choices(func: Any, leaves: list[Any]) -> None:
 
 def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operation that is its own mean derivative: applied in both runs, and to the changes."""
+    if (
+        not kwargs
+        and moves(args[0])
+        and args[0].change is None
+        and not _in_place(func, kwargs)
+        and _are_plain(args[1:])
+    ):
+        with torch.no_grad():  # most operations: one tensor that moves, in reverse mode
+            start = func(args[0].start, *args[1:])
+        with torch.enable_grad():
+            return _joined(func, start, func(args[0].end, *args[1:]))
     leaves, form = tree_flatten((args, kwargs))
     _check_choices(func, leaves)
     in_place = _in_place(func, kwargs)
@@ -164,6 +200,17 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return _joined(func, start, func(*end_args, **end_kwargs))
     pushed = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
     return _joined(func, start, _pushed(func, pushed, form))
+
+
+def _are_plain(args: tuple[Any, ...]) -> bool:
+    """Numbers, sizes, slices: nothing that moves, nothing with weights, and nothing that might hold such things."""
+    return all(
+        each is None or type(each) in _PLAIN or (type(each) in (tuple, torch.Size) and _are_plain(each))
+        for each in args
+    )
+
+
+_PLAIN = (int, float, bool, slice, type(Ellipsis), torch.dtype, torch.device)
 
 
 def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
@@ -201,6 +248,8 @@ def _change_of(unit: int, tensor: ForwardTensor) -> Tensor:
 
 def _joined(func: Any, start: Any, end: Any) -> Any:
     """The results of both runs, leaf by leaf; what is the same in both is given as it is."""
+    if isinstance(end, Tensor):
+        return _one(func, start, end)
     starts, form = tree_flatten(start)
     ends, end_form = tree_flatten(end)
     if form != end_form:

@@ -27,32 +27,34 @@ def wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def slope_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: str = "smooth") -> Tensor:
-    """(f(x1) − f(x0)) / (x1 − x0) of each number; where the two are close, the mean of f′ at two Gauss points.
+def step_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: str = "smooth") -> Step:
+    """Both values, and (f(x1) − f(x0)) / (x1 − x0) of each number; where the two are close, the mean of f′ at two Gauss points.
 
     `kind` says how close is close: beside 1 and x ("smooth"), beside x ("scaled"), or never but for equality ("kinked").
     The bound is where what the difference loses to rounding meets the Gauss points' own error, Δ⁴/4320.
     """
     wide0, wide1 = wide(x0), wide(x1)
-    delta = wide1 - wide0
-    slope = (f(wide1) - f(wide0)) / delta
+    first, last, delta = f(wide0), f(wide1), wide1 - wide0
+    slope = (last - first).div_(delta)
     close = delta == 0
     if kind != "kinked":
         bound = 0.5 * (4320 * torch.finfo(delta.dtype).eps) ** 0.25
-        size = torch.maximum(wide0.abs(), wide1.abs())
-        close |= delta.abs() <= bound * (size.clamp_max(1.0) if kind == "scaled" else 1.0)
-    if close.any():
-        centre, half = (wide0 + wide1)[close] / 2, delta[close] / (2 * math.sqrt(3.0))
-        ones = torch.ones_like(centre)
-        parts = [jvp(f, (centre + sign * half,), (ones,))[1] for sign in (-1, 1)] if kind != "kinked" else [
-            jvp(f, (centre,), (ones,))[1]
-        ] * 2  # fmt: skip
-        slope[close] = (parts[0] + parts[1]) / 2
-    return slope
+        size = torch.maximum(wide0.abs(), wide1.abs()).clamp_max_(1.0) if kind == "scaled" else 1.0
+        close = delta.abs() <= bound * size
+    at = close.reshape(-1).nonzero()[:, 0]
+    if len(at):
+        centre = (wide0.take(at) + wide1.take(at)) / 2
+        half = delta.take(at) / (2 * math.sqrt(3.0))
+        points = centre[None] if kind == "kinked" else torch.stack([centre - half, centre + half])
+        slope.put_(at, jvp(f, (points,), (torch.ones_like(points),))[1].mean(0))
+    if wide0 is not x0:  # the values are the model's own, in its own precision
+        first, last = f(x0), f(x1)
+    return scaled(first, last, slope)
 
 
-def _scaled_by(slope: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda v: v * slope.to(v.dtype)
+def scaled(start: Tensor, end: Tensor, slope: Tensor) -> Step:
+    """Of each number alone: a slope, on the way there and back."""
+    return Step(start, end, lambda v: v * slope.to(v.dtype), lambda g, slope: (g * slope,), (slope,))
 
 
 def elementwise(function: Any, kind: str) -> Rule:
@@ -68,8 +70,7 @@ def elementwise(function: Any, kind: str) -> Rule:
         with torch.no_grad():
             x0, x1 = values(x)
             f: Callable[[Tensor], Tensor] = lambda t: function(t, *args, **more)  # noqa: E731
-            slope = slope_between(f, x0, x1, kind) if not broadcast else kinked_slope(f, x0, x1)
-            step = Step(f(x0), f(x1), _scaled_by(slope))
+            step = scaled(f(x0), f(x1), kinked_slope(f, x0, x1)) if broadcast else step_between(f, x0, x1, kind)
         result = step.of(x)
         return write(x, result) if inplace else result
 
@@ -110,7 +111,7 @@ def exp(x: Any) -> Any:
     """The logarithmic mean of both values: e^x̄ · sinh(h)/h, h = Δx/2."""
     with torch.no_grad():
         x0, x1 = values(x)
-        step = Step(x0.exp(), x1.exp(), _scaled_by(log_mean(wide(x0), wide(x1))))
+        step = scaled(x0.exp(), x1.exp(), log_mean(wide(x0), wide(x1)))
     return step.of(x)
 
 
@@ -119,7 +120,7 @@ def sqrt(x: Any) -> Any:
     """1/(n0 + n1)."""
     with torch.no_grad():
         n0, n1 = (each.sqrt() for each in values(x))
-        step = Step(n0, n1, _scaled_by(1 / (n0 + n1).clamp_min(torch.finfo(n0.dtype).tiny)))
+        step = scaled(n0, n1, 1 / (n0 + n1).clamp_min(torch.finfo(n0.dtype).tiny))
     return step.of(x)
 
 
@@ -138,8 +139,7 @@ def inverse(n: Any) -> Both:
     with torch.no_grad():
         n0, n1 = values(n)
         same_sign(n0, n1)
-        slope = -1 / (n0 * n1)
-        step = Step(1 / n0, 1 / n1, _scaled_by(slope))
+        step = scaled(1 / n0, 1 / n1, -1 / (n0 * n1))
     result = step.of(n)
     result.inverse_of = n
     return result
@@ -176,12 +176,11 @@ def power(x: Any, exponent: Any) -> Any:
     with torch.no_grad():
         x0, x1 = values(x)
         if exponent == 2:
-            slope = x0 + x1
+            step = scaled(x0 * x0, x1 * x1, x0 + x1)
         elif exponent == 3:
-            slope = x0 * x0 + x0 * x1 + x1 * x1
+            step = scaled(x0**3, x1**3, x0 * x0 + x0 * x1 + x1 * x1)
         else:
-            slope = slope_between(lambda t: t.pow(exponent), x0, x1, "scaled")
-        step = Step(x0.pow(exponent), x1.pow(exponent), _scaled_by(slope))
+            step = step_between(lambda t: t.pow(exponent), x0, x1, "scaled")
     return step.of(x)
 
 
@@ -197,7 +196,7 @@ def _power_of_constant(base: Any, exponent: Any) -> Any:
         x0, x1 = values(exponent)
         if isinstance(base, Tensor) and base.ndim:
             return torch.exp(exponent * base.log())
-        step = Step(base**x0, base**x1, _scaled_by(slope_between(lambda t: base**t, x0, x1)))
+        step = step_between(lambda t: base**t, x0, x1)
     return step.of(exponent)
 
 

@@ -31,10 +31,11 @@ def bilinear(function: Any) -> Rule:
     return follow
 
 
-def bilinear_of(f: Callable[[Tensor, Tensor], Tensor], a: Both, b: Both) -> Both:
+def bilinear_of(f: Callable[[Tensor, Tensor], Tensor], a: Both, b: Both, pull: Any = None) -> Both:
     with torch.no_grad():
         mean_a, mean_b = _mean(a), _mean(b)
-        step = Step(f(a.start, b.start), f(a.end, b.end), lambda u, v: _lift(f, u, mean_b, v, mean_a))
+        kept = () if pull is None else (mean_a, mean_b)
+        step = Step(f(a.start, b.start), f(a.end, b.end), lambda u, v: _lift(f, u, mean_b, v, mean_a), pull, kept)
     return step.of(a, b)
 
 
@@ -59,7 +60,7 @@ def mul(a: Any, b: Any, **more: Any) -> Any:
     if moves(a) and moves(b):
         if a is b:
             return power(a, 2)
-        return bilinear_of(torch.mul, a, b)
+        return bilinear_of(torch.mul, a, b, lambda g, mean_a, mean_b: (g * mean_b, g * mean_a))
     return affine(torch.mul, (a, b), more)
 
 
@@ -77,13 +78,18 @@ def divide(a: Any, b: Any, **more: Any) -> Any:
         same_sign(n0, n1)
         y0, y1 = a.start / n0, a.end / n1
         mean, n = torch.lerp(y0, y1, 0.5), torch.lerp(n0, n1, 0.5)
-    return Step(y0, y1.detach(), lambda u, v: _quotient(u, v, mean, n)).of(a, b)
+    return Step(y0, y1.detach(), lambda u, v: _quotient(u, v, mean, n), _quotient_back, (mean, n)).of(a, b)
 
 
 def _quotient(u: Tensor, v: Tensor, mean: Tensor, n: Tensor) -> Any:
     if u.ndim > mean.ndim or v.ndim > n.ndim:
         return torch.vmap(lambda one, other: (one - mean * other) / n)(u, v)
     return (u - mean * v) / n
+
+
+def _quotient_back(g: Tensor, mean: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    share = g / n
+    return share, -mean * share
 
 
 def _is_one(a: Any) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pathlens.errors import SecantError
-from pathlens.integrand.secant.both import RULES, Both, Rule, Step, end_of, moves, start_of, values
+from pathlens.integrand.secant.both import RULES, Both, Rule, Step, end_of, moves, start_of, still, values
 from pathlens.integrand.secant.elementwise import elementwise, kinked_slope, log_mean, power, wide
 from pathlens.integrand.secant.table import named, rule
 
@@ -30,7 +31,13 @@ def softmax(x: Any, dim: int, *args: Any, dtype: torch.dtype | None = None, **mo
     with torch.no_grad():
         *_, mean, weight = _soft(x, dim)
         start, end = (torch.softmax(each, dim) for each in values(x))
-    return Step(start, end, lambda v: mean * (v - (weight * v).sum(dim, keepdim=True))).of(x)
+
+    def pull(g: Tensor, mean: Tensor, weight: Tensor) -> tuple[Tensor]:
+        share = g * mean
+        return (share - weight * share.sum(dim, keepdim=True),)
+
+    push = lambda v: mean * (v - (weight * v).sum(dim, keepdim=True))  # noqa: E731
+    return Step(start, end, push, pull, (mean, weight)).of(x)
 
 
 @rule("log_softmax")
@@ -57,58 +64,61 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False, **more: Any) -> Any:
     return Step(start, end, lambda v: (weight * v).sum(last, keepdim=keepdim)).of(x)
 
 
-def _normalised(x: Both, dims: tuple[int, ...], eps: float, *, centred: bool) -> Step:
-    """y = u/n, n = √(mean u² + ε): Δn = mean(ū·Δu)/n̄, Δy = (Δu − ȳ·Δn)/n̄."""
-    u0, u1 = (wide(each) for each in values(x))
-    if centred:
-        u0, u1 = (each - each.mean(dims, keepdim=True) for each in (u0, u1))
-    n0, n1 = (torch.sqrt(each.square().mean(dims, keepdim=True) + eps) for each in (u0, u1))
-    y0, y1, n = u0 / n0, u1 / n1, (n0 + n1) / 2
-    mean_u, mean_y = (u0 + u1) / 2, (y0 + y1) / 2
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """What a norm multiplies and adds afterwards, weights that stay."""
+
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+
+    def scaled(self, y: Tensor) -> Tensor:
+        return y if self.weight is None else y * self.weight
+
+    def of(self, y: Tensor) -> Tensor:
+        return self.scaled(y) if self.bias is None else self.scaled(y) + self.bias
+
+
+def _normalised(x: Both, dims: tuple[int, ...], eps: float, gain: Gain, *, centred: bool) -> Both:
+    """y = u/n, n = √(mean u² + ε): Δn = mean(ū·Δu)/n̄, Δy = (Δu − ȳ·Δn)/n̄; then the gain."""
 
     def push(v: Tensor) -> Tensor:
         v = v - v.mean(dims, keepdim=True) if centred else v
-        return (v - mean_y * ((mean_u * v).mean(dims, keepdim=True) / n)) / n
+        return gain.scaled((v - y * (u * v).mean(dims, keepdim=True)) / n)
 
-    return Step(y0, y1, push)
+    def pull(g: Tensor, u: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor]:
+        share = gain.scaled(g) / n
+        share = share - u * (y * share).mean(dims, keepdim=True)
+        return (share - share.mean(dims, keepdim=True) if centred else share,)
 
-
-def _with_gain(step: Step, gain: Tensor | None, shift: Tensor | None, dtype: torch.dtype, x: Both) -> Both:
-    gain, shift = (None if each is None else each.detach() for each in (gain, shift))
-
-    def value(y: Tensor) -> Tensor:
-        y = y if gain is None else y * gain
-        return (y if shift is None else y + shift).to(dtype)
-
-    scaled = (lambda v: step.push(v)) if gain is None else (lambda v: step.push(v) * gain)
-    return Step(value(step.start), value(step.end), scaled).of(x)
+    with torch.no_grad():
+        u0, u1 = (wide(each) for each in values(x))
+        if centred:
+            u0, u1 = (each - each.mean(dims, keepdim=True) for each in (u0, u1))
+        n0, n1 = (torch.sqrt(each.square().mean(dims, keepdim=True) + eps) for each in (u0, u1))
+        y0, y1, n = u0 / n0, u1 / n1, (n0 + n1) / 2
+        u, y = torch.lerp(u0, u1, 0.5) / n, torch.lerp(y0, y1, 0.5)
+        step = Step(gain.of(y0).to(x.dtype), gain.of(y1).to(x.dtype), push, pull, (u, y, n))
+    return step.of(x)
 
 
 @rule("layer_norm")
 def layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     if moves(weight) or moves(bias):
         return NotImplemented
-    with torch.no_grad():
-        step = _normalised(x, tuple(range(-len(shape), 0)), eps, centred=True)
-    return _with_gain(step, weight, bias, x.dtype, x)
+    return _normalised(x, tuple(range(-len(shape), 0)), eps, Gain(still(weight), still(bias)), centred=True)
 
 
 @rule("rms_norm")
 def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     if moves(weight):
         return NotImplemented
-    with torch.no_grad():
-        eps = torch.finfo(x.dtype).eps if eps is None else eps
-        step = _normalised(x, tuple(range(-len(shape), 0)), eps, centred=False)
-    return _with_gain(step, weight, None, x.dtype, x)
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return _normalised(x, tuple(range(-len(shape), 0)), eps, Gain(still(weight)), centred=False)
 
 
 @rule("group_norm")
 def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    rows = x.reshape(x.shape[0], groups, -1)
-    with torch.no_grad():
-        step = _normalised(rows, (-1,), eps, centred=True)
-    unit = step.of(rows).reshape(x.shape)
+    unit = _normalised(x.reshape(x.shape[0], groups, -1), (-1,), eps, Gain(), centred=True).reshape(x.shape)
     ones = (-1, *[1] * (x.ndim - 2))
     unit = unit if weight is None else unit * weight.detach().reshape(ones)
     return unit if bias is None else unit + bias.detach().reshape(ones)

@@ -69,6 +69,10 @@ for each in named(
     "result_type can_cast is_tensor is_signed storage_offset is_inference is_pinned"
 ):
     RULES[each] = _constant(each)
+for (
+    name
+) in "shape dtype device ndim layout requires_grad is_leaf is_cuda is_cpu is_meta is_sparse itemsize nbytes".split():
+    RULES[getattr(Tensor, name).__get__] = _constant(getattr(Tensor, name).__get__)
 
 
 @rule("detach detach_ requires_grad_")
