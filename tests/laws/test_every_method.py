@@ -11,7 +11,7 @@ from pathlens.engine.methods import METHODS, route_of
 from pathlens.engine.options import build
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from tests.support import methods
+from tests.support import methods, models
 from tests.support.linear import LinearModel
 from tests.support.methods import EVERY
 from tests.support.models import TEXTS
@@ -136,6 +136,16 @@ def test_the_attention_kernel_changes_nothing(method, architecture):
         for kernel in ("sdpa", "eager")
     )
     close(methods.numbers(sdpa), methods.numbers(eager), 1e-4)
+
+
+@every_method
+def test_single_precision_drifts_little(method):
+    single, texts = methods.model_for(method), TEXTS[0]
+    numbers = [
+        methods.numbers(methods.explain(method, model, texts, **methods.fixed(method)))
+        for model in (single, models.in_double(single))
+    ]
+    close(*numbers, 1e-4)
 
 
 @every_method

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pathlens.text.adapter import Case, Request, TextModel
-from pathlens.types import Ends
+from pathlens.types import Ends, Vocabulary
 
 TOKENS = 5
 TEXT = "one two three four five"
@@ -42,7 +43,7 @@ class Term:
     def share(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """r_i: which part of the term's change each token has."""
         part = np.array(self.direction) * (end - start)
-        return part / part.sum()
+        return part / part.sum() if part.any() else part
 
     def at(self, s: float) -> float:
         return self.factor * float(self.g(torch.tensor(s, dtype=torch.float64)))
@@ -55,6 +56,11 @@ def scores(problem: Problem, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """IG, (S,)."""
     change = lambda term: term.at(float(end @ term.direction)) - term.at(float(start @ term.direction))  # noqa: E731
     return sum(change(term) * term.share(start, end) for term in problem)
+
+
+def along(problem: Problem, corners: np.ndarray) -> np.ndarray:
+    """IG along the straight legs between corners (C, S), (S,)."""
+    return sum(scores(problem, *leg) for leg in pairwise(corners))
 
 
 def interactions(problem: Problem, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -96,6 +102,9 @@ class BankModel(TextModel):
     kind, name = "bank", "bank"
     texts = {TEXT: (0.9, -0.7, 1.1, 0.8, -0.5), "six seven eight nine ten": (-0.6, 1.2, 0.7, -0.9, 1.0)}  # noqa: RUF012
 
+    # for paths through words: the baseline, the texts' own words, and others between and around them
+    words = tuple(dict.fromkeys((0.0, *sum(texts.values(), ()), *np.linspace(-1.3, 1.3, 27).tolist())))
+
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
 
@@ -116,10 +125,16 @@ class BankModel(TextModel):
         elif listed:
             shaped = lambda points, cases: score(points, cases)[..., None]  # noqa: E731
         words = text.split()
+        table = Vocabulary(
+            torch.tensor(self.words, dtype=torch.float64)[:, None], lambda row: f"{self.words[row]}", "bank"
+        )
+        ids = tuple(map(self.words.index, self.texts[text])), (0,) * TOKENS, table
+        if request.baseline is not None:
+            ids = ()
         places = np.cumsum([0, *(len(word) + 1 for word in words)])
         names = tuple(f"output {k}" for k in range(len(self.problems)))
         return Case(
-            ends=Ends(start, end, torch.zeros(len(words), dtype=torch.bool)),
+            ends=Ends(start, end, torch.zeros(len(words), dtype=torch.bool), *ids),
             score=shaped,
             pack=(score, request.vector),
             texts=(text,),

@@ -154,14 +154,17 @@ def differences(route: Route, units: int) -> Generator[Ask, Tensor, Tensor]:
 def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: int | None = None) -> Drive:
     """Split-step: finer and finer staircases (or just `cells`, after half as many for the estimate). Nodes: cells.
 
-    The sum is exact at every fineness, so only the shares can be off: the estimate is what the last halving moved.
+    The sum is exact at every fineness, so only the shares can be off: the estimate is what the last halving moved, and
+    at least a quarter of what the one before did. A halving quarters it where F is smooth; next to a corner of both
+    staircases they share a kink alike, and nothing moves. (Given `cells`, the coarser one meets no corner but the middle.)
     """
-    m, spent, before, history = max(1, (cells or 2) // 2), 0, None, []
+    m, spent, before, moved, history = max(1, (cells or 2) // 2 + ((cells or 2) > 2)), 0, None, None, []
     while True:
         value = yield from _shares(make(m), units)
         spent += m
         gap = goal.gap(value)
-        error = size(value if before is None else value - before, goal.each)
+        last, moved = moved, None if before is None else size(value - before, goal.each)
+        error = size(value, goal.each) if moved is None else moved if last is None else torch.maximum(moved, last / 4)
         history.append((spent, largest(gap), largest(error)))
         small = before is not None and max(largest(error), largest(gap)) <= goal.bound
         if m == cells if cells is not None else small or spent + 2 * m > goal.ceiling:
