@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
