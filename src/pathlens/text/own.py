@@ -1,7 +1,7 @@
 """The right output: what is explained is what the model itself says, and a list says what its texts say alone.
 
-Looked at for the first text of every kind of request, from token ids as a user calls the model: one pass more. Texts of
-another length that follow are read once in one batch with the first: two passes more.
+Looked at for the first text of every kind of request, from token ids as a user calls the model: three rows more. The first
+text of another length that follows is read in one batch with it, and both alone: eight rows more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
     if kind not in model.seen:
         with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
-            model.forward(case.ends.end[None], [case], layer)
+            if layer:
+                model.forward(case.ends.end[None], [case], layer)
             output = model.own(draft)
         own = read(output, [case])
         start, explained = _at_ends([case])
