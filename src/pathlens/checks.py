@@ -11,11 +11,18 @@ from typing import Any, get_type_hints
 from pathlens.errors import InputError
 
 
-def whole_number(name: str, value: Any, *, least: int = 1, what: str = "") -> int:
-    """`value`, if it is a whole number from `least` upwards; `what` says what is counted: " (bytes)"."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} must be a whole number{what} of at least {least}, got {value!r}")
-    return value
+def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None, what: str = "") -> int:
+    """`value` as Python's own, if it is a whole number from `least` to `most`; `what` says what is counted: " (bytes)"."""
+    number = plain_number(value)
+    if (
+        not isinstance(number, int)
+        or isinstance(number, bool)
+        or number < least
+        or (most is not None and number > most)
+    ):
+        least_and_most = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
+        raise InputError(f"{name} must be a whole number{what} {least_and_most}, got {value!r}")
+    return number
 
 
 def plain_number(value: Any) -> Any:
@@ -43,26 +50,28 @@ def option(
     help: str,
     *,
     choices: Mapping[str, str] | Iterable[str] = (),
-    checked: bool = True,
     bounds: tuple[float | None, float | None] = (None, None),
 ) -> Any:
     """A field of an options record: written once, it serves Python, the command line and the page.
 
-    `choices` are checked with the record (`check_choices`; None passes where it is the default), unless they depend on
-    something else and the record checks them itself. `bounds`, least and most, are for those who show or bound the option.
+    `choices`, and `bounds` of a whole number (least and most), are checked with the record (`check_options`).
     """
     glossed = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices, "")
-    meta = {"help": help, "choices": glossed, "checked": checked, "bounds": bounds}
-    return field(default=default, metadata=meta)
+    return field(default=default, metadata={"help": help, "choices": glossed, "bounds": bounds})
 
 
-def check_choices(record: Any) -> None:
-    """Every field with choices holds one of them (or None, where that is its default); a yes or no is a bool."""
+def check_options(record: Any) -> None:
+    """Every field holds one of its choices, or a number within its bounds (or None, its default); a yes or no is a bool."""
     types = get_type_hints(type(record))
     for each in fields(record):
-        choices, value = each.metadata.get("choices"), getattr(record, each.name)
-        if choices and each.metadata["checked"] and not (value is None and each.default is None):
-            check_choice(each.name, value, choices)
+        meta, value = each.metadata, getattr(record, each.name)
+        if not meta or (value is None and each.default is None):
+            continue
+        if meta["choices"]:
+            check_choice(each.name, value, meta["choices"])
+        least, most = meta["bounds"]
+        if least is not None:
+            object.__setattr__(record, each.name, whole_number(each.name, value, least=least, most=most))
         if types[each.name] is bool and not isinstance(value, bool):
             raise InputError(f"{each.name} must be True or False, got {value!r}")
 

@@ -10,8 +10,9 @@ import torch
 
 import pathlens as pl
 from pathlens.checks import option_names
-from pathlens.engine.options import LEAST_NODES, Accuracy
+from pathlens.engine.options import LEAST_NODES, Accuracy, options
 from pathlens.explanation.store import from_dict
+from pathlens.path.words.options import STRATEGIES
 from pathlens.serve.app import POLICY, make_app
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
@@ -70,6 +71,8 @@ def test_a_request_offers_what_the_library_takes(client):
     assert {*option_names(GeneratorOptions), *option_names(PromptedOptions), *option_names(Accuracy)} <= set(fields)
     ask = {"model": "toy", "text": "a b c"}
     assert client.post("/api/explain", json={**ask, "max_nodes": LEAST_NODES}).status_code == 200
+    for method, choices in next(each for each in options() if each.name == "strategy").takers.items():
+        assert method not in ("dig", "udig") or choices == STRATEGIES[method]
     for each in rule["enum"]:
         assert client.post("/api/explain", json={**ask, "rule": each}).status_code == 200, each
 

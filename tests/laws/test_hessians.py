@@ -341,7 +341,7 @@ def test_a_held_token_costs_nothing_and_is_zero():
         ({"pairs": 3}, "at least one pair"),
         ({"pairs": [(1, 2, 3)]}, "two units each"),
         ({"pairs": [(0, 1)], "interaction_index": 0}, "not both"),
-        ({"rule": "gauss"}, "it takes log"),
+        ({"rule": "gauss"}, "leave rule out"),
         ({"path": "udig"}, "straight line only"),
     ],
 )

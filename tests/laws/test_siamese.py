@@ -216,6 +216,18 @@ def test_a_dot_product_of_short_embeddings_is_not_settled_by_being_small():
     assert verdicts == [(False, True)] * 2
 
 
+@pytest.mark.parametrize(
+    "choice", [{"method": "ig"}, {"method": "secant", "gives": "scores", "norm": "inside"}], ids=str
+)
+def test_zoom_asks_for_a_similarity_again(choice):
+    """One number, with the second text fixed: not the one-sided reading of a ranking, whose query is not known."""
+    model, text = tiny(), "the movie was bad . the plot was great ."
+    result = pl.explain(model, text, "a great film .", unit="sentence", similarity="cosine", **choice)
+    opened = zoom(model, result, [1])
+    assert opened.certificate.f_input == pytest.approx(result.certificate.f_input)
+    assert opened.scores[1:6].sum() == pytest.approx(result.scores[1], abs=2 * result.certificate.bound)
+
+
 def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
     model, a, b = tiny(), "the movie was bad . the plot was great .", "i never was a man ! a great film ."
     zero = pl.explain(model, a, b, unit="sentence", baseline="zero", tolerance=1e-5)

@@ -58,7 +58,14 @@ def test_a_slip_is_named_with_what_was_meant():
 
 
 @pytest.mark.parametrize(
-    ("slip", "meant"), [("basline", "baseline"), ("tolerence", "tolerance"), ("max_node", "max_nodes"), ("unt", "unit")]
+    ("slip", "meant"),
+    [
+        ("basline", "baseline"),
+        ("tolerence", "tolerance"),
+        ("max_node", "max_nodes"),
+        ("unt", "unit"),
+        ("dtyp", "dtype"),
+    ],
 )
 def test_a_slip_in_everyones_options_is_named_too(slip, meant):
     with pytest.raises(pl.InputError, match=f"did you mean '{meant}'"):
@@ -68,8 +75,8 @@ def test_a_slip_in_everyones_options_is_named_too(slip, meant):
 def test_wrong_values_are_refused_by_the_record_itself():
     for make, words in [
         (lambda: pl.SIG(context="left"), 'must be "full" \\(the paper\\) or "prefix"'),
-        (lambda: pl.UDIG(steps=0), "steps ≥ 1"),
-        (lambda: pl.DIG(strategy="grid"), "no strategy 'grid'"),
+        (lambda: pl.UDIG(steps=0), "steps must be a whole number of at least 1"),
+        (lambda: pl.DIG(strategy="grid"), '"greedy" or "maxcount", got .grid.'),
         (lambda: pl.IG(path="zigzag"), '"line", "dig" or "udig"'),
         (lambda: pl.IG(steps=3), "add path='udig'"),
         (lambda: pl.IH(path="dig"), "straight line only"),

@@ -142,7 +142,7 @@ def test_bad_input(model):
         (lambda: pl.rank(model, QUERY, [*DOCUMENTS, 5]), "document 4: text must be"),
         (lambda: pl.rank(model, QUERY, DOCUMENTS, simlarity="dot"), "simlarity: not an option"),
         (lambda: pl.encode(model, DOCUMENTS, foo=1), "foo: not an option"),
-        (lambda: pl.rank(model, QUERY, DOCUMENTS, rule="log"), "rule='log' is not for ij"),
+        (lambda: pl.rank(model, QUERY, DOCUMENTS, rule="log"), "rule must be .* got 'log'"),
         (lambda: pl.rank(model, QUERY, DOCUMENTS, target=3), "target"),
         (lambda: pl.rank(model, QUERY, DOCUMENTS, coordinates=True), "for one pair"),
         (lambda: pl.rank(model, QUERY, DOCUMENTS, unit=("word", "word", "word")), "one for each text"),

@@ -150,7 +150,7 @@ def evaluate(
     text_b: o.ColumnB = None,
     label: Annotated[str | None, typer.Option(help="The column with the true label: accuracy is noted.")] = None,
     methods: Annotated[
-        str, typer.Option(help="ig, sig, dig, udig, gradient-x-input; with commas.")
+        str, typer.Option(help="Those with a score per token, or gradient-x-input; with commas.")
     ] = "gradient-x-input,ig,sig",
     baseline: Annotated[str | None, typer.Option(help="mask, pad, …; with commas: every method with each.")] = None,
     reference: Annotated[str | None, typer.Option(help="What replaces tokens in log-odds; with commas.")] = None,

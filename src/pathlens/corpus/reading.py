@@ -80,10 +80,11 @@ def _opened(source: Source) -> Iterator[tuple[tuple[str, ...], Iterator[Record]]
 def _columns(source: Source, name: str, opened: Opened) -> tuple[str, ...]:
     """The columns to read; one that is missing ends everything before it began."""
     asked = [("text", source.text), ("text-b", source.text_b), ("id", source.id)]
-    for option, column in [*asked, *(("keep", each) for each in source.keep or ())]:
+    for option, column in [*asked, *((None, each) for each in source.keep or ())]:
         if column is not None and column not in opened.columns:
             has = ", ".join(opened.columns) or "none"
-            raise InputError(f"{name!r} has no column {column!r} (--{option}); its columns: {has}")
+            which = f" (--{option})" if option else ""  # a kept column was asked for by its name alone
+            raise InputError(f"{name!r} has no column {column!r}{which}; its columns: {has}")
     first = [column for _, column in asked if column is not None]
     return tuple(dict.fromkeys([*first, *kept_columns(source, opened.plain)]))
 
@@ -183,10 +184,7 @@ def read_sample(
     if limit is not None:
         whole_number("limit", limit)
     source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
-    try:
-        everything = list(rows(source))
-    except InputError as error:  # there the label's column is one that is kept
-        raise InputError(str(error).replace("(--keep)", "(--label)")) from error
+    everything = list(rows(source))
     good, bad = ([row for row in everything if (row.error is None) is right] for right in (True, False))
     if not good:
         raise InputError(f"{data!r} has no row that can be explained" + (f"; the first: {bad[0].error}" if bad else ""))

@@ -118,7 +118,8 @@ class Explainer(Generic[R]):
         if bare.name not in self._built:
             names, of_model = option_names(bare), option_names(self.model.options)
             named = {name: value for name, value in self._options.items() if name in names or name not in of_model}
-            record = build(bare, named, others=(*of_model, *_keywords(Explainer.__init__), *_keywords(self.__call__)))
+            others = *of_model, *option_names(LoadOptions), *_keywords(Explainer.__init__), *_keywords(self.__call__)
+            record = build(bare, named, others=others)
             if isinstance(record, WordOptions):  # words met in several texts are searched once
                 record = build(record, {"cache": path_cache(record.cache)})
             if isinstance(record, IDG):

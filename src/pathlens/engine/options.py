@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pathlens.checks import Option, check_choices, did_you_mean, given, option, option_names, options_of, whole_number
+from pathlens.checks import Option, check_options, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError
 from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import (
@@ -23,7 +23,7 @@ from pathlens.explanation.record import (
     PhraseTree,
     VectorExplanation,
 )
-from pathlens.path.words.options import PathOptions, WordOptions
+from pathlens.path.words.options import STRATEGIES, PathOptions, WordOptions
 from pathlens.types import MAX_NODES, NORMS, RULES, SIMILARITIES, TOLERANCE
 
 R = TypeVar("R", covariant=True)
@@ -39,24 +39,13 @@ class Accuracy:
 
     tolerance: float = option(TOLERANCE, "How exactly the scores must add up.")
     n_steps: int | None = option(None, "Fixed number of nodes instead of a tolerance.", bounds=(1, MOST_NODES))
-    rule: str | None = option(None, "Where on the path to look.", choices=RULES, checked=False)
-    max_nodes: int = option(MAX_NODES, "At most so many nodes.", bounds=(LEAST_NODES, MOST_NODES))
+    rule: str | None = option(None, "Where on the path to look.", choices=RULES)
+    max_nodes: int = option(MAX_NODES, "At most so many nodes (fewer: n_steps).", bounds=(LEAST_NODES, MOST_NODES))
 
     def __post_init__(self) -> None:
         if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
             raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
-        whole_number("max_nodes", self.max_nodes)
-        most = max(whole_number("n_steps", self.n_steps) if self.n_steps is not None else 0, self.max_nodes)
-        if self.rule is not None and self.rule not in (*RULES, "log"):  # the only one of ih, where it may be named
-            raise InputError(f"rule={self.rule!r} is not known; rules: {', '.join(RULES)}")
-        if most > MOST_NODES:
-            raise InputError(
-                f"at most {MOST_NODES} nodes fit a text, got {most}; leave n_steps out and a tolerance finds the number it needs"
-            )
-        if self.max_nodes < LEAST_NODES:
-            raise InputError(
-                f"max_nodes must be at least {LEAST_NODES}, got {self.max_nodes}; for fewer nodes use n_steps"
-            )
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +55,7 @@ class Method(Generic[R]):
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_options(self)
         self.check()
 
     def check(self) -> None:
@@ -169,12 +158,16 @@ class DIG(_AlongWords):
 
     name: ClassVar[str] = "dig"
 
+    strategy: str | None = option(None, "How an anchor is chosen (the paper: greedy).", choices=STRATEGIES["dig"])
+
 
 @dataclass(frozen=True, kw_only=True)
 class UDIG(_AlongWords):
     """Uniform Discretized Integrated Gradients."""
 
     name: ClassVar[str] = "udig"
+
+    strategy: str | None = option(None, "How an anchor is chosen (the paper: maxcount).", choices=STRATEGIES["udig"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,14 +209,16 @@ class IH(Method[Interactions]):
 
     interaction_index: Any = option(None, "Only these rows: a unit or several, by index or name.")
     pairs: Any = option(None, "Only these pairs of units.")
-    path: str | None = option(None, "The straight line; there is no other.", choices=("line",), checked=False)
+    path: str | None = option(
+        None,
+        "The straight line; there is no other.",
+        choices={
+            "line": "Integrated Hessians exist on the straight line only: on a bent path the double integral is not a "
+            "single one, and summed over legs the interactions vanish as legs are added"
+        },
+    )
 
     def check(self) -> None:
-        if self.path not in (None, "line"):
-            raise InputError(
-                f"path={self.path!r}: Integrated Hessians exist on the straight line only (path='line'). On a bent path the "
-                "double integral is not a single one, and summed over legs the interactions vanish as legs are added"
-            )
         if self.interaction_index is not None and self.pairs is not None:
             raise InputError("give interaction_index or pairs, not both")
 

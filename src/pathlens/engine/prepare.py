@@ -152,6 +152,10 @@ def by_side(given: Any, what: str) -> tuple[Any, ...]:
     return sides
 
 
+def _takes(rules: tuple[str, ...]) -> str:
+    return f"it takes {', '.join(rules)}" if len(rules) > 1 else "it has one of its own: leave rule out"
+
+
 def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     """Do the method, the model, the rule and the number of texts go together?"""
     model, rule = choices.model, choices.accuracy.rule
@@ -161,7 +165,7 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
             "model; use a sentence encoder, or method='ig' with both texts as one input"
         )
     if rule is not None and rule not in entry.rules:
-        raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {', '.join(entry.rules)}")
+        raise InputError(f"rule={rule!r} is not for {entry.name}; {_takes(entry.rules)}")
     if entry.rule == "secant" and choices.accuracy.n_steps is not None:
         raise InputError(
             f"n_steps={choices.accuracy.n_steps}: secants are exact in one pass and have no nodes; leave n_steps out"

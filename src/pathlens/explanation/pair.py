@@ -168,7 +168,7 @@ def one_sided(query: Float[np.ndarray, "*k"], side: Side, measure: Measure, meta
         method=meta["chosen"]["method"],
         target=f"{measure.similarity} similarity with the query",
         certificate=proof,
-        meta=_about(meta, (side,), measure),
+        meta={**_about(meta, (side,), measure), "one_sided": True},
         tokens=side.tokens,
         offsets=side.offsets,
         scores=scores,

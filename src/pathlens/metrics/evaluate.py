@@ -53,7 +53,7 @@ def evaluate(
     """Log-odds, comprehensiveness and sufficiency of methods, beside random scores and leave-one-out.
 
     model, choices: as in `pl.explain` (a classifier, a tagger or a question answerer; with texts_b: pairs).
-    methods: ig, sig, dig, udig, gradient-x-input; every one with every one of `baselines`.
+    methods: any with a score per token, and gradient-x-input; every one with every one of `baselines`.
     protocol: "default" (special tokens are never deleted or counted, k at least 1) or "paper" (as published).
     reference: what replaces tokens in log-odds: mask, pad, … or several (default: the model's default baseline).
     shares: of the tokens, for the curves; AOPC is their mean. The table itself is at 20 %.

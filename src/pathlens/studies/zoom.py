@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.answer import Answer
-from pathlens.explanation.record import Explanation, OfUnits, PairExplanation, Result
+from pathlens.explanation.record import OfUnits, PairExplanation, Result
 from pathlens.studies.answer import opened as opened_answer
 from pathlens.studies.sources import kept_prompt
 from pathlens.types import TEXT_UNITS, Span
@@ -110,7 +110,7 @@ def _opened(offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[i
 def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:
     """The same explanation of the same text, with some of its units opened."""
     meta = result.meta
-    if isinstance(result, Explanation) and {"similarity", "norm"} <= meta.keys():  # of two texts, and only one is here
+    if meta.get("one_sided"):  # of two texts, and only one is here
         raise InputError(
             "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
             "pl.explain(model, query, text, unit=…)"
@@ -182,7 +182,7 @@ def _texts_of(result: OfUnits) -> list[Any]:
     given = texts[:1] if "outputs" in result.meta else texts
     if result.meta.get("spans"):
         given[0] = kept_prompt(result)
-    return given
+    return [*given, result.meta["compared_with"]] if "compared_with" in result.meta else given
 
 
 def _chosen(result: OfUnits | PairExplanation) -> dict[str, Any]:

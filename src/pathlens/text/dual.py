@@ -18,7 +18,7 @@ from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import check_layer, states_of
 from pathlens.text.options import PromptedOptions
-from pathlens.text.sentence import SentenceEncoder, embedding_target
+from pathlens.text.sentence import SentenceEncoder, compared, embedding_target
 from pathlens.types import Ends
 
 
@@ -61,7 +61,7 @@ class DualEncoder(TextModel):
             raise InputError("a dual encoder explains two inputs: pass the second one, text_b=...")
         if request.target is None:
             request = replace(request, target=("similarity", self.b.embed(text_b, request)))
-        return self.a.case(text, request=request)
+        return compared(self.a.case(text, request=request), text_b)
 
 
 class ClipText(SentenceEncoder):

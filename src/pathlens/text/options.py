@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pathlens.checks import check_choices, option, plain_number, whole_number
+from pathlens.checks import check_options, option
 from pathlens.errors import InputError
 from pathlens.types import SIMILARITIES
 
@@ -28,7 +28,7 @@ class ModelOptions:
     name: ClassVar[str] = ""  # of the models that take them, for people
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,6 @@ class GeneratorOptions(ModelOptions):
     sink: str | bool | None = option(
         True, "Causal models: the token held in front (True: the one the model needs; None: none)."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.generate is not None:
-            object.__setattr__(self, "generate", whole_number("generate", plain_number(self.generate)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,7 @@ class SentenceEncoder(LanguageModel):
             request = replace(request, baseline=default_name(self.tokenizer, self.decoder))
         if text_b is not None and request.target is None and not request.vector and request.block is None:
             request = replace(request, target=("similarity", self.embed(text_b, request)))
+            return compared(super().case(text, None, request=request), text_b)
         return super().case(text, None, request=request)
 
     def predicts(self, request: Request) -> bool:
@@ -203,6 +204,11 @@ class SentenceTransformerEncoder(SentenceEncoder):
         note = f"the prompt {prompt!r} is part of the input and held"
         held = held.noted(note, prompt=prompt, prompt_length=held.segments.index(0))
         return replace(held, offsets=offsets, texts=(text,))
+
+
+def compared(case: Case, text_b: Any) -> Case:
+    """Says what it is compared with, where that is a text: so that it can be asked for again."""
+    return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
 
 
 def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -> Target | None:

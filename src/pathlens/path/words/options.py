@@ -5,7 +5,6 @@ Light: a saved result is drawn with them, without torch.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -13,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.checks import given, option
+from pathlens.checks import check_options, given, option
 from pathlens.errors import InputError
 
 STRATEGIES: Mapping[str, tuple[str, ...]] = {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
 # least and most; a factor of 10 is 1024 nodes on a leg, and the authors use 1 and 2
-BOUNDS: Mapping[str, tuple[int, int | None]] = {"steps": (1, 10_000), "neighbours": (1, None), "factor": (0, 10)}
+STEPS, NEIGHBOURS, FACTOR = (1, 10_000), (1, None), (0, 10)
 
 
 @dataclass(frozen=True)
@@ -27,21 +26,15 @@ class Settings:
 
     method: str
     strategy: str
-    steps: int = 30
-    neighbours: int = 50
-    factor: int = 1
+    steps: int = option(30, "m", bounds=STEPS)
+    neighbours: int = option(50, "K", bounds=NEIGHBOURS)
+    factor: int = option(1, "f", bounds=FACTOR)
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES[self.method]:
             known = ", ".join(map(repr, STRATEGIES[self.method]))
             raise InputError(f"{self.method} has no strategy {self.strategy!r}; use one of {known}")
-        for name, (least, most) in BOUNDS.items():
-            value = getattr(self, name)
-            if not hasattr(value, "__index__") or isinstance(value, bool) or value < least:
-                raise InputError(f"{self.method} needs {name} ≥ {least}, a whole number; got {value!r}")
-            if most is not None and value > most:
-                raise InputError(f"{self.method} needs {name} ≤ {most}; got {value!r}")
-            object.__setattr__(self, name, operator.index(value))
+        check_options(self)
 
     @property
     def key(self) -> str:
@@ -64,14 +57,13 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 class WordOptions:
     """Options of a path through words; what is None is as the authors had it (`PRESETS`)."""
 
-    steps: int | None = option(None, "Anchor words on each token's way (the papers' m).", bounds=BOUNDS["steps"])
-    neighbours: int | None = option(None, "Nearest words an anchor is chosen among (K).", bounds=BOUNDS["neighbours"])
-    factor: int | None = option(None, "2^factor nodes on a leg in the left rule (f).", bounds=BOUNDS["factor"])
+    steps: int | None = option(None, "Anchor words on each token's way (the papers' m).", bounds=STEPS)
+    neighbours: int | None = option(None, "Nearest words an anchor is chosen among (K).", bounds=NEIGHBOURS)
+    factor: int | None = option(None, "2^factor nodes on a leg in the left rule (f).", bounds=FACTOR)
     strategy: str | None = option(
         None,
         "How an anchor is chosen (dig: greedy, udig: maxcount; grid is udig's alone).",
-        choices=STRATEGIES["udig"],  # dig has all but grid
-        checked=False,
+        choices=STRATEGIES["udig"],  # dig has all but grid: `Settings` knows the path
     )
     preset: str | None = option(None, "The authors' settings by name: udig-maxcount, dig-greedy, …")
     cache: Any = option(None, "A folder where paths are kept from run to run.")
