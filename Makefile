@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python, pip and make:
 #   make demo   installs into .venv and explains a sentence and a pair of sentences
 #   make test   installs and runs the tests; make test-all runs the slower rest
+#   make docs   builds the site
 #   make bench  installs the peers and measures beside them (QUICK=1: within five minutes)
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,7 +10,7 @@ PYTEST_ARGS ?=
 # the quick tests share the cores; the slow ones start clusters, browsers and kills of their own, one after another
 PARALLEL ?= --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check docs bench clean
 
 # A stamp remembers what was installed: a second run installs nothing.
 .venv/demo.stamp: pyproject.toml constraints.txt
@@ -45,6 +46,14 @@ check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+.venv/docs.stamp: .venv/demo.stamp
+	$(PIP) --editable ".[docs]"
+	touch $@
+
+# The site, in build/site; a broken link or a name without a page is an error.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis

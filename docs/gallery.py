@@ -24,6 +24,11 @@ PAIR = "A man plays a guitar.", "Someone makes music."
 TREE = "(S (X (X Not really funny) ,) (X but moving) .)"
 DOCUMENTS = ["Boil the rice in water.", "He plays an old guitar.", "The river is wide."]
 REVIEWS = ["A fine film.", "A dull film.", "Funny and moving.", "Not funny, but moving.", "Dull and too long."]
+SOURCES = [
+    "The towers of Velmora are painted blue. They were built by Osric in 1402.",
+    "The towers of Tarkis are painted red. Farmers near Tarkis mostly grow rice.",
+    "The old bell of Kalton is made of silver. It rings at dawn.",
+]
 LARGEST = 200_000  # bytes of a picture
 SHADES = 128  # of a picture: flat colours and letters need no more, and it takes a third of the room
 
@@ -68,6 +73,10 @@ def said(path: Path) -> None:
     pl.explain("smollm", "The capital of France is", generate=2, tolerance=0.05).to_png(path)
 
 
+def answer(path: Path) -> None:
+    pl.answer("smollm", "What color are the towers of Velmora, and who built them?", SOURCES).to_png(path)
+
+
 VIEWS: dict[str, Callable[[Path], object]] = {
     "ig": explained("ig"),
     "sig": explained("sig"),
@@ -88,6 +97,7 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "words": words,
     "tabular": tabular,
     "said": said,
+    "answer": answer,
     "japanese": lambda path: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。").to_png(path),
 }
 

@@ -17,6 +17,15 @@ torch.set_num_threads(1)
 shapes.install()  # before anything of pathlens is imported
 
 
+@pytest.fixture(scope="session", autouse=True)
+def references(tmp_path_factory):
+    """References of encoders are kept for this run alone: what another version found must not be read."""
+    folder = tmp_path_factory.mktemp("references")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pathlens.text.reference.user_cache", lambda: folder)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def minilm():
     from pathlens.text.load import load

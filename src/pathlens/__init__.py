@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlens.errors import InputError as InputError
     from pathlens.errors import ModelError as ModelError
     from pathlens.errors import PathlensError as PathlensError
+    from pathlens.explanation.answer import Answer as Answer
     from pathlens.explanation.certificate import Certificate as Certificate
     from pathlens.explanation.record import Continuation as Continuation
     from pathlens.explanation.record import Explanation as Explanation
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pathlens.explanation.record import PairExplanation as PairExplanation
     from pathlens.explanation.record import PhraseTree as PhraseTree
     from pathlens.explanation.record import VectorExplanation as VectorExplanation
+    from pathlens.explanation.results import Results as Results
     from pathlens.explanation.store import load as load
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from pathlens.models import TextModel as TextModel
     from pathlens.models import ToyModel as ToyModel
     from pathlens.models import Wrapped as Wrapped
+    from pathlens.report import Report as Report
+    from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import compare as compare
     from pathlens.studies.layers import layers as layers
     from pathlens.studies.nodes import nodes as nodes
@@ -75,22 +79,28 @@ if TYPE_CHECKING:
     from pathlens.vectors.encode import encode as encode
     from pathlens.vectors.rank import Ranking as Ranking
     from pathlens.vectors.rank import rank as rank
+    from pathlens.vectors.why import why as why
 
 _DOOR = {  # module → the names it gives
     "engine.explainer": "Explainer explain",
     "engine.methods": "methods",
     "engine.options": "DIG IDG IG IH IJ SECANT SIG UDIG VAIG",
     "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
+    "explanation.answer": "Answer",
     "explanation.certificate": "Certificate",
     "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
+    "explanation.results": "Results",
     "explanation.store": "load",
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",
+    "report": "Report",
+    "studies.answer": "answer",
     "studies.compare": "compare",
     "studies.zoom": "zoom",
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",
     "vectors.rank": "Ranking rank",
+    "vectors.why": "why",
 }
 _WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
 _ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working

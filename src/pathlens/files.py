@@ -13,6 +13,14 @@ from typing import Any
 from pathlens.errors import StoreError
 
 
+def user_cache() -> Path | None:
+    """Where what was found once is kept: PATHLENS_CACHE, else the user's cache; PATHLENS_CACHE="" keeps nothing."""
+    chosen = os.environ.get("PATHLENS_CACHE")
+    if chosen == "":
+        return None
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pathlens"
+
+
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
     """What the system refuses inside is one line that names the place."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
+from transformers import BertForSequenceClassification
 
 from pathlens.doctor import examine
+from pathlens.doctor.laws import entrance
+from pathlens.doctor.patient import Patient
+from pathlens.text.load import load
+from pathlens.text.options import GeneratorOptions
+from tests.support import models
 from tests.support.models import classifier
 
 TEXT = "the movie was not really funny , but moving ."
@@ -27,3 +34,27 @@ def test_a_class_that_other_rounding_would_choose_is_no_drift():
         assert int(other.logits.argmax()) == 0, "the example is one where the class turns"
     drift = next(check for check in examine((module, tokenizer), TEXT).checks if check.law == "8 precision drift")
     assert drift.state == "holds", (drift.measured, drift.advice)
+
+
+@pytest.mark.parametrize("make, name", [("translator", "t5"), ("generator", "gpt2"), ("classifier", "bert")])
+def test_the_models_own_output_is_asked_for_in_every_way(make, name):
+    model = load(getattr(models, make)(name))
+    verdict = entrance(Patient(model, TEXT))
+    assert verdict.state == "holds" and "prob" in verdict.measured
+    assert ("a contrast" in verdict.measured) == (model.options is GeneratorOptions)
+    assert verdict.measured.count("layer") == model.network.depth
+
+
+class Hidden(BertForSequenceClassification):
+    """Looks its words up where nobody sees it."""
+
+    def forward(self, input_ids, attention_mask=None):
+        rows = torch.nn.functional.embedding(input_ids, self.get_input_embeddings().weight)
+        return super().forward(inputs_embeds=rows, attention_mask=attention_mask)
+
+
+def test_one_cause_is_said_once():
+    diagnosis = examine((Hidden(models.config("bert")).eval(), models.tokenizer()), TEXT)
+    (failed,) = [check for check in diagnosis.checks if check.state == "fails"]
+    again = [check for check in diagnosis.checks if check.measured == f"the same as of {failed.law!r}"]
+    assert "does not look its words up" in failed.measured and len(again) > 5

@@ -23,7 +23,7 @@ from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation import store
-from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
+from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation, percent
 from pathlens.explanation.store import from_dict
 from pathlens.studies.layers import Layers
 from tests.support import draw_samples as samples
@@ -260,10 +260,41 @@ baseline 0.5
        . +0.05                │▌
      sum +1.32                │
 
-██ orange raises “positive”, blue lowers it; numbers are shares of the change,
-   they sum to 1.32; full colour is 2.31, the largest |value|.
+██ orange raises “positive”, blue lowers it; numbers are contributions to the
+   change from the baseline, they sum to 1.32; full colour is 2.31, the largest
+   |value|.
  ✓ adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"""
     )
+
+
+SAID = {"positive": 0.812, "negative": 0.188}
+START = {"positive": 0.945, "negative": 0.055}
+SPOKEN = replace(samples.small(), prediction="positive", probabilities=SAID, baseline_probabilities=START)
+HEADLINE = "predicted positive, 81.2 % (from the baseline alone: positive, 94.5 %)"
+
+
+def test_every_view_says_what_the_model_says(matplotlib):
+    assert shown(SPOKEN, 80).startswith(f"{HEADLINE}\nig · positive")
+    page = SPOKEN.to_html()
+    assert HEADLINE in page and "<td>negative</td><td>18.8 %</td><td>5.5 %</td>" in page
+    assert HEADLINE in "".join(text.get_text() for text in figure.draw(SPOKEN).findobj(matplotlib.text.Text)).replace(
+        "\n", " "
+    )
+    without = replace(SPOKEN, baseline_probabilities={})
+    assert "predicted positive, 81.2 %" in shown(without, 80) and "baseline alone" not in shown(without, 80)
+
+
+def test_diagnostics_are_folded_unless_something_does_not_add_up():
+    page, rough = samples.small().to_html(), replace(samples.small(), certificate=ROUGH).to_html()
+    assert '<details class="diagnostics"><summary>✓ adds up · diagnostics</summary>' in page
+    assert '<details class="diagnostics" open="open"><summary>✗' in rough
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(1.0, "100 %"), (0.99999, ">99.9 %"), (0.945, "94.5 %"), (0.0001, "<0.1 %"), (0.0, "0 %")]
+)
+def test_percentages_round_nothing_to_certainty(share, said):
+    assert percent(share) == said
 
 
 def test_terminal_pair_exactly():
@@ -292,10 +323,10 @@ ij · cosine similarity 0.6600
   猫 × cat +0.300    │████████████████████████
   猫 × [b] -0.040 ███│
 
-██ orange raises “cosine similarity”, blue lowers it; numbers are shares of the
-   similarity, with the reference row and column they sum to 0.66; full colour
-   is 0.300, the largest |share| of two tokens; the reference goes beyond, in
-   the same colour.
+██ orange raises “cosine similarity”, blue lowers it; numbers are contributions
+   to the similarity, with the reference row and column they sum to 0.66; full
+   colour is 0.300, the largest |contribution| of two tokens; larger ones, with
+   the reference, have that colour too.
  ✓ adds up: all cells with the reference, 0.66000 of 0.66000 (gap 5e-05,
    0.008%), settled, 31 nodes, 33 passes
  · cut at 512 tokens"""
@@ -424,7 +455,7 @@ class Reader(HTMLParser):
 
 
 TAGS = re.compile(
-    "html|head|meta|title|style|body|article|header|h1|h2|p|section|span|table|thead|tbody|tr|th|td|i|u|b|footer|"
+    "html|head|meta|title|style|body|article|header|h1|h2|h3|p|section|span|table|thead|tbody|tr|th|td|i|u|b|footer|"
     "strong|ul|li|script|figure|div|label|input|output|svg|path|g|text|details|summary|small|img"
 )
 
@@ -524,6 +555,21 @@ def test_only_our_script_may_run():
     page = markup.document(samples.small())
     digest = base64.b64encode(hashlib.sha256(Reader(page).scripts[-1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in page and "default-src 'none'" in page
+
+
+def test_a_quiet_reference_is_one_number_and_one_click_away():
+    full = samples.small_pair().full_matrix.copy()
+    full[0], full[1:, 0] = full[0] * 0.1, full[1:, 0] * 0.1
+    pair = replace(samples.small_pair(), full_matrix=full, similarity=float(full.sum()))
+    table = block_of(pair, grid.Grid)
+    assert "(reference)" not in table.rows and table.values.sum() == pytest.approx(pair.core)
+    (folded,) = (block for block in page_of(pair).details if isinstance(block, grid.Grid))
+    assert folded.rows[0] == folded.columns[0] == "(reference)"
+    assert folded.values.sum() == pytest.approx(pair.similarity)
+    assert "with the reference row and column" in markup.document(pair)
+    assert f"pairs of tokens {palette.short(pair.core)}, the reference {palette.short(pair.rest)}" in legend(pair)
+    loud = page_of(samples.small_pair())  # a large cell, and a row and a column that nearly cancel it
+    assert not [block for block in loud.details if isinstance(block, grid.Grid)]
 
 
 def test_matrix_has_reference_and_sums():

@@ -73,8 +73,8 @@ def test_a_layer_read_at_every_token_is_left_alone():
     module, tokenizer = classifier("distilbert", labels=2)
     own = load((module, tokenizer))
 
-    def averaging(inputs_embeds, attention_mask):
-        hidden = module.distilbert(inputs_embeds=inputs_embeds, attention_mask=attention_mask).last_hidden_state
+    def averaging(input_ids, attention_mask):
+        hidden = module.distilbert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         logits = module.classifier(torch.relu(module.pre_classifier(hidden.mean(1))))
         return SequenceClassifierOutput(logits=logits)
 

@@ -226,7 +226,7 @@ def snapshot(model):
         {"target": lambda logits: logits.nonsense},
         {"layer": 2, "target": lambda logits: 1 / 0},
     ],
-    ids=str,
+    ids=lambda choice: " ".join(f"{name}={'function' if callable(value) else value}" for name, value in choice.items()),
 )
 def test_the_model_is_left_as_it_was(choice):
     model, tokenizer = copy.deepcopy(bert()[0]), models.tokenizer()

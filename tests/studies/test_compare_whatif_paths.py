@@ -169,7 +169,7 @@ def test_a_ranking_is_drawn_with_the_words_that_met(ranking, tmp_path, capsys):
     assert "adds up within" in said and "not explained: 1 more" in said
     names = ranking[0].explanation.top(1)[0][:2]
     assert "–".join(names) in said
-    page = ranking.to_html(tmp_path / "rank.html")
+    page = ranking.to_html(tmp_path / "rank.html").read_text("utf-8")
     assert "<img" not in page and "<details" in page
     scores = [h.score for h in ranking.hits[:3]]
     assert [r.similarity for r in pl.load(tmp_path / "rank.html")] == pytest.approx(scores, abs=1e-6)
@@ -183,7 +183,7 @@ def test_why_one_stands_above_another_is_on_every_picture(ranking, tmp_path, cap
     asked.show(width=100)
     shown = capsys.readouterr().out
     assert "stands above 3." in shown and f"{change:+.4f}" in shown
-    assert "stands above 3." in asked.to_html(tmp_path / "why.html")
+    assert "stands above 3." in asked.to_html(tmp_path / "why.html").read_text("utf-8")
     assert len(pl.load(tmp_path / "why.html")) == 4
     assert asked.to_dict()["why"]["similarity"] == pytest.approx(change)
     with pytest.raises(pl.InputError, match="place 3"):
@@ -198,7 +198,7 @@ def test_layers_are_drawn_and_read_back(tmp_path, capsys):
     assert abs(found.results[1].scores - alone.scores).max() < 1e-9
     found.show(width=100)
     assert "layer 1" in capsys.readouterr().out
-    page = found.to_html(tmp_path / "l.html")
+    page = found.to_html(tmp_path / "l.html").read_text("utf-8")
     assert page.count('class="bars"') == 2 and page.count('class="chart"') == 1 and "✓ layer 1" in page
     assert len(pl.load(tmp_path / "l.html")) == 2
     with pytest.raises(pl.InputError, match="one value per token"):
@@ -216,7 +216,7 @@ def test_error_against_nodes_falls_as_each_rule_promises(tiny, tmp_path, capsys)
     assert found.adaptive <= found.explanation.certificate.bound
     found.show(width=100)
     assert "as asked" in capsys.readouterr().out
-    assert "as asked" in found.to_html(tmp_path / "n.html")
+    assert "as asked" in found.to_html(tmp_path / "n.html").read_text("utf-8")
     assert found.to_png(tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(pl.InputError, match="ig, dig and udig"):
         nodes(pl.ToyModel(), "a b", method="sig")
@@ -273,7 +273,7 @@ def test_a_report_of_one_table_shows_every_feature(tmp_path):
     rows = list(torch.randn(5, 3))
     results = pl.explain(pl.Tabular(net, features=["体重", HOSTILE, "c"]), rows)
     assert results[2].meta["features"] == pytest.approx(rows[2].tolist())
-    page = Report.of(results).to_html(tmp_path / "t.html")
+    page = Report.of(results).to_html(tmp_path / "t.html").read_text("utf-8")
     assert page.count('class="point') == 2 * 5 * 3, "summary and dependence, a point per row and feature"
     assert "<img" not in page and "体重" in page
     assert Report.of(results).to_png(tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")

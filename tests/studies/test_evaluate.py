@@ -104,7 +104,7 @@ def test_the_table_as_csv(found, tmp_path):
 def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
     found.show(width=180)
     shown = capsys.readouterr().out
-    page = found.to_html(tmp_path / "e.html")
+    page = found.to_html(tmp_path / "e.html").read_text("utf-8")
     for text in (shown, re.sub(r"<[^>]+>", " ", page)):
         for way in found.ways:
             assert way in text

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.explanation.answer import Answer
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import (
     Continuation,
@@ -248,12 +249,39 @@ def passages() -> Continuation:
     )  # fmt: skip
 
 
+def answer(sources: int = 3, sentences: int = 2, words: int = 6) -> Answer:
+    """Sentences of an answer × sentences of sources, two each; some words in it are tricks."""
+    draw = np.random.default_rng(sources)
+    named = [TRICKS[k % len(TRICKS)] if k % 3 == 2 else f"word{k}" for k in range(words)]
+    texts = [f"  Source {k} says {' '.join(named)}. And {k} more." for k in range(1, sources + 1)]
+    said = [f"Sentence {n} is what it said." for n in range(1, sentences + 1)]
+    whole = " ".join(said)
+    spans = [(match.start(), match.end()) for text in texts for match in re.finditer(r"\S.*?\d more\.", text)]
+    halves = [
+        each
+        for (a, b), text in zip(spans, texts, strict=True)
+        for each in ((a, text.index("And")), (text.index("And"), b))
+    ]
+    matrix = draw.normal(size=(sentences, len(halves))) ** 3
+    columns = tuple(certificate(float(row.sum()), f_baseline=-40.0) for row in matrix)
+    starts = [whole.index(each) for each in said]
+    return Answer(
+        method="secant", target=f"{whole!r} (logprob)", certificate=certificate(float(matrix.sum()), f_baseline=-80.0),
+        meta={"model": "smollm", "baseline": "mean", "unit": "sentence", "notes": [f"a note {NASTY}"]},
+        question=f"What? {NASTY}", answer=whole, names=tuple(f"source {k + 1}" for k in range(sources)),
+        sources=tuple(texts), owners=tuple(u // 2 for u in range(len(halves))), offsets=tuple(halves),
+        sentence_offsets=tuple((at, at + len(each)) for at, each in zip(starts, said, strict=True)),
+        lengths=(7,) * sentences, matrix=matrix, certificates=columns, repeats=((0.0, 1.0, 0.1, 0.2, 3.0),),
+    )  # fmt: skip
+
+
 def everything() -> dict[str, Any]:
     """One of each kind, and the awkward ones."""
     return {
         "text": small(), "japanese": japanese(), "emoji": emoji(), "nasty": nasty(), "long": long(),
         "pair": small_pair(), "interactions": interactions(), "block": block(), "pooled": block(out=1),
         "tree": phrases(), "tabular": tabular(), "continuation": continuation(), "passages": passages(),
+        "answer": answer(), "answer-long": answer(8, 5, 500),
     }  # fmt: skip
 
 

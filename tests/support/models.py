@@ -169,6 +169,16 @@ def closing_tokenizer() -> Any:
 
 
 @cache
+def twice_closing_tokenizer() -> Any:
+    """As RoBERTa and Longformer want it: two [SEP] between the texts of a pair."""
+    made = deepcopy(tokenizer())
+    made.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return made
+
+
+@cache
 def translator(name: str) -> tuple[Any, Any]:
     """A sequence-to-sequence model: "t5" (relative positions, no bias) or "bart" (learned positions)."""
     torch.manual_seed(12)

@@ -15,6 +15,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
 COMMANDS = {  # name -> the file it is in, and what it does in a line
     "explain": ("explain", "Explain one text, or a pair of texts."),
+    "answer": ("answer", "Which part of which source made the model say this: an answer, its citations, its sources."),
     "compare": ("explain", "Explain one text under several methods, baselines or models, side by side."),
     "evaluate": ("corpus", "Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."),
     "methods": ("explain", "List the methods: what each one is, its own options, and the paper."),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient
+from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient, left_out
 from pathlens.errors import InputError, PathlensError, first_line
 from pathlens.explanation.view import Viewable
 from pathlens.types import TOLERANCE
@@ -70,12 +70,13 @@ def examine(
     from pathlens.text.load import load
 
     patient = _patient(load(model), text, text_b, tolerance)
-    checks = []
+    checks: list[Check] = []
     for name, law in LAWS:
         if tell is not None:
             tell(name)
         started = time.perf_counter()
-        checks.append(replace(_tried(law, patient), law=name, seconds=time.perf_counter() - started))
+        check = _once(_tried(law, patient), checks)
+        checks.append(replace(check, law=name, seconds=time.perf_counter() - started))
     shown = patient.text if isinstance(patient.text, str) else "a given input"
     meta = {"text": shown, "tolerance": tolerance, "torch": torch.__version__}
     return Diagnosis(patient.model.name, patient.model.kind, tuple(checks), meta)
@@ -95,6 +96,13 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
     if text_b is None and (questions or model.two_texts_are_a_pair()):
         text_b = SECOND
     return Patient(model, text, text_b, tolerance)
+
+
+def _once(check: Check, before: list[Check]) -> Check:
+    """One cause is said once: a law that fails in the very words of another was not tried."""
+    same = (each.law for each in before if each.state == check.state == FAILS and each.measured == check.measured)
+    law = next(same, None)
+    return check if law is None else left_out(f"the same as of {law!r}")
 
 
 def _tried(law: Law, patient: Patient) -> Check:

@@ -19,6 +19,7 @@ PAGES = {
     "VectorExplanation": "results.vectors",
     "PhraseTree": "results.phrases",
     "Continuation": "results.continuation",
+    "Answer": "answers.answer",
     "Comparison": "studies.comparison",
     "WhatIf": "studies.what_if",
     "PathView": "studies.path_view",

@@ -137,7 +137,9 @@ def ranking(study: Ranking) -> blocks.Page:
         lead = f"{place:3}. {hit.score:+.4f}"
         folds.append(blocks.Fold(lead, cut(hit.text, LONG), _meetings(hit.explanation), page))
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
-    why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.similarity:+.4f}")] if reason else []
+    why: list[blocks.Block] = []
+    if reason is not None:
+        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.certificate.f_input:+.4f}")]
     return blocks.Page(
         f"documents by similarity to “{visible(cut(study.query, LONG))}”",
         blocks=(blocks.Folds(tuple(folds), 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
@@ -244,7 +246,7 @@ def features(results: Sequence[Any]) -> blocks.Page | None:
     plots = tuple(blocks.Scatter(points[k], visible(swarm.names[k]), "score") for k in swarm.strongest(CURVES))
     target = visible(" or ".join(sorted({str(row.target) for row in rows})))
     legend = (
-        f"one point per row; the score is the feature's share of the change of {target}. In the summary a point has more "
+        f"one point per row; the score is the feature's contribution to the change of {target}. In the summary a point has more "
         "colour where the feature is larger among the rows; features are in the order of their mean |score|"
     )
     both = (swarm, blocks.Abreast(inside=plots, title="score against value", where=("page",)))

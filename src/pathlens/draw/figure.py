@@ -48,6 +48,7 @@ def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
 def whole(page: blocks.Page, inner: float) -> list[Part]:
     """Heading, blocks, legend, certificate, notes."""
     head = [paragraph(page.title, inner, size=13, color=INK, weight="bold", after=0.03 if page.subtitle else 0.12)]
+    head += [paragraph(page.headline, inner, size=11, color=INK, after=0.03)] if page.headline else []
     head += [paragraph(page.subtitle, inner, after=0.12)] if page.subtitle else []
     drawn = [draw_block(block, inner) for block in page.on("figure")]
     body, left_out = [p for parts, _ in drawn for p in parts], [n for _, notes in drawn for n in notes]

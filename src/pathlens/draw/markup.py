@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import blocks, page_of, palette, svg
+from pathlens.draw.answers import Answered
 from pathlens.draw.element import LEVELS, SCROLL, Markup, element, heat_table, join, level, pixels, script, style, whole
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.words import Stretch, cut, printable, visible
@@ -40,7 +41,7 @@ def article(page: blocks.Page, *extra: str) -> Markup:
     subtitle = element("p", None, page.subtitle) if page.subtitle else ""
     return element(
         "article", {"class": f"pathlens {page.kind}".strip()},
-        element("header", None, element("h1", None, page.title), subtitle),
+        element("header", None, element("h1", None, page.title), _headline(page), subtitle),
         body, _foot(page, [*extra, *left_out, *page.notes]),
     )  # fmt: skip
 
@@ -64,6 +65,16 @@ def document(thing: Any, path: str | Path | None = None, *, unit: str | None = N
     return text
 
 
+def _headline(page: blocks.Page) -> Markup:
+    """What the model says; a click shows every class."""
+    if not page.classes:
+        return element("p", {"class": "headline"}, page.headline) if page.headline else Markup("")
+    heads = element("tr", None, *(element("th", {"scope": "col"}, name) for name in ("class", "text", "baseline")))
+    rows = (element("tr", None, *(element("td", None, cell) for cell in row)) for row in page.classes)
+    summary = element("summary", {"class": "headline"}, page.headline)
+    return element("details", {"class": "said"}, summary, element("table", None, heads, *rows))
+
+
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     proof = page.proof
     sums = [
@@ -75,6 +86,12 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
         element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
         for block in page.details
     ]
+    if sums:
+        rough = next((each for each in proof.sums if not each.settled), None)
+        words = "does not add up as it should" if rough else "adds up" if len(sums) == 1 else "all add up"
+        line = element("summary", None, f"{(rough or proof.sums[0]).mark} {words} · diagnostics")
+        sums = [element("details", {"class": "diagnostics", "open": "open" if rough else None}, line, *sums, *folded)]
+        folded = []
     listed = element("ul", {"class": "notes"}, *[element("li", None, note) for note in notes]) if notes else ""
     legend = element("p", {"class": "legend"}, proof.legend) if proof.legend else ""
     if not (legend or sums or listed or folded):
@@ -291,17 +308,11 @@ def continued(block: Continued) -> Drawn:
     """Choose an output token to see its sources; without the script, the whole continuation's."""
     small = max(block.grid.values.shape) <= SIDE
     facts = {**block.facts, "levels": LEVELS}
-    prompt = [
-        element("p", {"class": "text prompt", "dir": "auto"},
-                *(_stretch(part, block.bars.limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph))
-        for paragraph in block.prompt
-    ]  # fmt: skip
     whole = f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"
     marks = {
         "class": "said",
         "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
-        # the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters
-        "data-matrix": base64.b64encode(np.ascontiguousarray(block.cells.values, dtype="<f4").tobytes()).decode(),
+        "data-matrix": packed(block.cells.values),
     }
     return element(
         "div", marks,
@@ -309,12 +320,71 @@ def continued(block: Continued) -> Drawn:
         _outputs(block),
         element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, whole),
         element("h2", None, "the prompt"),
-        *prompt,
+        *(_prompt(paragraph, block.bars.limit) for paragraph in block.prompt),
         element("h2", None, "strongest sources"),
         element("div", {"class": "strongest"}, draw(block.bars)[0]),
         element("h2", None, block.grid.title),
         heat_table(block.grid) if small else _every_cell(block),
     ), block.grid.notes  # fmt: skip
+
+
+@draw.register
+def answered(block: Answered) -> Drawn:
+    """The answer at the left, its sources at the right; the same script colours them by the chosen sentence."""
+    facts = {**block.facts, "levels": LEVELS}
+    marks = {
+        "class": "said answered",
+        "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
+        "data-matrix": packed(block.cells.values),
+    }
+    texts = [
+        part
+        for heading, text in block.sources
+        for part in (element("h3", None, heading), _prompt(text, block.bars.limit, "text source"))
+    ]
+    listbox = {
+        "class": "outputs",
+        "role": "listbox",
+        "tabindex": 0,
+        "aria-label": "sentences of the answer",
+        "dir": "auto",
+    }
+    left = element(
+        "div", None,
+        element("h2", None, "the answer: choose a sentence (click, or the arrow keys) to see its sources"),
+        element("p", listbox, *_said_sentences(block)),
+        element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, f"{facts['whole']}: {facts['ends'][-1]}"),
+        element("h2", None, "strongest parts"),
+        element("div", {"class": "strongest"}, draw(block.bars)[0]),
+    )  # fmt: skip
+    pane = {"class": "prompt", "tabindex": 0, "role": "region", "aria-label": "sources"}
+    right = element("div", None, element("h2", None, "the sources"), element("div", pane, *texts))
+    table = element("section", None, element("h2", None, block.grid.title), heat_table(block.grid))
+    return element("div", marks, element("div", {"class": "beside"}, left, right), table), block.grid.notes
+
+
+def _said_sentences(block: Answered) -> list[object]:
+    """Sentences to choose, each followed by what it cites."""
+    children: list[object] = []
+    for part in block.sentences:
+        if not part.units:
+            children.append(part.text)
+            continue
+        marks = {"class": "out", "role": "option", "aria-selected": "false", "data-source": -1}
+        children.append(element("span", {**marks, "data-outputs": " ".join(map(str, part.units))}, part.text))
+        cited = " ".join(block.cited[unit] for unit in part.units if block.cited[unit])
+        children.append(element("small", {"class": "cited"}, cited) if cited else "")
+    return children
+
+
+def packed(matrix: np.ndarray) -> str:
+    """(U, T) as the bytes of 32-bit floats, row by row: 500 × 100 tokens are 270 000 characters."""
+    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f4").tobytes()).decode()
+
+
+def _prompt(paragraph: Sequence[Stretch], limit: float, kind: str = "text prompt") -> Markup:
+    parts = [_stretch(part, limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph]
+    return element("p", {"class": kind, "dir": "auto"}, *parts)
 
 
 def _outputs(block: Continued) -> Markup:

@@ -22,13 +22,15 @@ LINKS = 300  # pairs kept for arcs, strongest first, so that 500 tokens stay lig
 MOST = 4_000_000  # bytes of arrays inside a page; larger results are saved as files, not mailed as pages
 WHOLE = "the whole continuation"
 COLORS = f"{RAISES_WORD} raises what is explained, {LOWERS_WORD} lowers it"
+QUIET = 0.1  # a reference that adds at most this to a cosine is one number beside the pairs of tokens
+FOLDED = 64  # rows or columns of a table that is there twice; the data in a page has all of it
 CHOICES = 15  # bars of a chosen output token
 
 
 def explanation(result: record.Explanation) -> Page:
     """Running text, and a bar for each unit."""
     bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
-    numbers = f"numbers are shares of the change, they {_verb(result)} {_change(result)}"
+    numbers = f"numbers are contributions to the change from the baseline, they {_verb(result)} {_change(result)}"
     if not _sums(result):
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
@@ -43,23 +45,52 @@ def pair(result: record.PairExplanation) -> Page:
         here = words.drawn(tokens, offsets, special)
         parts = words.stretches(text, tokens, offsets, np.zeros(len(tokens)), here, 1.0)
         named.append((name, "".join(part.text for part in parts)))
-    rows, columns = (REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b)
-    grid = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title="token × token")
-    grid = grid.without_zeros(*((False, *flags) if flags else () for flags in (result.special_a, result.special_b)))
+    grid, folded = _pair_grids(result)
     pairs = links_between(result.matrix, LINKS)
     shown = _shown(result.special_a, result.tokens_a, pairs, 0), _shown(result.special_b, result.tokens_b, pairs, 1)
     links = Links(result.tokens_a, result.tokens_b, pairs, "×", shown=shown, title="strongest pairs")
     full = palette.limit(result.matrix)
-    beyond = "; the reference goes beyond, in the same colour" if palette.limit(result.full_matrix) > full else ""
+    beyond = not _quiet(result) and palette.limit(result.full_matrix) > full
     legend = (
-        f"{_colors(result)}; numbers are shares of the similarity, with the reference row and column they "
-        f"{_verb(result)} {palette.short(result.similarity)}; full colour is {_top(full)}, the largest |share| of two "
-        f"tokens{beyond}."
+        f"{_colors(result)}; {_pair_sum(result)}; full colour is {_top(full)}, the largest |contribution| of two "
+        f"tokens{'; larger ones, with the reference, have that colour too' if beyond else ''}."
     )
     both = Texts(tuple(named), title="the two texts, A and B")
     page = _page(result, (both, grid, links), legend, full)
-    details = _rounds(result, ", first text")
+    details = (*folded, *_rounds(result, ", first text"))
     return dataclasses.replace(page, title=f"{page.title} {result.similarity:.4f}", details=details)
+
+
+def _pair_grids(result: record.PairExplanation) -> tuple[Grid, tuple[Grid, ...]]:
+    """The pairs of tokens, and folded away the same with its reference; with it at once where it adds much."""
+    special = (result.special_a, result.special_b)
+    rows, columns = (REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b)
+    full = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title="token × token")
+    full = full.without_zeros(*((False, *flags) if flags else () for flags in special))
+    if not _quiet(result):
+        return full, ()
+    pairs = Grid(result.tokens_a, result.tokens_b, result.matrix, corner="A ↓  B →", title="token × token")
+    whole = dataclasses.replace(full, title="with the reference row and column")
+    return pairs.without_zeros(*special), (whole,) if max(full.values.shape) <= FOLDED else ()
+
+
+def _quiet(result: record.PairExplanation) -> bool:
+    """Does the reference add so little that one number says it?"""
+    scale = 1.0 if result.meta.get("similarity") != "dot" else abs(result.similarity)
+    full = result.full_matrix
+    parts = (full[0, 0], full[0, 1:].sum(), full[1:, 0].sum())  # large ones may cancel: they are shown, not hidden
+    return max(map(abs, parts)) <= QUIET * scale
+
+
+def _pair_sum(result: record.PairExplanation) -> str:
+    """What the numbers add up to: pairs of tokens, and what is left."""
+    if _quiet(result):
+        rest = palette.short(result.rest)
+        return (
+            f"numbers are contributions to the similarity: pairs of tokens {palette.short(result.core)}, the reference {rest}, and "
+            f"they {_verb(result)} {palette.short(result.similarity)}"
+        )
+    return f"numbers are contributions to the similarity, with the reference row and column they {_verb(result)} {palette.short(result.similarity)}"
 
 
 def interactions(result: record.Interactions) -> Page:
@@ -184,6 +215,18 @@ def _page(
         Proof(visible(legend), full, signed, (sum_of(certificate),)),
         _rounds(result),
         partial(_data, result),
+        headline=visible(result.headline) if result.headline else "",
+        classes=_classes(result),
+    )
+
+
+def _classes(result: record.Result) -> tuple[tuple[str, str, str], ...]:
+    """Every class with its probability at both ends, the likeliest first."""
+    order = sorted(result.probabilities.items(), key=lambda each: -each[1])
+    start = result.baseline_probabilities
+    return tuple(
+        (visible(name), record.percent(share), record.percent(start[name]) if name in start else "")
+        for name, share in order
     )
 
 

@@ -100,7 +100,7 @@ def _readings(study: WhatIf) -> tuple[str, ...]:
     notes = [
         f"the output is {study.f_before:.4g} before; a change is the output after the edit minus that "
         f"({RAISES_WORD}: it rises, {LOWERS_WORD}: it falls)",
-        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit (a score is a share "
+        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit (a score is its part "
         "of the way from the baseline); exact where the model is linear on that way",
     ]
     if any(edit.kind == "replace" for edit in study.edits):

@@ -58,6 +58,8 @@ def show(
 def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
     """Everything `show` prints, top to bottom."""
     title = Text.assemble((page.title, "bold"), (f"   {page.subtitle}" if page.subtitle else "", "dim"))
+    if page.headline:
+        yield Constrain(Text(page.headline, "bold"), paper.width)
     yield Constrain(title, paper.width)
     yield Text()
     inner = replace(paper, width=paper.width - 2)
@@ -133,7 +135,7 @@ def bars(block: blocks.Bars, paper: Paper) -> Drawn:
 @draw.register
 def links(block: blocks.Links, paper: Paper) -> Drawn:
     if not block.links:
-        return (Text("no pair of tokens has a share", "dim"),), ()
+        return (Text("no pair of tokens contributes anything", "dim"),), ()
     return (_titled("strongest pairs", bars_table(block.strongest(PAIRS), PAIRS, paper)[0]),), ()
 
 

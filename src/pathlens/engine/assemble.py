@@ -26,9 +26,13 @@ from pathlens.explanation.record import (
     PhraseTree,
     Result,
     VectorExplanation,
+    likeliest,
+    percent,
 )
+from pathlens.text.adapter import Said
 from pathlens.units.trees import tree_groups
 
+UNSURE = 0.2  # the likeliest class leads the next by less than this
 FLAT = "nothing moves the output: every directional integral is 0, and v(whole text) = 1 by definition only"
 
 
@@ -39,6 +43,7 @@ class Order:
     prepared: Prepared
     tolerance: float
     meta: Mapping[str, Any]
+    said: Sequence[Said | None] = ()  # what the model says at both ends of each case
 
 
 def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:
@@ -74,14 +79,14 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "score": case.chosen.score or None,
         "baselines": None if None in baselines else baselines,
     }
-    notes = list(dict.fromkeys(note for each in solutions for note in each.case.notes))
+    notes = [*(note for each in solutions for note in each.case.notes), *remarks(spoken(order.said))]
     return {
         **order.meta,
         **case.meta,
         "chosen": {**order.meta["chosen"], **{name: value for name, value in chosen.items() if value is not None}},
         "texts": list(case.texts),
         "baseline": case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines",
-        "notes": notes,
+        "notes": list(dict.fromkeys(notes)),
         "history": [list(row) for row in solutions[0].integral.history],
     }
 
@@ -96,7 +101,40 @@ def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "tokens": units.names,
         "offsets": units.offsets,
         "special": units.special,
+        **spoken(order.said),
     }
+
+
+def spoken(said: Sequence[Said | None]) -> dict[str, Any]:
+    """What the model says, as fields of a result; several cases of one text are several baselines."""
+    known = [each for each in said if each is not None]
+    if not known or len(known) < len(said):
+        return {}
+    text = known[0].text
+    start = {name: float(np.mean([each.baseline[name] for each in known])) for name in text}
+    return {"prediction": likeliest(text), "probabilities": text, "baseline_probabilities": start}
+
+
+def remarks(said: Mapping[str, Any]) -> list[str]:
+    """Notes on what the model says: it is unsure, or its baseline has the answer already."""
+    if not said:
+        return []
+    name, text, start = said["prediction"], said["probabilities"], said["baseline_probabilities"]
+    second = sorted(text.values())[-2]
+    notes = []
+    if text[name] - second < UNSURE:
+        notes.append(f"the model is unsure: {', '.join(f'{each} {percent(text[each])}' for each in ranked(text))}")
+    if likeliest(start) == name and start[name] >= text[name]:
+        notes.append(
+            f"the baseline alone is predicted {name} already ({percent(start[name])}): the scores say what moved the output "
+            "from there, not why it is so high; to ask that, compare with a text the model calls something else (baseline='…')"
+        )
+    return notes
+
+
+def ranked(shares: Mapping[str, float], most: int = 3) -> list[str]:
+    """The names with the largest shares, largest first."""
+    return sorted(shares, key=lambda name: -shares[name])[:most]
 
 
 def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from itertools import islice, repeat
 from typing import Any, Generic, Literal, overload
 
@@ -22,10 +24,12 @@ from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
+from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
-from pathlens.text.chat import as_chat
+from pathlens.text.adapter import Said
+from pathlens.text.chat import Chat, Prompt, as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
@@ -101,6 +105,13 @@ class Explainer(Generic[R]):
         self._built: dict[str, Method[Any]] = {}
         self.method = None if method is None else self._build(method)
 
+    def asking(self, method: Method[Any], **choices: Any) -> Explainer[Any]:
+        """The same explainer with another method, and some of its `Choices` (model, target, …) made anew."""
+        other = copy(self)
+        other.choices = replace(self.choices, **choices)
+        other.model, other.method, other._built = other.choices.model, method, {method.name: method}
+        return other
+
     def _build(self, method: str | Method[Any]) -> Method[Any]:
         """The record of a method with this call's options; what it does not take must be an option of the model kind."""
         bare = build(method)
@@ -134,20 +145,23 @@ class Explainer(Generic[R]):
     @overload
     def __call__(
         self, text: list[str], text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...
-    ) -> list[R]: ...
+    ) -> Results[R]: ...
     @overload
     def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> R: ...
     def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
-        """One text gives a result; a list of texts a list of results. `batch_size`: texts worked on together."""
+        """One text gives a result; several (a list, a column, any iterable) a list of them. `batch_size`: texts worked on
+        together."""
         whole_number("batch_size", batch_size)
-        text = as_chat(text)
+        text, text_b = as_chat(as_list(text)), as_list(text_b)
         many = isinstance(text, list)
         texts = [as_chat(each) for each in text] if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
         if len(others) != len(texts):
             raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
-        results = self.run(
-            zip(texts, others, strict=True),
+        if texts:
+            self.method_for(others[0])  # a wrong choice is not the first text's fault
+        results = (self._with_targets if many and isinstance(self.choices.target, list) else self.run)(
+            list(zip(texts, others, strict=True)),
             trees=trees_for(self._tree, len(texts)) if many else None,
             total=len(texts),
             show_progress=show_progress,
@@ -159,7 +173,24 @@ class Explainer(Generic[R]):
                     raise type(result)(f"text {number}: {result}") from result
                 raise result
         warn_unsettled([result for result in results if isinstance(result, Result)])
-        return results if many else results[0]
+        return Results(results) if many else results[0]
+
+    def _with_targets(
+        self, pairs: Sequence[tuple[Any, Any]], *, trees: Sequence[Any] | None, total: int, **how: Any
+    ) -> list[Result | Exception]:
+        """`run` with a target of each text's own: texts that share one are worked on together."""
+        targets = self.choices.target
+        if len(targets) != total:
+            raise InputError(f"{total} texts and {len(targets)} targets were given; a list of targets has one per text")
+        results: dict[int, Result | Exception] = {}
+        for target in [each for k, each in enumerate(targets) if each not in targets[:k]]:
+            places = [k for k, each in enumerate(targets) if each == target]
+            one = copy(self)
+            one.choices = replace(self.choices, target=target)
+            own = None if trees is None else [trees[k] for k in places]
+            found = one.run([pairs[k] for k in places], trees=own, total=len(places), **how)
+            results |= zip(places, found, strict=True)
+        return [results[k] for k in range(total)]
 
     @property
     def _tree(self) -> Any:
@@ -189,15 +220,20 @@ class Explainer(Generic[R]):
         started = time.perf_counter()
         with self.at_work():
             read = self._read([(*pair, tree) for pair, tree in wanted])
-            solved = iter(self.solve([each for each in read if isinstance(each, Prepared)], tick, tick.points))
+            ready = [each for each in read if isinstance(each, Prepared)]
+            solved = iter(self.solve(ready, tick, tick.points))
+            said = iter(self.model.says([case for each in ready for case in each.cases]))
         seconds = (time.perf_counter() - started) / len(wanted)
         results: list[Result | Exception] = []
         for each in read:
-            outcome = each if isinstance(each, Exception) else next(solved)
+            if isinstance(each, Exception):
+                results.append(each)
+                continue
+            outcome, spoken = next(solved), list(islice(said, len(each.cases)))
             if isinstance(outcome, Exception):
                 results.append(outcome)
             else:
-                results.append(or_error(self.assemble, each, outcome, seconds))
+                results.append(or_error(self.assemble, each, outcome, seconds, spoken))
         return results
 
     def _read(self, wanted: Sequence[tuple[Any, Any, Any]]) -> list[Prepared | Exception]:
@@ -239,15 +275,22 @@ class Explainer(Generic[R]):
         with self.at_work():
             return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
 
-    def assemble(self, prepared: Prepared, solutions: Sequence[Solution], seconds: float = 0.0) -> Result:
-        """The result of one prepared and solved text."""
+    def assemble(
+        self,
+        prepared: Prepared,
+        solutions: Sequence[Solution],
+        seconds: float = 0.0,
+        said: Sequence[Said | None] | None = None,
+    ) -> Result:
+        """The result of one prepared and solved text. `said`: what the model says at both ends of each case, if known."""
+        if said is None:
+            with self.at_work():
+                said = self.model.says(prepared.cases)
         meta = self.describe(prepared.method, seconds)
-        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta), solutions)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, said), solutions)
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
-        import transformers
-
         from pathlens import __version__
 
         method = method or self.method or self._build(self._default(False))
@@ -278,8 +321,23 @@ class Explainer(Generic[R]):
                 **plain,
             },
             "seconds": seconds,
-            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
+            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": version("transformers")},
         }
+
+
+def as_list(text: Any) -> Any:
+    """Several texts as a list: of a pandas Series, a numpy array, a column of a data set, a tuple, a generator. One text, a
+    chat, a picture and numbers (a row of a table) stay as they are."""
+    one = isinstance(text, str | bytes | list | Mapping | Chat | Prompt | torch.Tensor)
+    if (
+        one
+        or not isinstance(text, Iterable)
+        or getattr(getattr(text, "dtype", None), "kind", "") in ("i", "u", "f", "b")
+    ):
+        return text
+    each = list(text)
+    texts = all(isinstance(item, str | Chat | Prompt) for item in each)
+    return each if texts or not isinstance(text, tuple) else text
 
 
 def _keywords(call: Callable[..., Any]) -> list[str]:
@@ -294,39 +352,39 @@ Choice = Any  # checked by `Explainer` and by the method's record, which name wh
 
 # fmt: off
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Method[R], **choices: Choice) -> list[R]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Method[R], **choices: Choice) -> Results[R]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Method[R], **choices: Choice) -> R: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> list[Scores]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> Results[Scores]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> Scores: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> list[PhraseTree]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> Results[PhraseTree]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> PhraseTree: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> list[Interactions]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> Results[Interactions]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> Interactions: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> list[VectorExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> Results[VectorExplanation]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> VectorExplanation: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> list[PairExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> Results[PairExplanation]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> PairExplanation: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> list[Secants]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> Results[Secants]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> Secants: ...
 @overload
-def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Choice) -> list[Scores]: ...
+def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Choice) -> Results[Scores]: ...
 @overload
 def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., **choices: Choice) -> Scores: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any, *, method: None = ..., **choices: Choice) -> list[Scores | PairExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any, *, method: None = ..., **choices: Choice) -> Results[Scores | PairExplanation]: ...
 @overload
 def explain(model: Any, text: One, text_b: Any, *, method: None = ..., **choices: Choice) -> Scores | PairExplanation: ...
 @overload
@@ -339,10 +397,12 @@ def explain(
 
     model: a folder or hub id, (model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, a plain
         nn.Module with tensors, or a built-in name ("minilm", "sentiment", "smollm").
-    text, text_b: one text or a pair; lists give a list of results. A chat model also takes `pl.chat(...)` or messages.
+    text, text_b: one text or a pair; a list, a pandas Series, a numpy array, a column of a data set or any other
+        iterable of texts gives `Results`, a list. A chat model also takes `pl.chat(...)` or messages.
     method: "ig" (default), "secant" (default of generators), "ij" (default for a sentence encoder with two texts), "sig",
         "vaig", …: `pl.methods()`; with its options by name, or as a record: `method="udig", steps=30` is `method=pl.UDIG(steps=30)`.
-    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output. Of a
+    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output; for several
+        texts also a list with one of these for each. Of a
         generator: a continuation (" Paris"), a token id, or None for the predicted next token; then also contrast
         (" London": why not that), generate (so many tokens of its own), sink (the token held in front, or None).
     baseline: "mask" (default where there is one), "pad", "unk", "eos", "zero", "mean", a text, a tensor, or a
@@ -354,6 +414,7 @@ def explain(
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).
     truncation, internal_batch_size, memory_budget (bytes), max_nodes, softplus (β: smooth ReLU for the explanation);
-        pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id.
+        pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id; device ("cuda",
+        "mps", "cpu", "auto") for any model given by name.
     """
     return Explainer(model, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)

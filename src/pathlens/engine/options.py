@@ -272,7 +272,7 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
         hint = did_you_mean(unknown[0], (*known, *others))
         raise InputError(
             f"{', '.join(unknown)}: not an option of {record.name}; it takes "
-            f"{', '.join(known) or 'no options of its own'} besides everyone's{hint}"
+            f"{', '.join(known) or 'no options of its own'}, besides everyone's ({', '.join(dict.fromkeys(others))}){hint}"
         )
     return replace(method, **named) if isinstance(method, Method) else record(**named)
 

@@ -9,19 +9,16 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from pathlens.errors import InputError, MissingError
+from pathlens.errors import InputError
 from pathlens.explanation import reduce
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import Tabular, Viewable
 from pathlens.types import Span
-
-if TYPE_CHECKING:
-    import pandas
 
 Same = TypeVar("Same", bound="OfUnits")
 
@@ -32,8 +29,22 @@ def largest(values: np.ndarray, k: int) -> list[tuple[int, ...]]:
     return list(zip(*(each.tolist() for each in np.unravel_index(order, values.shape)), strict=True))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Result(Viewable):
+def likeliest(probabilities: Mapping[str, float]) -> str:
+    return max(probabilities, key=lambda name: probabilities[name])
+
+
+def percent(share: float) -> str:
+    """Three digits; a whole is said of nothing less."""
+    hidden = 0.9995 <= share < 1 or 0 < share < 0.0005
+    return (">99.9 %" if share > 0.5 else "<0.1 %") if hidden else f"{100 * share:.3g} %"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Result(Tabular, Viewable):
     """What every result has: how it was made, what it explains, and whether it adds up.
 
     `meta` holds what a reader of a saved result wants to know: model, text, baseline, layer, unit, score,
@@ -44,6 +55,10 @@ class Result(Viewable):
     target: str
     certificate: Certificate
     meta: Mapping[str, Any] = field(default_factory=dict)
+    prediction: str = ""  # the likeliest class at the text, where the model has classes
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
+    baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
+    entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain Python values (what `save` writes)."""
@@ -57,22 +72,69 @@ class Result(Viewable):
 
         return save(self, path)
 
-    def to_dataframe(self) -> pandas.DataFrame:
-        """One row per token, pair of tokens or phrase."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingError('data frames need pandas: pip install "pathlens[frame]"') from error
-        frame = pandas.DataFrame(list(self.rows()))
-        frame.attrs = {"method": self.method, "target": self.target}
-        return frame
-
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per token, pair of tokens or phrase."""
 
+    @property
+    def text(self) -> str | tuple[str, ...]:
+        """What was explained; of two texts, both."""
+        texts = tuple(self.meta.get("texts", ()))
+        return texts[0] if len(texts) == 1 else texts
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+    @property
+    def headline(self) -> str:
+        """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
+        if not self.prediction:
+            return ""
+        said = f"predicted {self.prediction}, {percent(self.probabilities[self.prediction])}"
+        if not self.baseline_probabilities:
+            return said
+        start = likeliest(self.baseline_probabilities)
+        return f"{said} (from the baseline alone: {start}, {percent(self.baseline_probabilities[start])})"
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """(token, score), or what this kind of result has in each of its rows (`entry`)."""
+        return (tuple(row[name] for name in self.entry) for row in self.rows())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.rows())
+
+    def __getitem__(self, place: Any) -> Any:
+        """One (token, score), or a list of them."""
+        return list(self)[place]
+
+    def __repr__(self) -> str:
+        text = shortened(" | ".join(self.meta.get("texts", ())))
+        said = self.headline.partition(" (")[0]
+        top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
+        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), said, top)
+        return f"<{' · '.join(part for part in parts if part)}>"
+
+    @abstractmethod
+    def top(self, k: int = 5) -> list[Any]:
+        """The k entries with the largest |value|, largest first."""
+
+    def minus(self, other: Any, **values: Any) -> Any:
+        """The same places with `values`, which are this result's less the other's: what `a - b` gives."""
+        mine, its = self.certificate, other.certificate
+        proof = Certificate.judge(
+            f_input=mine.f_input - its.f_input,
+            f_baseline=mine.f_baseline - its.f_baseline,
+            total=mine.total - its.total,
+            tolerance=max(mine.tolerance, its.tolerance),
+            nodes=mine.nodes + its.nodes,
+            passes=mine.passes + its.passes,
+            errors=np.add(mine.error_estimate, its.error_estimate),
+            bound=mine.bound + its.bound,
+            parts=(mine, its),
+        )
+        target = f"{self.target} − {other.target}" if self.target != other.target else f"{self.target}, a difference"
+        plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}}
+        return replace(self, target=target, certificate=proof, **plain, **values)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OfUnits(Result):
     """A result over the units of one text, or of a pair read as one input."""
 
@@ -85,12 +147,20 @@ class OfUnits(Result):
         """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
         return reduce.words(self)
 
+    def same_places(self, other: Any) -> None:
+        """An error unless both results are of one kind, over the same units."""
+        if type(self) is not type(other) or self.tokens != other.tokens:
+            raise InputError(
+                f"a difference is taken of two results of one kind over the same units, got {self!r} and {other!r}; "
+                "explain the same text with the same unit"
+            )
+
     @abstractmethod
     def summed(self: Same, members: Float[np.ndarray, "G U"], **common: Any) -> Same:
         """Units joined into groups, `members` of 0 and 1; `common` is what the groups are called."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Explanation(OfUnits):
     """One signed score per unit."""
 
@@ -104,6 +174,14 @@ class Explanation(OfUnits):
             start, end = self.offsets[i]
             yield {"token": token, "start": start, "end": end, "score": float(self.scores[i])}
 
+    def __sub__(self, other: Explanation) -> Explanation:
+        """Score by score; it adds up to the difference of the two changes."""
+        self.same_places(other)
+        result: Explanation = self.minus(
+            other, scores=self.scores - other.scores, coordinates=None, standard_error=None, path=None
+        )
+        return result
+
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k units with the largest |score|, largest first."""
         return [(self.tokens[i], float(self.scores[i])) for (i,) in largest(self.scores, k)]
@@ -113,7 +191,7 @@ class Explanation(OfUnits):
         return replace(self, scores=members @ self.scores, coordinates=coordinates, standard_error=None, **common)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Continuation(OfUnits):
     """What in the prompt, and in the output so far, made each output token likely.
 
@@ -129,6 +207,7 @@ class Continuation(OfUnits):
     matrix: Float[np.ndarray, "U T"]
     certificates: tuple[Certificate, ...]  # (T,)
     path: Any = None
+    entry: ClassVar[tuple[str, ...]] = ("token", "output", "score")
 
     @property
     def scores(self) -> Float[np.ndarray, "U"]:
@@ -170,7 +249,7 @@ class Continuation(OfUnits):
         return replace(self, matrix=members @ self.matrix, certificates=certificates, **common)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class VectorExplanation(OfUnits):
     """One vector per (output position, unit): Σ over units of `vectors` is the change of the output."""
 
@@ -180,6 +259,7 @@ class VectorExplanation(OfUnits):
     f_input: Float[np.ndarray, "out d"] | None = None  # the output at the text
     f_baseline: Float[np.ndarray, "out d"] | None = None  # the output at the baseline
     path: Any = None
+    entry: ClassVar[tuple[str, ...]] = ("output", "token", "norm")
 
     @property
     def norms(self) -> Float[np.ndarray, "out U"]:
@@ -205,7 +285,7 @@ class VectorExplanation(OfUnits):
         return replace(self, vectors=np.einsum("gu,oud->ogd", members, self.vectors), sources=sources, **common)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PairExplanation(Result):
     """Token × token for two texts; index 0 of `full_matrix` is the reference, and it sums to `similarity`."""
 
@@ -220,11 +300,22 @@ class PairExplanation(Result):
     coordinates: Float[np.ndarray, "A d B e"] | None = None  # before summing, on request
     path_a: Any = None  # what the paths say about themselves, for paths through words
     path_b: Any = None
+    entry: ClassVar[tuple[str, ...]] = ("token_a", "token_b", "score")
 
     @property
     def matrix(self) -> Float[np.ndarray, "A B"]:
         """The pairs of tokens alone."""
         return self.full_matrix[1:, 1:]
+
+    @property
+    def core(self) -> float:
+        """What the pairs of tokens add up to: the similarity is `core + rest`."""
+        return float(self.matrix.sum())
+
+    @property
+    def rest(self) -> float:
+        """What the reference adds: its row, its column and its cell. Small from a quiet reference, the default."""
+        return float(self.full_matrix[0].sum() + self.full_matrix[1:, 0].sum())
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names_a, names_b = ("(reference)", *self.tokens_a), ("(reference)", *self.tokens_b)
@@ -242,13 +333,21 @@ class PairExplanation(Result):
         return reduce.pair_words(self)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Interactions(OfUnits):
     """Token × token inside one text: row i sums to IG's score of token i, everything to the output's change."""
 
     matrix: Float[np.ndarray, "U U"]
     scores: Float[np.ndarray, "U"]  # IG, computed on its own
     standard_error: Float[np.ndarray, "U U"] | None = None
+    entry: ClassVar[tuple[str, ...]] = ("token", "other", "score")
+
+    def __sub__(self, other: Interactions) -> Interactions:
+        """Entry by entry; it adds up to the difference of the two changes."""
+        self.same_places(other)
+        values = {"matrix": self.matrix - other.matrix, "scores": self.scores - other.scores}
+        result: Interactions = self.minus(other, **values, standard_error=None)
+        return result
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, a in enumerate(self.tokens):
@@ -282,7 +381,7 @@ class Phrase:
     label: str = ""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PhraseTree(Result):
     """Values of phrases over a tree; `nodes[0]` is the whole text, with value 1."""
 
@@ -295,6 +394,7 @@ class PhraseTree(Result):
     family: str = "phrases"  # or "phrases and coordinates", the paper's: what shares the value
     family_note: str = ""  # the one of `meta["notes"]` that is about the family
     plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates
+    entry: ClassVar[tuple[str, ...]] = ("text", "value")
 
     def without_coordinates(self) -> PhraseTree:
         """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""

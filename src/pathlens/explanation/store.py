@@ -18,6 +18,7 @@ import numpy as np
 
 from pathlens.errors import StoreError
 from pathlens.explanation import record
+from pathlens.explanation.answer import Answer
 from pathlens.explanation.certificate import Certificate
 from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
@@ -29,7 +30,7 @@ IN_PAGE = '<script type="application/json" id="pathlens">'
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
 KINDS: dict[str, type[record.Result]] = {
     name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
-}
+} | {Answer.__name__: Answer}
 
 
 def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
@@ -156,7 +157,11 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return None if value is None else np.array(value, dtype=float)
     if "offsets" in name:
         return tuple((start, end) for start, end in value)
-    return tuple(value) if isinstance(value, list) else value
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 # ---- inside a page

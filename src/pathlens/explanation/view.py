@@ -1,12 +1,20 @@
-"""What every result and every study can do: be saved, and be seen in the terminal, as a page, as a picture."""
+"""What every result and every study can do: be saved, and be seen in the terminal, as a page, as a picture, as a table."""
 
 from __future__ import annotations
 
+import csv
+import io
+from abc import abstractmethod
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
-from pathlens.files import write_json
+from pathlens.errors import MissingError
+from pathlens.files import write_json, write_text
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Viewable:
@@ -26,9 +34,14 @@ class Viewable:
         """Draw in the terminal."""
         _drawing("terminal").show(self, **options)
 
-    def to_html(self, path: str | Path | None = None, **options: Any) -> str:
-        """A self-contained page (also written to `path`, when given)."""
-        return str(_drawing("markup").document(self, path, **options))
+    @overload
+    def to_html(self, path: None = None, **options: Any) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, **options: Any) -> Path: ...
+    def to_html(self, path: str | Path | None = None, **options: Any) -> str | Path:
+        """A self-contained page; with a path it is written there, and the path comes back."""
+        page = str(_drawing("markup").document(self, path, **options))
+        return page if path is None else Path(path)
 
     def to_png(self, path: str | Path, **options: Any) -> Path:
         """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
@@ -38,6 +51,41 @@ class Viewable:
         return str(_drawing("markup").fragment(self))
 
 
+class Tabular:
+    """Whatever has rows: one plain dictionary each, all with the same names."""
+
+    @abstractmethod
+    def rows(self) -> Iterable[dict[str, Any]]:
+        """One plain dictionary per row."""
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The rows as a pandas data frame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingError('data frames need pandas: pip install "pathlens[frame]"') from error
+        frame = pandas.DataFrame(list(self.rows()))
+        frame.attrs = {name: getattr(self, name) for name in ("method", "target", "query") if hasattr(self, name)}
+        return frame
+
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: str | Path) -> Path: ...
+    def to_csv(self, path: str | Path | None = None) -> str | Path:
+        """The rows as CSV; with a path they are written there, and the path comes back."""
+        stream, rows = io.StringIO(), list(self.rows())
+        writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return stream.getvalue() if path is None else write_text(path, stream.getvalue())
+
+
 def _drawing(module: str) -> Any:
     """By name: the rooms know only those before them, and drawing comes after all that can be drawn."""
     return import_module(f"pathlens.draw.{module}")
+
+
+def report_of(results: Iterable[Any]) -> Any:
+    """Many results on one page."""
+    return import_module("pathlens.report").Report.of(results)

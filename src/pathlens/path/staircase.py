@@ -39,6 +39,42 @@ def token_lines(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     )
 
 
+def within_groups(ends: Ends, units: Bool[Tensor, "U S"], group: Int[Tensor, "U"]) -> Route:
+    """Groups are left out whole, one at a time, and their units put back left to right, all other groups at their value.
+
+    A group's units sum to `F(x) − F(x̄^G)`, and what lies before a unit is at the text's value while it moves. Groups of one
+    unit: `token_lines`; a single group: `prefix`. Corner 0 is the text, corner 1 + u has u and what follows it in its group
+    at the baseline.
+    """
+    units = memberships(ends, units)
+    order = moving_units(ends, units)
+    start = torch.where(ends.held[:, None], ends.end, ends.start)
+    place = {int(unit): rank for rank, unit in enumerate(order)}
+    after = [[v for v in order.tolist() if group[v] == group[u] and place[v] >= place[u]] for u in range(len(units))]
+
+    def corner(index: int) -> Tensor:
+        return ends.end if index == 0 else torch.where(units[after[index - 1]].any(0)[:, None], start, ends.end)
+
+    following = [1 + after[u][1] if len(after[u]) > 1 else 0 for u in order.tolist()]
+    legs = torch.stack([order.cpu() + 1, torch.tensor(following, dtype=torch.long)], dim=1)
+    length = shares(unit_lengths(ends, units)[order])
+    return Route(1 + len(units), corner, legs, order, length, complete=False)
+
+
+def left_out(ends: Ends, groups: Bool[Tensor, "G S"]) -> Route:
+    """Corner g is the text with group g at its baseline; legs stay where they are, for outputs alone."""
+    start = torch.where(ends.held[:, None], ends.end, ends.start)
+    corners = torch.arange(len(groups))
+    return Route(
+        corners=len(groups),
+        corner=lambda index: torch.where(groups[index][:, None], start, ends.end),
+        legs=torch.stack([corners, corners], dim=1),
+        owner=torch.zeros_like(corners),
+        length=shares(torch.ones(len(groups))),
+        complete=False,
+    )
+
+
 def prefix(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     """Units go from baseline to text one after another, left to right; leg k belongs to the k-th moving unit.
 

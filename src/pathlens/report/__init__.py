@@ -153,7 +153,7 @@ def _files(given: Iterable[Any]) -> Sequence[Any]:
 def _row(result: Result) -> dict[str, Any]:
     proof, meta = result.certificate, result.meta
     texts = [str(text) for text in meta.get("texts", ()) if text]
-    top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))  # type: ignore[attr-defined]
+    top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))
     return {
         "method": result.method, "target": result.target, "model": str(meta.get("model", "")),
         "baseline": str(meta.get("baseline", "")), "text": " | ".join(texts), "output": proof.f_input,

@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
+from pathlens.explanation.answer import Answer
 from pathlens.explanation.record import OfUnits, PairExplanation, Result
-from pathlens.text.chat import Prompt
+from pathlens.studies.answer import opened as opened_answer
+from pathlens.studies.sources import kept_prompt
 from pathlens.types import TEXT_UNITS, Span
 from pathlens.units.units import Opened
 
-Same = TypeVar("Same", bound=OfUnits | PairExplanation)
+Same = TypeVar("Same", bound=OfUnits | PairExplanation | Answer)
 
 
 def zoom(
@@ -36,7 +38,14 @@ def zoom(
     indices into `tokens_a` and `tokens_b`. An opened unit's tokens sum to what the unit had. Choices as in
     `pl.explain`; what the result says of itself (layer, score, target, similarity, rule, tolerance, …) is kept unless given.
     inside: "token", "word" or, of one text, "sentence".
+
+    Of an answer: `units` are names of sources or indices of parts, by default those that matter; `inside` is "sentence" or
+        "word", by default the next finer cut. `result.passes_to_open()` says before what it costs.
     """
+    if isinstance(result, Answer):
+        finer = None if inside == "token" else inside
+        closer: Any = opened_answer(model, result, _columns(result, units) if units else None, finer, **choices)
+        return closer
     if not isinstance(result, OfUnits | PairExplanation):
         order = "; the model comes first" if isinstance(model, Result) else ""
         raise InputError(
@@ -136,6 +145,20 @@ def _indices(result: OfUnits, wanted: Sequence[int | str]) -> list[int]:
     return indices
 
 
+def _columns(result: Answer, wanted: Sequence[int | str]) -> list[int]:
+    """Columns of an answer: all of a source's by its name, or one by its index."""
+    columns: list[int] = []
+    for each in wanted:
+        if each in result.names:
+            columns += [u for u, owner in enumerate(result.owners) if result.names[owner] == each]
+        elif isinstance(each, int) and not isinstance(each, bool) and 0 <= each < len(result.owners):
+            columns.append(each)
+        else:
+            names, last = ", ".join(map(repr, result.names)), len(result.owners) - 1
+            raise InputError(f"{each!r} is no source of this answer ({names}) and no index of a part (0 to {last})")
+    return columns
+
+
 def _listed(result: OfUnits) -> str:
     names = [f"{i} {name!r:.30}" for i, name in enumerate(result.tokens)]
     return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
@@ -155,14 +178,10 @@ def _unit_of(result: OfUnits) -> Any:
 
 def _texts_of(result: OfUnits) -> list[Any]:
     """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
-    texts, spans = list(result.meta["texts"]), result.meta.get("spans")
+    texts = list(result.meta["texts"])
     given = texts[:1] if "outputs" in result.meta else texts
-    if spans:
-        turns, passages, rest = (
-            {n: tuple(s) for n, s in spans.get(level, {}).items()} for level in ("turn", "passage", "rest")
-        )
-        template = result.meta.get("template", "held")
-        given[0] = Prompt(given[0], turns, passages | rest, template, frozenset(rest))
+    if result.meta.get("spans"):
+        given[0] = kept_prompt(result)
     return [*given, result.meta["compared_with"]] if "compared_with" in result.meta else given
 
 

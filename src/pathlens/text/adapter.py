@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -100,6 +100,7 @@ class Case:
     chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None  # the model's own at the text, where it was run to find the target
 
     def __len__(self) -> int:
         return len(self.ends.end)
@@ -114,6 +115,13 @@ class Case:
 
 
 Wanted: TypeAlias = tuple[Any, Any, Request]  # a text, a second one or None, and what is asked of it
+
+
+class Said(NamedTuple):
+    """What the model says at both ends of one path: the probability of every class, by its name."""
+
+    text: dict[str, float]
+    baseline: dict[str, float]
 
 
 class TextModel(ABC):
@@ -134,6 +142,10 @@ class TextModel(ABC):
         """Prepare many; a text that cannot be read gives its error. A kind that runs the model to find a target may
         run it for many texts at once."""
         return [or_error(self.case, text, text_b, request=request) for text, text_b, request in wanted]
+
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        """The probabilities of a model that has classes, for each case; None where there are none."""
+        return [None] * len(cases)
 
     def read_options(self, given: Mapping[str, Any]) -> ModelOptions:
         """This kind's options among those given by name."""
@@ -185,6 +197,9 @@ class Wrapped(TextModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         return self.inner.case(text, text_b, request=request)
+
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        return self.inner.says(cases)
 
     @property
     def dtype_name(self) -> str:
@@ -260,6 +275,11 @@ def in_batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
 def texts_of(cases: Sequence[Case]) -> Float[Tensor, "B S d"]:
     """The points where the paths of these cases end, shorter ones padded with zeros."""
     return pad_sequence([case.ends.end for case in cases], batch_first=True)
+
+
+def starts_of(cases: Sequence[Case]) -> Float[Tensor, "B S d"]:
+    """The points where the paths of these cases begin, shorter ones padded with zeros."""
+    return pad_sequence([case.ends.start for case in cases], batch_first=True)
 
 
 def within(cases: Sequence[Case], points: Float[Tensor, "B S *d"]) -> Bool[Tensor, "B S"]:

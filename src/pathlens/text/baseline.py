@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pathlens.checks import did_you_mean
 from pathlens.errors import InputError
 from pathlens.text.network import Network
 from pathlens.text.tokens import Tokens
@@ -51,6 +52,10 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
             f"baseline must be one of {', '.join(BASELINES)}, a text, a tensor, or a list of these; got "
             f"{type(choice).__name__}"
         )
+    if choice not in BASELINES and choice.lower() in BASELINES:
+        raise InputError(
+            f"baseline={choice!r} is not a name; did you mean {choice.lower()!r}? (The word itself: baseline=({choice!r},))"
+        )
     if choice in ("zero", "mean"):
         return _constant(choice, end, held, network)
     if choice in BASELINES or choice in getattr(tokenizer, "all_special_tokens", ()):
@@ -64,6 +69,10 @@ def _token_id(name: str, tokenizer: Any) -> int:
     if name not in BASELINES:
         return int(tokenizer.convert_tokens_to_ids(name))
     known = token_ids(tokenizer)
+    if name == "quiet":
+        raise InputError(
+            "baseline='quiet' is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
+        )
     if name not in known:
         raise InputError(
             f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
@@ -110,7 +119,7 @@ def _text(
             pieces = " ".join(map(str, tokenizer.convert_ids_to_tokens(new)))
             raise InputError(
                 f"the baseline word {text!r} is not one word of the model's vocabulary (it becomes {pieces}); choose another "
-                "word, or give a text of several words"
+                f"word, or give a text of several words; names: {', '.join(BASELINES)}{did_you_mean(text.lower(), BASELINES)}"
             )
         if len(new) < len(places):
             if fill is None:

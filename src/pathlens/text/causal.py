@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
+from pathlens.text.own import check_direction
 from pathlens.text.tokens import Tokens
 
 
@@ -50,12 +52,8 @@ class CausalLM(Generator):
         body = prompt
         if "template" not in prompt.meta:  # a chat's template begins and ends as it wants
             words = [i for i, segment in enumerate(prompt.segments) if segment >= 0]
-            prompt = _cut(
-                prompt, 0, words[-1] + 1
-            )  # a special token that closes the text would close it before its output
-            body = _cut(
-                prompt, words[0], len(prompt)
-            )  # without the beginning that the tokenizer adds of its own accord
+            prompt = _cut(prompt, 0, words[-1] + 1)  # a special token that closes the text would close it too early
+            body = _cut(prompt, words[0], len(prompt))  # without the beginning that the tokenizer adds
         asked = request.options_of(GeneratorOptions).sink
         if asked is None or asked is False:
             return body
@@ -70,6 +68,10 @@ class CausalLM(Generator):
         if body.ids[0] == number:
             return _holding_first(body)
         note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
+        if prompt.meta.get("truncated") and self.limit is not None:  # the token in front takes a place
+            left = getattr(self.tokenizer, "truncation_side", "right") == "left"
+            first = max(0, len(body) + 1 - self.limit) if left else 0
+            body = _cut(body, first, first + self.limit - 1)
         opened = replace(
             body,
             ids=(number, *body.ids),
@@ -90,30 +92,56 @@ class CausalLM(Generator):
         return None if self.limit is None else self.limit - len(opened) + 1
 
     def laid(self, opened: Tokens, outputs: Sequence[Output]) -> Asked:
-        tails = [number for number, output in enumerate(outputs, 1) for _ in output.ids[:-1]]
-        branch = torch.tensor([*[0] * len(opened), *tails])  # 0 for the prompt, k for the tokens of output k
-        depth = torch.arange(len(branch))
-        if int(branch.max()) > 1:  # the second alternative follows the prompt, not the first one
-            depth[branch == 2] -= int((branch == 1).sum())
-        context = {"attention_mask": torch.ones(len(branch), dtype=torch.long), "position_ids": depth}
-        if int(branch.max()) > 1:
-            context["branch"] = branch
-        return joined(opened, outputs, context, first=len(opened) - 1)
+        """The second alternative of a contrast follows the prompt, not the first one: see `lines`."""
+        rows = len(opened) + sum(len(output) - 1 for output in outputs)
+        asked = joined(opened, outputs, {"attention_mask": torch.ones(rows, dtype=torch.long)}, first=len(opened) - 1)
+        parts = {"prompt_ends": len(opened), "first_output_ends": len(opened) + len(outputs[0]) - 1}
+        return replace(asked, meta={**asked.meta, **parts})
 
-    def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Two alternatives in one sequence: neither sees the other."""
-        if "branch" not in context:
-            return context
-        mask = _tree_mask(context["branch"], context["attention_mask"], self.network.dtype)
-        return {"position_ids": context["position_ids"], "attention_mask": mask}
+    def lines(self, case: Case) -> list[list[int]]:
+        """The rows that the model reads as one text: all of them, or those of each alternative after the prompt."""
+        rows, second = list(range(len(case))), int(case.meta["first_output_ends"])
+        prompt = rows[: int(case.meta["prompt_ends"])]
+        return [rows] if second == len(case) else [rows[:second], prompt + rows[second:]]
+
+    def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
+        """Those of the prompt are the same before every alternative."""
+        found = [self.network.states(*_laid(rows[None], [draft], [(0, line)]), layer)[0] for line in self.lines(draft)]
+        return _spread(found, self.lines(draft), len(rows))
+
+    def own(self, draft: Case) -> Kept:
+        lines = self.lines(draft)
+        read = [self._own_logits(draft, line) for line in lines]
+        if len(lines[0]) > 1:
+            check_direction(self.user, self._own_logits(draft, lines[0][:-1]), read[0][:-1])
+        logits = _spread(read, lines, len(draft))
+        return Kept(logits[None], torch.arange(len(draft), device=logits.device))
+
+    def _own_logits(self, draft: Case, line: Sequence[int]) -> Float[Tensor, "_ V"]:
+        return self.output(self.ask({name: value[list(line)] for name, value in draft.context.items()}), ())[0]
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
-        context = self.inputs(collate(cases, points))
-        wanted = {at for case in cases for at in (case.target.at if case.target else (len(case) - 1,))}
-        at = torch.tensor(sorted(wanted), device=points.device)  # before the target is known, the last position
+        """Each alternative is read by itself, as the model would write it: neither sees the other."""
+        wanted = sorted({row for case in cases for row in (case.target.at if case.target else (len(case) - 1,))})
+        at = torch.tensor(wanted, device=points.device)  # before the target is known, the last position
+        lines = [(number, line) for number, case in enumerate(cases) for line in self.lines(case)]
+        if len(lines) == len(cases):
+            return Kept(self._logits(points, collate(cases, points), layer, at), at)
+        places = {
+            (number, row): (k, place)
+            for k, (number, line) in reversed(list(enumerate(lines)))
+            for place, row in enumerate(line)
+        }
+        found = [[places.get((number, row), (0, 0)) for row in wanted] for number in range(len(cases))]
+        which, place = torch.tensor(found, device=points.device).unbind(-1)
+        spots, index = place.unique(return_inverse=True)
+        return Kept(self._logits(*_laid(points, cases, lines), layer, spots)[which, index], at)
+
+    def _logits(self, points: Tensor, context: dict[str, Tensor], layer: int, at: Int[Tensor, " P"]) -> Tensor:
+        """A vocabulary is large: at these positions alone."""
         if "logits_to_keep" in self.network.accepts:
-            return Kept(self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), cases), at)
-        return Kept(self.output(self.network.run(points, context, layer), cases)[:, at], at)
+            return self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), ())
+        return self.output(self.network.run(points, context, layer), ())[:, at]
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         """With the model's own cache: each call runs the new token alone."""
@@ -131,15 +159,28 @@ class CausalLM(Generator):
         return read
 
 
-def _tree_mask(branch: Int[Tensor, "B S"], real: Int[Tensor, "B S"], dtype: torch.dtype) -> Float[Tensor, "B 1 S S"]:
-    """Added to attention: earlier tokens of the prompt and of the own alternative."""
-    length = branch.shape[1]
-    earlier = torch.ones(length, length, dtype=torch.bool, device=branch.device).tril()
-    same = (branch[:, None, :] == 0) | (branch[:, None, :] == branch[:, :, None])
-    seen = earlier & same & (real[:, None, :] > 0)
-    seen = seen | torch.eye(length, dtype=torch.bool, device=branch.device)
-    blocked = torch.zeros(seen.shape, dtype=dtype, device=branch.device)
-    return blocked.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+def _laid(
+    points: Float[Tensor, "B S d"], cases: Sequence[Case], lines: Sequence[tuple[int, Sequence[int]]]
+) -> tuple[Float[Tensor, "L most d"], dict[str, Tensor]]:
+    """A batch of lines (the number of a case, rows of it), shorter ones padded, and its inputs."""
+    device = points.device
+    rows = [torch.tensor(line, device=device) for _, line in lines]
+    laid = [points[number][row] for (number, _), row in zip(lines, rows, strict=True)]
+    context = {
+        name: pad_sequence(
+            [cases[number].context[name].to(device)[row] for (number, _), row in zip(lines, rows, strict=True)], True
+        )
+        for name in cases[0].context
+    }
+    return pad_sequence(laid, batch_first=True), context
+
+
+def _spread(values: Sequence[Float[Tensor, "_ k"]], lines: Sequence[Sequence[int]], count: int) -> Float[Tensor, "S k"]:
+    """What was found of every line, at its rows; a row of several lines has what the first one says."""
+    result = values[0].new_empty((count, values[0].shape[-1]))
+    for value, line in reversed(list(zip(values, lines, strict=True))):
+        result[line] = value
+    return result
 
 
 def _holding_first(prompt: Tokens) -> Tokens:

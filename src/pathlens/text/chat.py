@@ -112,13 +112,25 @@ def chat(
     if system is not None and not isinstance(system, str):
         raise InputError(f"system must be a text, got {type(system).__name__}")
     before = [] if system is None else [{"role": "system", "content": system}]
-    content = BETWEEN.join([*listed.values(), user])
-    checked = _checked([*before, {"role": "user", "content": content}])
+    asked = Chat(_checked([*before, {"role": "user", "content": user}]), (), template, options, rest=rest)
+    return with_passages(asked, listed)
+
+
+def with_passages(given: Chat, listed: Mapping[str, str]) -> Chat:
+    """The same chat with passages before the words of its last message by the user, a blank line between them."""
+    number = max((k for k, message in enumerate(given.messages) if message["role"] == "user"), default=-1)
+    if number < 0:
+        raise InputError("the chat has no message of the user's to put passages before; add the question")
+    if not listed:
+        return given
     at, spans = 0, []
     for name, text in listed.items():
-        spans.append(Passage(name, len(before), (at, at + len(text))))
+        spans.append(Passage(name, number, (at, at + len(text))))
         at += len(text) + len(BETWEEN)
-    return Chat(checked, tuple(spans), template, options, "question" if listed else "", rest)
+    asked = given.messages[number]
+    full = {**asked, "content": BETWEEN.join([*listed.values(), asked["content"]])}
+    messages = (*given.messages[:number], full, *given.messages[number + 1 :])
+    return replace(given, messages=messages, passages=tuple(spans), question="question")
 
 
 def as_chat(text: Any) -> Any:

@@ -5,7 +5,7 @@ f(a, b) = e_a(a) · e_b(b)        nothing else changes in `ij`: each side has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
-from pathlens.text.network import Network, check_layer, states_of
+from pathlens.text.network import check_layer, states_of
 from pathlens.text.options import PromptedOptions
 from pathlens.text.sentence import SentenceEncoder, compared, embedding_target
 from pathlens.types import Ends
@@ -72,7 +72,6 @@ class ClipText(SentenceEncoder):
     def __init__(self, model: Any, tokenizer: Any, *, name: str | None = None) -> None:
         self.clip = model
         super().__init__(model.text_model, tokenizer, pooling="last", name=name or "clip text")
-        self.network = ClipTextNetwork(model.text_model, model)
 
     def whole(self) -> nn.Module:
         whole: nn.Module = self.clip
@@ -87,21 +86,6 @@ class ClipText(SentenceEncoder):
         """The end token stands last, after the text and before any padding."""
         projected: Tensor = self.clip.text_projection(super().head(states, mask, cases))
         return projected
-
-
-class ClipTextNetwork(Network):
-    """CLIP's text transformer takes ids only; this one enters it at the word embeddings."""
-
-    def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
-        """Causal attention needs no mask for padding at the end: no token sees what follows it."""
-        module: Any = self.module
-        states = module.embeddings(inputs_embeds=embeds)
-        length = states.shape[1]
-        blocked = torch.full((length, length), torch.finfo(states.dtype).min, device=states.device).triu(1)
-        states = module.encoder(
-            inputs_embeds=states, attention_mask=blocked[None, None].to(states.dtype)
-        ).last_hidden_state
-        return (module.final_layer_norm(states),)
 
 
 @dataclass(frozen=True)

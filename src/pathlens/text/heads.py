@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
-from pathlens.text.adapter import Case, Request, Wanted, in_batches, index_of, texts_of, within
-from pathlens.text.language import Draft, LanguageModel, Target, choose_label, form, labels_of
-from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards
+from pathlens.text.adapter import Case, Request, Said, Wanted, in_batches, index_of, starts_of, texts_of, within
+from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
+from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
 
 
@@ -24,9 +24,10 @@ class ReadClass:
     """Logits → the class each row asks for."""
 
     score: str
+    each: bool = False  # labels do not exclude each other
 
     def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
-        return form(output, index_of(cases, output.device), self.score)
+        return form(output, index_of(cases, output.device), self.score, self.each)
 
 
 def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
@@ -38,12 +39,15 @@ class Headed(LanguageModel):
     """A model whose head decides what is explained: many texts are read in shared batches, not one after the other."""
 
     def cases(self, wanted: Sequence[Wanted]) -> list[Case | Exception]:
-        if len(wanted) == 1 or any(request.block is not None for *_, request in wanted):
-            return super().cases(wanted)
-        drafts = [or_error(self.draft, *each) for each in wanted]
+        """One after the other until two lengths have shown that padding changes nothing here, then the rest together."""
+        blocks = any(request.block is not None for *_, request in wanted)
+        first: list[Case | Exception] = []
+        while len(first) < len(wanted) and (blocks or not self.packs):
+            first += super().cases([wanted[len(first)]])
+        drafts = [or_error(self.draft, *each) for each in wanted[len(first) :]]
         asked = [each.case for each in drafts if isinstance(each, Draft) and self.predicts(each.request)]
         outputs = self._outputs(asked)
-        return [
+        return first + [
             each if isinstance(each, Exception) else or_error(self._with_output, each, outputs.get(id(each.case)))
             for each in drafts
         ]
@@ -72,19 +76,24 @@ class Headed(LanguageModel):
 class Classifier(Headed):
     """`AutoModelForSequenceClassification` and kin.
 
-    A decoder's own head looks for its last real token through token ids, which a path has not; so the body runs
-    alone and the head is applied here to the token it would have found. The logits are the same.
+    A decoder reads its answer at its last token. One that knows no padding takes no batches: its body runs alone, and
+    the head is applied here to the token it would have found. The logits are the same.
     """
 
     kind = "sequence classification"
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
-        self.decoder = isinstance(getattr(module, "score", None), nn.Linear) and hasattr(module, "base_model")
+        self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
+        self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
         super().__init__(module, tokenizer, name=name)
 
     def body(self) -> nn.Module:
         body: nn.Module = getattr(self.module, "base_model", self.module)
-        return body if self.decoder else self.module
+        return body if self.headless else self.module
+
+    def own_output(self, raw: Any, draft: Case) -> Tensor:
+        logits: Tensor = raw.logits
+        return logits
 
     @cached_property
     def read_first(self) -> list[nn.Linear]:
@@ -98,7 +107,7 @@ class Classifier(Headed):
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
         logits: Tensor
-        if self.decoder:
+        if self.headless:
             hidden, head = raw.last_hidden_state, self.module.get_submodule("score")
             last = torch.tensor([case.meta.get("read_at", len(case) - 1) for case in cases], device=hidden.device)
             logits = head(hidden[torch.arange(len(cases), device=hidden.device), last])
@@ -126,7 +135,39 @@ class Classifier(Headed):
         score = request.score or "logit"
         named = len(labels) > 1 or request.target is not None
         name = f"{labels[index] if named else 'score'} ({score})"
-        return Target(name, ReadClass(score), index, again=index if named else None, score=score)
+        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
+        return Target(name, ReadClass(score, each), index, again=index if named else None, score=score)
+
+    @torch.no_grad()
+    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
+        known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
+        alike, layer = {_start_of(case): case for case in known}, max((_layer(case) for case in known), default=0)
+        starts: dict[Any, dict[str, float]] = {}
+        for some in in_batches([*alike.values()]) if self.packs else ([case] for case in alike.values()):
+            output = self.forward(starts_of(some), some, layer)
+            starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
+        return [
+            Said(self._probabilities(case.output[0]), starts[_start_of(case)])
+            if case in known and case.output.shape[1] > 1  # one logit is a score, not a class
+            else None
+            for case in cases
+        ]
+
+    def _probabilities(self, logits: Float[Tensor, " C"]) -> dict[str, float]:
+        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
+        shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
+        return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
+
+
+def _layer(case: Case) -> int:
+    """Where its path runs; the cases of one call share it."""
+    return case.score.layer if isinstance(case.score, Score) else 0
+
+
+def _start_of(case: Case) -> tuple[Any, ...]:
+    """Equal where two texts begin their paths alike."""
+    return case.segments, case.ends.start.float().cpu().numpy().tobytes()
 
 
 # ---- a classifier that reads [CLS] alone
@@ -154,7 +195,7 @@ def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     try:
         with torch.inference_mode(False), torch.enable_grad(), evaluation_mode(network.whole):
             points = network.embed(ids).clone().requires_grad_()
-            value = network.call(points, {"attention_mask": mask}).logits
+            value = network.call(points, {"input_ids": ids.to(points.device), "attention_mask": mask}).logits
             weight = torch.linspace(1.0, 2.0, value.numel(), device=value.device, dtype=value.dtype)
             once = [part for part in linears if len(results[part]) == 1 and results[part][0].shape[:-1] == ids.shape]
             if not once:
@@ -280,6 +321,10 @@ class Answerer(Headed):
     token_axis = True
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Logits:
+        if not isinstance(getattr(raw, "start_logits", None), Tensor):
+            raise ModelError(
+                f"{type(self.module).__name__} gives no logits of an answer's start and end for every token"
+            )
         return raw.start_logits, raw.end_logits
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
+from pathlens.text.baseline import Baseline
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, check_layer, check_weights
+from pathlens.text.network import Network, accepted, check_layer, check_weights, unaltered
+from pathlens.text.own import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
@@ -83,15 +86,26 @@ class LanguageModel(TextModel):
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         if tokenizer is None:
             raise ModelError("a text model needs its tokenizer: pass (model, tokenizer)")
-        self.module = module
+        self.module = self.user = module  # `user`: as it was given, where `module` is what a wrapper is around
         self.tokenizer = tokenizer
-        self.network = Network(self.body(), self.whole())
+        self.enter()
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
+        if any(name.endswith("embed_tokens_per_layer") for name, _ in module.named_modules()):  # Gemma 3n
+            self.doubts += (
+                "this model looks words up again for every block; those rows stay the text's along the path",
+            )
         self.limit = length_limit(module, tokenizer)
 
+    def enter(self) -> None:
+        """The module as a network, nothing of which has been seen yet."""
+        self.network = Network(self.body(), self.whole())
+        self.seen: dict[Any, Seen] = {}  # kinds of requests
+        if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False):
+            self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
+
     def body(self) -> nn.Module:
-        """The part that takes `inputs_embeds`."""
+        """The part that is entered."""
         return self.module
 
     def whole(self) -> nn.Module:
@@ -110,20 +124,50 @@ class LanguageModel(TextModel):
         """
 
     @property
+    def packs(self) -> bool:
+        """Has it been seen that texts of different lengths may share a batch?"""
+        every = self.seen.values()
+        return any(seen.first is None for seen in every) and not any(seen.apart for seen in every)
+
+    @property
     def dtype_name(self) -> str:
         return str(self.network.dtype).removeprefix("torch.")
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
-        return self.output(self.network.run(points, self.inputs(collate(cases, points)), layer), cases)
+        return self.output(self.network.run(points, collate(cases, points), layer), cases)
 
-    def inputs(self, context: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What the network takes besides its states, from the cases' context (B, S, …)."""
-        return context
+    def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
+        """The hidden states of a layer, from the text's rows."""
+        return self.network.states(rows[None], collate([draft], rows[None]), layer)[0]
+
+    def own(self, draft: Case) -> Any:
+        """The output as a user has it: token ids into the model as it is, nothing replaced, one text alone."""
+        return self.own_output(self.ask(draft.context), draft)
+
+    def own_output(self, raw: Any, draft: Case) -> Any:
+        """What readers get, from the whole model's raw output."""
+        return self.output(raw, [draft])
+
+    def ask(self, inputs: Mapping[str, Tensor]) -> Any:
+        """The user's own model, called with what it takes of the inputs (S, …) of one text."""
+        takes = accepted(self.module)
+        known: dict[str, Any] = {name: value[None] for name, value in inputs.items() if name in takes}
+        extra = (
+            {"use_cache": False} if "use_cache" in takes else {}
+        )  # for a text that goes on; some then skip their masks
+        with unaltered(self.network.altered), torch.no_grad():
+            return self.user(**known, **extra)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
             return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
         return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
+
+    def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
+        """The word embeddings where the path starts; None: this kind's default."""
+        if choice is None:
+            choice = baselines.default_name(self.tokenizer, self.decoder)
+        return baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -136,7 +180,7 @@ class LanguageModel(TextModel):
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         draft = self.draft(text, text_b, request)
         if request.block is not None:
-            return block_case(self.network, draft.case, draft.ends, self.inputs(draft.context), request)
+            return block_case(self.network, draft.case, draft.ends, draft.context, request)
         return self.finished(draft, self.output_at(draft.case) if self.predicts(request) else None)
 
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
@@ -144,13 +188,11 @@ class LanguageModel(TextModel):
         tokens = self.tokenise(text, text_b, request)
         layer = check_layer(request.layer, self.network.depth)
         held = torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
-        context = {name: value.to(self.network.device)[None] for name, value in tokens.context.items()}
+        context = {name: value.to(self.network.device) for name, value in tokens.context.items()}
+        context["input_ids"] = torch.tensor(tokens.ids, device=self.network.device)
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0
-        choice = None if at_layer else request.baseline
-        if choice is None:
-            choice = baselines.default_name(self.tokenizer, self.decoder)
-        start = baselines.word_rows(choice, tokens, held, self.network, self.tokenizer)
+        start = self.start_rows(None if at_layer else request.baseline, tokens, held)
         case = Case(
             ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
@@ -159,13 +201,14 @@ class LanguageModel(TextModel):
             tokens=tokens.tokens,
             offsets=tokens.offsets,
             segments=tokens.segments,
-            context={name: value[0] for name, value in context.items()},
+            context=context,
             baseline="tensor" if at_layer else start.name,
             chosen=Chosen(baseline=None if at_layer else start.given),
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,
         )
-        ends = self._ends_at(layer, case, self.inputs(context), request.baseline if at_layer else None)
+        with self.in_our_words(layer):
+            ends = self._ends_at(layer, case, request.baseline if at_layer else None)
         return Draft(case, tokens, request, ends, layer)
 
     def predicts(self, request: Request) -> bool:
@@ -174,12 +217,12 @@ class LanguageModel(TextModel):
 
     def finished(self, draft: Draft, output: Any) -> Case:
         """The case with its target; `output` is the model's for the text, one row, where `predicts` asks for it."""
-        tokens, request = draft.tokens, draft.request
+        tokens, request, layer = draft.tokens, draft.request, draft.layer
         if callable(request.target):
             target = self.function_target(tokens, request.target)
         else:
             target = self.target(tokens, output, request)
-        score = Score(self, draft.layer, target.read)
+        score = Score(self, layer, target.read)
         whole = request.vector or callable(request.target)
         length = len(tokens) if self.token_axis and whole else None
         case = replace(
@@ -190,25 +233,40 @@ class LanguageModel(TextModel):
             target=target.value,
             target_name=target.name,
             outputs=target.outputs,
+            output=output,
             chosen=replace(draft.case.chosen, target=target.again, score=target.score),
         )
-        return with_drift(case)
+        return with_drift(compared(self, draft.case, case, layer))
 
-    def _ends_at(self, layer: int, draft: Case, context: dict[str, Tensor], given: Tensor | None) -> Ends:
+    @contextmanager
+    def in_our_words(self, layer: int = 0) -> Iterator[None]:
+        """An architecture that fails does so in one line that says what it is and what to do."""
+        try:
+            yield
+        except (PathlensError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            what = f"layer={layer} cannot be entered in {type(self.user).__name__}: use layer=0"
+            if layer == 0:
+                what = f"{type(self.user).__name__} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))?"
+            raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})") from error
+
+    def _ends_at(self, layer: int, draft: Case, given: Tensor | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
         if layer == 0:
             return draft.ends
-        end = self.network.states(draft.ends.end[None], context, layer)[0]
+        end = self.states(draft.ends.end, draft, layer)
         free = torch.zeros_like(draft.ends.held)
         if given is not None:
             return Ends(baselines.given_rows(given, end, free).rows, end, free)
-        start = self.network.states(draft.ends.start[None], context, layer)[0]
+        start = self.states(draft.ends.start, draft, layer)
         return Ends(start, end, free)
 
     def output_at(self, case: Case, layer: int = 0) -> Any:
         """The model's output at the text itself, one row, checked for NaN."""
-        with torch.no_grad():
-            return self.checked(self.forward(case.ends.end[None], [case], layer))
+        with self.in_our_words(layer), torch.no_grad():
+            output = self.forward(case.ends.end[None], [case], layer)
+        return self.checked(output)
 
     def checked(self, output: Any) -> Any:
         for value in output if isinstance(output, tuple) else (output,):
@@ -282,13 +340,13 @@ def with_drift(case: Case) -> Case:
     return case.noted(note, drift=drift)
 
 
-def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str) -> Float[Tensor, " B"]:
-    """The chosen class's logit, log-probability or probability; one logit alone is a sigmoid's."""
+def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str, each: bool = False) -> Float[Tensor, " B"]:
+    """The chosen class's logit, log-probability or probability; a sigmoid's where labels do not exclude `each` other."""
     rows = torch.arange(logits.shape[0], device=logits.device)
     if score == "logit":
         return logits[rows, index]
-    if logits.shape[1] == 1:
-        raw = torch.nn.functional.logsigmoid(logits[:, 0].float())
+    if each or logits.shape[1] == 1:
+        raw = torch.nn.functional.logsigmoid(logits[rows, index].float())
     else:
         raw = torch.log_softmax(logits.float(), dim=-1)[rows, index]
     return raw if score == "logprob" else raw.exp()

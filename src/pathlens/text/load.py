@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,26 +12,38 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+import torch
 from torch import nn
 
 from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
+from pathlens.text.choice import Chooser
 from pathlens.text.heads import Answerer, Classifier, Tagger
+from pathlens.text.language import LanguageModel
+from pathlens.text.masked import MaskedLM
+from pathlens.text.network import evaluation_mode
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
+from pathlens.text.zeroshot import ZeroShot
 
-KINDS: dict[str, tuple[Callable[[nn.Module, Any], TextModel], str]] = {  # suffix of a class → model kind, loader
+KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # suffix of a class → model kind, loader
     "ForSequenceClassification": (Classifier, "AutoModelForSequenceClassification"),
     "ForTokenClassification": (Tagger, "AutoModelForTokenClassification"),
     "ForQuestionAnswering": (Answerer, "AutoModelForQuestionAnswering"),
+    "ForMultipleChoice": (Chooser, "AutoModelForMultipleChoice"),
+    "ForQuestionAnsweringSimple": (Answerer, "AutoModelForQuestionAnswering"),
+    "ForMaskedLM": (MaskedLM, "AutoModelForMaskedLM"),
+    "WithLMHeadModel": (MaskedLM, "AutoModelForMaskedLM"),  # XLM and FlauBERT
     "ForCausalLM": (CausalLM, "AutoModelForCausalLM"),
     "LMHeadModel": (CausalLM, "AutoModelForCausalLM"),
     "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
+    "MTModel": (Seq2Seq, "AutoModelForSeq2SeqLM"),  # Marian
 }
-ON_LOADING = ("dtype", "device_map")  # of `from_pretrained`
+ON_LOADING = ("dtype", "device_map", "device")  # for what is loaded by name, and here only
+ACCELERATORS = ("cuda", "mps", "xpu")  # in the order "auto" looks for them
 
 
 def load(model: Any, **options: Any) -> TextModel:
@@ -43,7 +56,8 @@ def load(model: Any, **options: Any) -> TextModel:
         _nothing_left(options, "a model that is loaded already")
         return model
     if isinstance(model, str | Path):
-        return _by_name(model, options)
+        device = _device(options.pop("device", None))
+        return _by_name(model, options) if device is None else _moved(_by_name(model, options, device), device)
     for late in ON_LOADING:
         if late in options:
             raise InputError(f"{late} is for a folder or hub id; this model is loaded already: set it when you load it")
@@ -57,6 +71,9 @@ def load(model: Any, **options: Any) -> TextModel:
         _nothing_left(options, "a CrossEncoder")
         return Classifier(model.model, model.tokenizer)
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
+        if model.task == "zero-shot-classification":
+            _nothing_left(options, "a zero-shot pipeline")
+            return ZeroShot(model.model, model.tokenizer)
         return _hugging_face(model.model, model.tokenizer, options)
     if isinstance(model, nn.Module):
         if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
@@ -77,31 +94,112 @@ def _nothing_left(options: dict[str, Any], what: str) -> None:
 def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextModel:
     if not isinstance(module, nn.Module):
         raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
-    names = [base.__name__ for base in type(module).__mro__]  # a user's subclass is still of its kind
-    for name in names:
-        for suffix, (kind, _) in KINDS.items():
-            if name.endswith(suffix):
-                _nothing_left(options, f"{name}, which has a head of its own")
-                return kind(module, tokenizer)
-    _refuse_unknown(names)
-    masked = any(name.endswith("ForMaskedLM") for name in names)
-    body: nn.Module = getattr(module, "base_model", module) if masked else module
-    return SentenceEncoder(body, tokenizer, **options)
+    inner = unwrapped(module)
+    names = [base.__name__ for base in type(inner).__mro__]  # a user's subclass is still of its kind
+    found = next(((name, suffix) for name in names for suffix in KINDS if name.endswith(suffix)), None)
+    if found is None:
+        _refuse_unknown(names)
+        kind = kind_by_output(inner)
+        model = SentenceEncoder(encoder_of(inner), tokenizer, **options) if kind is None else kind(inner, tokenizer)
+    else:
+        name, suffix = found
+        kind = KINDS[suffix][0]
+        if kind is MaskedLM and "pooling" in options:  # asked for as an encoder
+            return SentenceEncoder(getattr(inner, "base_model", inner), tokenizer, **options)
+        _nothing_left(options, f"{name}, which has a head of its own")
+        written = kind is Seq2Seq and not inner.config.is_encoder_decoder  # pictures and text in, text out
+        model = CausalLM(inner, tokenizer) if written else kind(inner, tokenizer)
+    if inner is not module:
+        model.user = module
+    return model
+
+
+def unwrapped(module: Any) -> Any:
+    """What is compiled, or adapted: a LoRA sits in the layers of the model it was put on."""
+    module = getattr(module, "_orig_mod", module)
+    if not hasattr(module, "peft_config"):
+        return module
+    if getattr(module.active_peft_config, "is_prompt_learning", False):
+        raise ModelError(
+            f"{type(module).__name__} puts learned vectors before the text (prompt or prefix tuning), which are no words; "
+            "pathlens explains adapters that sit in the layers, such as LoRA"
+        )
+    return module.get_base_model()
+
+
+def encoder_of(module: nn.Module) -> nn.Module:
+    """The module, unless it also writes: then its states are those of a text nobody gave."""
+    if (
+        getattr(getattr(module, "config", None), "is_encoder_decoder", False)
+        and getattr(module, "decoder", None) is not None
+    ):
+        raise ModelError(
+            f"{type(module).__name__} has an encoder and a decoder; to compare texts pass its encoder: "
+            "(model.get_encoder(), tokenizer)"
+        )
+    return module
+
+
+@torch.no_grad()
+def kind_by_output(module: nn.Module) -> Callable[[nn.Module, Any], LanguageModel] | None:
+    """A class of the user's own says by its output what it is; None: it gives states."""
+    if type(module).__module__.startswith("transformers."):
+        return None
+    ids = torch.zeros(1, 3, dtype=torch.long, device=next(module.parameters()).device)
+    with evaluation_mode(module):
+        try:
+            output = module(input_ids=ids, attention_mask=torch.ones_like(ids))
+        except Exception as error:
+            raise ModelError(
+                f"{type(module).__name__} could not be called as (input_ids, attention_mask): {first_line(error)}; give its "
+                "forward pass these, or write a model kind (docs/extending.md)"
+            ) from error
+    if hasattr(output, "start_logits"):
+        return Answerer
+    logits = getattr(output, "logits", None)
+    if logits is None:
+        return None
+    return Classifier if logits.ndim == 2 else Tagger
 
 
 def _refuse_unknown(names: list[str]) -> None:
     """A head that is no kind of ours must not be taken for a bare encoder."""
     for name in names:
-        if "For" in name and not name.endswith("ForMaskedLM"):
-            known = ", ".join(suffix.removeprefix("For") for suffix in KINDS)
+        if re.search("For(?=[A-Z])", name):  # RoFormer has no head
+            known = ", ".join(suffix.removeprefix("For") for suffix in KINDS if suffix.startswith("For"))
             raise ModelError(f"{name} is not a kind pathlens knows; it takes {known}, and bare encoders")
 
 
-def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
+def _device(wanted: Any) -> torch.device | None:
+    """The device asked for, if torch has it here; None where none was."""
+    if wanted is None:
+        return None
+    there = [name for name in ACCELERATORS if getattr(torch, name).is_available()]
+    try:
+        device = torch.device((there or ["cpu"])[0] if wanted == "auto" else wanted)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(
+            f"device={wanted!r} is not a device of torch; here there are {', '.join(['cpu', *there])}"
+        ) from error
+    if device.type in ACCELERATORS and device.type not in there:
+        raise InputError(
+            f"device={wanted!r}: torch finds none on this machine; here there are {', '.join(['cpu', *there])}"
+        )
+    return device
+
+
+def _moved(model: TextModel, device: torch.device) -> TextModel:
+    module = model.whole()
+    if module is not None:
+        module.to(device)
+    return model
+
+
+def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | None = None) -> TextModel:
     if isinstance(model, str) and model in BUILT_IN and not Path(model).exists():
         passed_on = ON_LOADING if model in TAKES_OPTIONS else ()
         _nothing_left({n: options[n] for n in options if n not in passed_on}, f"the built-in model {model!r}")
-        return load_built_in(model, **options)
+        return load_built_in(model, device, **options)  # one that is moved is not the one others use
     folder = Path(model)
     _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
@@ -119,6 +217,10 @@ def _by_name(model: str | Path, options: dict[str, Any]) -> TextModel:
         auto = next((loader for suffix, (_, loader) in KINDS.items() if name.endswith(suffix)), "AutoModel")
         if auto == "AutoModel":
             _refuse_unknown([name])
+        elif auto == "AutoModelForMaskedLM" and pooling:
+            auto = "AutoModel"
+        elif auto == "AutoModelForSeq2SeqLM" and not config.is_encoder_decoder:
+            auto = "AutoModelForImageTextToText"  # and text alone
         loader = getattr(transformers, auto)
         module = loader.from_pretrained(model, **kept, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, **kept)

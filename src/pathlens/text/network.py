@@ -24,7 +24,10 @@ Forward = Callable[..., Any]  # a module's forward
 
 
 class Network:
-    """A Hugging Face style model that takes `inputs_embeds`.
+    """A Hugging Face style model, entered where it looks its words up.
+
+    It is called with token ids as its users call it, and its tables of word embeddings answer with rows of ours: all
+    that a model does with ids besides (positions, scales, where a text ends, what an expert sees) stays its own.
 
     Layer 0 is the word embeddings; layer k ≥ 1 the hidden states that enter block k (blocks counted from 0);
     layer `depth` the states that leave the last block.
@@ -34,7 +37,9 @@ class Network:
         self.module = module
         self.whole = whole or module  # what must be in evaluation mode: the body may be only a part
         self.blocks, self.depth = find_blocks(module)
-        self.accepts = frozenset(inspect.signature(module.forward).parameters)
+        self.accepts = accepted(module)
+        self.pad = getattr(text_config(module), "pad_token_id", None) or 0
+        self.altered = [part for part in module.modules() if hasattr(part, "set_attention_type")]  # by a short text
         self._tuple_output: bool | None = None
         self._mean: tuple[tuple[int, int], Tensor] | None = None
         self.runs_again = False  # inside `checkpointing`
@@ -66,7 +71,12 @@ class Network:
     def embed(self, ids: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S d"]:
         """Rows as the model itself would look them up (some scale them)."""
         with torch.no_grad():
-            rows: Tensor = self.embedding(ids.to(self.device))
+            rows: Any = self.embedding(ids.to(self.device))
+        if not isinstance(rows, Tensor):
+            raise ModelError(
+                f"{type(self.embedding).__name__} of {type(self.module).__name__} gives more than rows (quantised?), so there "
+                "is no straight way between two words; pass the model in float32"
+            )
         return rows.detach()
 
     def mean_row(self) -> Float[Tensor, " d"]:
@@ -78,12 +88,41 @@ class Network:
             self._mean = written, row
         return self._mean[1]
 
-    def call(self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor]) -> Any:
-        """One forward pass from word embeddings; keyword inputs the model does not know are left out."""
-        accepts = self.accepts | {"position_ids"} if "kwargs" in self.accepts else self.accepts
-        known = {name: value for name, value in context.items() if name in accepts}
+    @property
+    def tables(self) -> list[nn.Module]:
+        """Every module that looks words up: an encoder and a decoder may have one each."""
+        halves = [getattr(self.module, name)() for name in ("get_encoder", "get_decoder") if hasattr(self.module, name)]
+        found = [
+            self.embedding,
+            *(half.get_input_embeddings() for half in halves if hasattr(half, "get_input_embeddings")),
+        ]
+        return list({id(table): table for table in found if isinstance(table, nn.Module)}.values())
+
+    def call(
+        self,
+        embeds: Float[Tensor, "B S d"],
+        context: Mapping[str, Tensor],
+        written: Float[Tensor, "B T d"] | None = None,
+    ) -> Any:
+        """One forward pass from word embeddings, and those of `decoder_input_ids` where a second text is written.
+
+        Keyword inputs the model does not know are left out.
+        """
+        known = {name: value for name, value in context.items() if name in self.accepts}
+        if (mask := known.get("attention_mask")) is not None:
+            known["input_ids"] = known["input_ids"].masked_fill(mask == 0, self.pad)
         extra = {"use_cache": False} if "use_cache" in self.accepts else {}
-        return self.module(inputs_embeds=embeds, **known, **extra)
+        rows = [(known["input_ids"], embeds)]
+        rows += [] if written is None else [(known["decoder_input_ids"], written)]
+        answer = _Answer(rows)
+        with unaltered(self.altered), replaced_forwards(self.tables, answer):
+            output = self.module(**known, **extra)
+        if answer.left:
+            raise ModelError(
+                f"{type(self.module).__name__} does not look its words up in get_input_embeddings(), where pathlens enters "
+                "a model; let that give the table its forward pass calls, or write a model kind (docs/extending.md)"
+            )
+        return output
 
     def run(self, states: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int = 0) -> Any:
         """One forward pass from the states of a layer; the blocks below it cost nothing."""
@@ -138,6 +177,38 @@ class Network:
         return caught[layer]
 
 
+class _Answer:
+    """A table's forward: rows of ours for the ids they belong to, its own for any other."""
+
+    def __init__(self, rows: list[tuple[Int[Tensor, "B _"], Float[Tensor, "B _ d"]]]) -> None:
+        self.rows = rows
+        self.left = list(range(len(rows)))
+
+    def __call__(self, original: Forward, ids: Any, *args: Any, **kwargs: Any) -> Any:
+        for number in self.left or range(len(self.rows)):  # an encoder's text and a decoder's may begin alike: in turn
+            found = _rows_for(original, ids, *self.rows[number])
+            if found is not None:
+                self.left = [other for other in self.left if other != number]
+                return found
+        return original(ids, *args, **kwargs)
+
+
+def _rows_for(original: Forward, ids: Any, given: Int[Tensor, "B S"], rows: Float[Tensor, "B S d"]) -> Any:
+    """The rows of these ids: the given ones, filled up by the model, or moved by one for a decoder of the same text."""
+    length = given.shape[1]
+    if (
+        isinstance(ids, Tensor) and ids.shape == given.T.shape and torch.equal(ids.T, given)
+    ):  # XLNet counts tokens first
+        return rows.transpose(0, 1).clone()
+    if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != len(given) or ids.shape[1] < length:
+        return None
+    if torch.equal(ids[:, :length], given):
+        return rows.clone() if ids.shape[1] == length else torch.cat([rows, original(ids[:, length:])], dim=1)
+    if ids.shape[1] == length > 1 and torch.equal(ids[:, 1:], given[:, :-1]):
+        return torch.cat([original(ids[:, :1]), rows[:, :-1]], dim=1)
+    return None
+
+
 def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     states: Tensor = args[0] if args else kwargs["hidden_states"]
     return states
@@ -185,6 +256,17 @@ def replaced_forwards(modules: Sequence[nn.Module], forward: Forward) -> Iterato
 
 
 @contextmanager
+def unaltered(parts: Sequence[nn.Module]) -> Iterator[None]:
+    """BigBird swaps its attention for another at a short text, and keeps it for long ones: put back whatever it did."""
+    before = [(part, {**part.__dict__, "_modules": dict(part._modules)}) for part in parts]
+    try:
+        yield
+    finally:
+        for part, state in before:
+            part.__dict__.update(state)
+
+
+@contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Dropout off inside; every module's own mode is restored, also after an error. One explanation at a time."""
     with ONE_AT_A_TIME:
@@ -198,16 +280,30 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
                 part.training = training
 
 
+def accepted(module: nn.Module) -> frozenset[str]:
+    """The inputs a forward pass takes by name; those of every text model where it passes on whatever comes."""
+    names = frozenset(inspect.signature(module.forward).parameters)
+    return names if "input_ids" in names else names | {"input_ids", "attention_mask", "token_type_ids"}
+
+
+def text_config(module: nn.Module) -> Any:
+    """The config of the part that reads text: a model that also sees or hears has one for each."""
+    config: Any = getattr(module, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
 def find_blocks(module: nn.Module) -> tuple[list[nn.Module], int]:
     """The model's blocks (distinct modules, in order) and how often they are called in one pass.
 
     The list of as many equal modules as the config has layers; ALBERT shares its few groups over all layers.
     """
-    config = getattr(module, "config", None)
-    wanted = getattr(config, "num_hidden_layers", None)
+    wanted = getattr(text_config(module), "num_hidden_layers", None)
     if wanted is None:
         return [], 0
-    for name, part in module.named_modules():
+    several = text_config(module) is not getattr(module, "config", None)  # towers for pictures have blocks too
+    whole: Any = module
+    reads: nn.Module = whole.get_decoder() if several and hasattr(module, "get_decoder") else module
+    for name, part in reads.named_modules():
         if isinstance(part, nn.ModuleList) and (name.endswith("albert_layer_groups") or len(part) == wanted):
             return list(part), wanted
     return [], 0

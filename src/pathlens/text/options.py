@@ -45,6 +45,20 @@ class GeneratorOptions(ModelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HypothesisOptions(ModelOptions):
+    """Of a model that is asked whether a text entails a sentence about a label."""
+
+    name: ClassVar[str] = "zero-shot pipelines"
+
+    hypothesis: str = option("This example is {}.", "The sentence a label is put into, in place of {}.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis:
+            raise InputError(f"hypothesis must be a sentence with {{}} in place of the label, got {self.hypothesis!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderOptions(ModelOptions):
     """Of a model that compares two texts by their vectors."""
 
@@ -82,3 +96,6 @@ class LoadOptions:
     pooling: str | None = option(None, "A bare encoder: how token states become one vector.", choices=POOLINGS)
     dtype: Any = option(None, "A folder or hub id: the precision it is loaded in.")
     device_map: Any = option(None, "A folder or hub id: the device it is loaded to.")
+    device: Any = option(
+        None, "A model given by name: where it runs, cuda, mps, cpu or auto (the first of them there is)."
+    )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case
-from pathlens.text.tokens import BROKEN, Tokens, decoded, trimmed, with_parts
+from pathlens.text.tokens import BROKEN, Tokens, decoded, spans_of, trimmed, with_parts
 from pathlens.types import Span
 
 
@@ -49,6 +49,7 @@ class Reading:
     sign: tuple[float, ...]
     outputs: tuple[str, ...] = ()
     offsets: tuple[Span, ...] = ()
+    part: tuple[int, ...] = ()  # which number each token counts for, where several make one (a sentence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     count = len(prompt)
     offsets = [
         trimmed(target, max(0, start - count), max(0, end - count))
-        for start, end in both["offset_mapping"][len(alone) :]
+        for start, end in spans_of(tokenizer, both, prompt + target)[len(alone) :]
     ]
     return Output(tuple(ids[len(alone) :]), target, tuple(offsets))
 
@@ -95,7 +96,8 @@ def output_of_ids(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> 
 
 
 def _encoded(tokenizer: Any, text: str) -> Any:
-    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    fast = getattr(tokenizer, "is_fast", False)
+    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
 
 
 def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int], both: list[int]) -> str:
@@ -119,10 +121,10 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
 
 @dataclass(frozen=True)
 class ReadOutputs:
-    """All output tokens as one number, the continuation's total or the difference of two; or a number for each."""
+    """All output tokens as one number, the continuation's total or the difference of two; or a number for each part."""
 
     score: str
-    each: int | None = None  # T, for a number of each: only texts with as many share a batch
+    each: int | None = None  # T, for a number of each token or part: only texts with as many share a batch
 
     def __call__(self, output: Kept, cases: Sequence[Case]) -> Float[Tensor, " B"] | Float[Tensor, "B T 1"]:
         readings = [case.target for case in cases]
@@ -138,9 +140,13 @@ class ReadOutputs:
         rows = torch.arange(len(readings), device=device)[:, None]
         value = output.logits[rows, at, table("ids", torch.long)]
         if self.score != "logit":
-            value = value.float() - output.logits.float().logsumexp(-1)[rows, at]
+            wide = torch.float64 if value.dtype == torch.float64 else torch.float32
+            value = value.to(wide) - output.logits.to(wide).logsumexp(-1)[rows, at]
         value = (value.exp() if self.score == "prob" else value) * table("sign", value.dtype)
-        return value.sum(-1) if self.each is None else value[..., None]
+        if self.each is None or not readings[0].part:
+            return value.sum(-1) if self.each is None else value[..., None]
+        belongs = torch.nn.functional.one_hot(table("part", torch.long), self.each).to(value.dtype)  # (B, T, parts)
+        return (value[..., None] * belongs).sum(1)[..., None]
 
 
 @dataclass(frozen=True)

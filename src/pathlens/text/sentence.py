@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
 from pathlens.text.adapter import Case, Request, Scores, Wrapped, within
+from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
+from pathlens.text.reference import Reference, reference_of
 from pathlens.text.tokens import Tokens
 
 
@@ -79,6 +82,8 @@ class SentenceEncoder(LanguageModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """The second text is not part of the input: it only fixes what is compared with."""
+        if request.block is not None and request.baseline is None:  # a block's own output is not the embedding
+            request = replace(request, baseline=default_name(self.tokenizer, self.decoder))
         if text_b is not None and request.target is None and not request.vector and request.block is None:
             request = replace(request, target=("similarity", self.embed(text_b, request)))
             return compared(super().case(text, None, request=request), text_b)
@@ -88,15 +93,27 @@ class SentenceEncoder(LanguageModel):
         """Only to see that a cosine is defined."""
         return super().predicts(request) and not request.vector
 
+    @cached_property
+    def quiet_reference(self) -> Reference:
+        """Where the embedding is nearly nothing: the default baseline."""
+        return reference_of(self)
+
+    def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
+        if choice is not None and not (isinstance(choice, str) and choice == "quiet"):
+            return super().start_rows(choice, tokens, held)
+        quiet = self.quiet_reference
+        rows = given_rows(quiet.over(len(tokens)), self.network.embed(torch.tensor(tokens.ids)), held)
+        return replace(rows, name=quiet.name, given="quiet", notes=quiet.notes)
+
     def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text), before a trailing Normalize."""
-        case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline=None))
+        case = self.case(text, request=replace(request, target=None, vector=True, layer=None, baseline="zero"))
         with torch.no_grad():
             vector: Tensor = self.forward(case.ends.end[None], [case], 0)[0]
         return vector
 
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"] | None, request: Request) -> Target:
-        target = embedding_target(request)
+        target = embedding_target(request, None if output is None else output[0])
         if target is not None:
             cosine = target.value is not None and request.options_of(EncoderOptions).similarity == "cosine"
             if cosine and output is not None and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
@@ -194,15 +211,36 @@ def compared(case: Case, text_b: Any) -> Case:
     return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
 
 
-def embedding_target(request: Request) -> Target | None:
-    """The vector itself, or its similarity with the second text's; None where neither is asked for."""
+def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -> Target | None:
+    """The vector itself, or its similarity with the second text's; None where neither is asked for.
+
+    `("against", vector)`: the similarity with the vector, both lengths fixed, so that it is linear in the embedding;
+    `own` is the text's. `("scaled", vector)`: the same with the vector divided already.
+    """
     if request.vector:
         name = "embedding" if request.norm == "outside" else "normalised embedding"
         return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
     if isinstance(request.target, tuple) and request.target[0] == "similarity":
         kind = request.options_of(EncoderOptions).similarity
         return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), request.target[1])
+    if isinstance(request.target, tuple) and request.target[0] in ("against", "scaled"):
+        kind, vector = request.options_of(EncoderOptions).similarity, request.target[1]
+        if request.target[0] == "against" and own is not None:
+            vector = against(vector, own, kind)
+        return Target(f"{kind} similarity with the query", ReadSimilarity("dot"), vector)
     return None
+
+
+def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: str) -> Float[Tensor, " k"]:
+    """What the embedding of a text is multiplied by to give its similarity with `vector`, the lengths being fixed."""
+    if vector.shape != own.shape:
+        raise InputError(
+            f"the query's vector has {len(vector)} numbers and this text's {len(own)}; they must be of one space"
+        )
+    length = float(vector.norm()) * float(own.norm())
+    if similarity == "cosine" and length == 0:
+        raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
+    return vector / length if similarity == "cosine" else vector
 
 
 def open_sentence_transformer(source: str, *, name: str | None = None, **options: Any) -> SentenceTransformerEncoder:
@@ -282,6 +320,10 @@ class Shifted(Wrapped):
                     "starts; use method='ij' (its norm is taken outside), or similarity='dot'"
                 )
             request = replace(request, target=("similarity", self.embed(text_b, request)))
+        if isinstance(request.target, tuple) and request.target[0] == "against":
+            kind = request.options_of(EncoderOptions).similarity
+            own = self.embed(text, replace(request, target=None))
+            request = replace(request, target=("scaled", against(request.target[1], own, kind)))
         case = self.inner.case(text, request=request)
         if request.block is not None:
             return case

@@ -12,11 +12,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request
+from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
-from pathlens.text.tokens import Tokens, trimmed
+from pathlens.text.own import check_direction
+from pathlens.text.tokens import Tokens, spans_of, trimmed
 
 
 class Seq2Seq(Generator):
@@ -31,11 +32,7 @@ class Seq2Seq(Generator):
                 f"{type(module).__name__} is not a text-to-text model with an encoder and a decoder; pathlens takes T5, BART and kin"
             )
         super().__init__(module, tokenizer, name=name)
-        positions = getattr(config, "max_position_embeddings", None)
-        if isinstance(positions, int):  # a table may have rows that are no positions
-            self.limit = min(positions, self.limit or positions)
         self.start = self._start_ids()
-        self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
 
     def _start_ids(self) -> tuple[int, ...]:
         """What every output begins with: the decoder's start token, and what the tokenizer puts before a target."""
@@ -59,13 +56,15 @@ class Seq2Seq(Generator):
 
     def given(self, opened: Tokens, target: str) -> Output:
         """The target stands alone: it does not follow the prompt but answers it."""
+        fast = getattr(self.tokenizer, "is_fast", False)
         encoded = self.tokenizer(
-            text_target=target, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            text_target=target, add_special_tokens=False, return_offsets_mapping=fast, verbose=False
         )
         ids = tuple(int(i) for i in encoded["input_ids"])
         if not ids:
             raise InputError(f"{target!r} has no tokens; give a text with words")
-        return Output(ids, target, tuple(trimmed(target, *span) for span in encoded["offset_mapping"]))
+        spans = spans_of(self.tokenizer, encoded, target)
+        return Output(ids, target, tuple(trimmed(target, *span) for span in spans))
 
     def room(self, opened: Tokens) -> int | None:
         return None if self.limit is None else self.limit - len(self.start) + 1
@@ -117,7 +116,10 @@ class Seq2Seq(Generator):
         tails: list[int],
         skips: list[int],
     ) -> Float[Tensor, "B T V"]:
-        """Logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start."""
+        """Logits: encoder rows and decoder rows laid into two padded batches, `skips` rows left out after the start.
+
+        What is written needs no mask: no token sees what follows it.
+        """
         device, longest, most = points.device, max(splits), max(tails)
         rows = torch.arange(len(cases), device=device)[:, None]
         split, tail, skip = (torch.tensor(each, device=device)[:, None] for each in (splits, tails, skips))
@@ -126,12 +128,26 @@ class Seq2Seq(Generator):
         place = split + onto + torch.where(onto >= len(self.start), skip, 0)
         encoder = points[rows, torch.where(read, into, 0)] * read[..., None].to(points.dtype)
         decoder = points[rows, torch.where(written, place, 0)] * written[..., None].to(points.dtype)
+        ids = collate(cases, points)["input_ids"]
         context = {
+            "input_ids": ids[rows, torch.where(read, into, 0)],
             "attention_mask": read.long(),
-            "decoder_inputs_embeds": decoder,
-            "decoder_attention_mask": written.long(),
+            "decoder_input_ids": ids[rows, torch.where(written, place, 0)].masked_fill(~written, self.network.pad),
         }
-        return self.output(self.network.call(encoder, context), cases)
+        return self.output(self.network.call(encoder, context, decoder), cases)
+
+    def own(self, draft: Case) -> Kept:
+        ids, split, start = draft.context["input_ids"], int(draft.meta["decoder_starts_at"]), len(self.start)
+        second, written = int(draft.meta["first_output_ends"]), ids[split:]
+
+        def read(line: Tensor) -> Tensor:
+            return self.output(self.ask({"input_ids": ids[:split], "decoder_input_ids": line}), ())[0]
+
+        first, other = read(written[:second]), read(torch.cat([written[:start], written[second:]]))
+        if second > 1:
+            check_direction(self.user, read(written[: second - 1]), first[:-1])
+        logits = torch.cat([first, other[start:]])
+        return Kept(logits[None], torch.arange(len(logits), device=logits.device))
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
         device = self.network.device

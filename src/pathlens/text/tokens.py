@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from difflib import SequenceMatcher
+from itertools import groupby, takewhile
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.text.network import text_config
 from pathlens.types import Span
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for bytes that are no whole character
@@ -51,7 +54,8 @@ def decoded(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[
         text = _decode(tokenizer, [*before, *ids[:count]])[start:]
         sound = len(text.rstrip(BROKEN))
         broken = sound < len(text) and (not whole.startswith(text) or not whole[sound:].strip(BROKEN))
-        reached = sound if broken else len(text)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, whole, strict=False)))
+        reached = sound if broken else same  # a piece may end in a sign that more is to come
         end = min(len(whole), max(reached, done) + (1 if broken else 0))
         spans.append(trimmed(whole, done, max(end, done)))
         done = max(done, reached)
@@ -111,12 +115,7 @@ def tokenise(
         notes = (f"the text was cut from {length} to {limit} tokens",)
         meta = {"truncated": True, "tokens_before": length}
     ids = tuple(encoded["input_ids"])
-    if not getattr(encoded, "is_fast", False):
-        raise ModelError(
-            f"{type(tokenizer).__name__} gives no character offsets; pathlens needs them to show words. Load the fast "
-            "version: AutoTokenizer.from_pretrained(..., use_fast=True)"
-        )
-    segments = tuple(-1 if part is None else part for part in encoded.sequence_ids(0))
+    segments, spans = _places(tokenizer, encoded, texts)
     keep = {getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk")}
     empty = set(getattr(tokenizer, "all_special_ids", ())) - keep
     if all(segment < 0 or token in empty for segment, token in zip(segments, ids, strict=True)):
@@ -125,16 +124,26 @@ def tokenise(
         )
     offsets = tuple(
         (0, 0) if segment < 0 else trimmed(texts[segment], start, end)
-        for (start, end), segment in zip(encoded["offset_mapping"], segments, strict=True)
+        for (start, end), segment in zip(spans, segments, strict=True)
     )
     names = tuple(
         texts[segment][start:end] if segment >= 0 and end > start else str(tokenizer.convert_ids_to_tokens(token))
         for token, segment, (start, end) in zip(ids, segments, offsets, strict=True)
     )
     names = with_parts(names, list(zip(segments, offsets, strict=True)))
+    unknown = _unknown(tokenizer, ids, names, segments)
+    if unknown:
+        notes = (*notes, f"the model does not know {unknown}: it read {tokenizer.unk_token} in that place")
     context = {n: torch.tensor(encoded[n]) for n in ("attention_mask", "token_type_ids") if n in encoded}
     context.setdefault("attention_mask", torch.ones(len(ids), dtype=torch.long))
     return Tokens(ids, names, offsets, segments, context, texts, notes, meta)
+
+
+def _unknown(tokenizer: Any, ids: Sequence[int], names: Sequence[str], segments: Sequence[int]) -> str:
+    """What of the text became the unknown token, each once."""
+    unk, word = getattr(tokenizer, "unk_token_id", None), getattr(tokenizer, "unk_token", None)
+    lost = [n for i, n, s in zip(ids, names, segments, strict=True) if i == unk and s >= 0 and n != word]
+    return ", ".join(map(repr, dict.fromkeys(lost)))
 
 
 def _checked(text: Any, text_b: Any) -> tuple[str, ...]:
@@ -153,13 +162,83 @@ def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int
     cut = {"truncation": True, "max_length": limit} if limit is not None else {"truncation": False}
     try:
         return tokenizer(
-            *texts, add_special_tokens=special, return_offsets_mapping=fast, padding=False, verbose=False, **cut
+            *texts,
+            add_special_tokens=special,
+            return_offsets_mapping=fast,
+            return_special_tokens_mask=not fast,
+            padding=False,
+            verbose=False,
+            **cut,
         )
     except (TypeError, AttributeError) as error:
         raise ModelError(
             f"the tokenizer ({type(tokenizer).__name__}) could not be called on the text: {error}; pass the Hugging "
             "Face tokenizer that belongs to the model"
         ) from error
+
+
+def spans_of(tokenizer: Any, encoded: Any, text: str) -> list[Span]:
+    """The characters of every token of one text without special tokens."""
+    if "offset_mapping" in encoded:
+        return list(encoded["offset_mapping"])
+    return found_again(tokenizer, list(encoded["input_ids"]), text)
+
+
+def _places(tokenizer: Any, encoded: Any, texts: tuple[str, ...]) -> tuple[tuple[int, ...], list[Span]]:
+    """Every token's text (−1: special) and characters; worked out from the pieces where the tokenizer does not say."""
+    if "offset_mapping" in encoded:
+        return tuple(-1 if part is None else part for part in encoded.sequence_ids(0)), list(encoded["offset_mapping"])
+    ids, added = list(encoded["input_ids"]), encoded["special_tokens_mask"]
+    first = len(tokenizer(texts[0], add_special_tokens=False, verbose=False)["input_ids"])
+    segments, seen = [], 0
+    for special in added:
+        if special:
+            segments.append(-1)
+            seen = max(seen, first) if seen else 0  # what stands after the first text, also a cut one, ends it
+        else:
+            segments.append(0 if seen < first else len(texts) - 1)
+            seen += 1
+    spans: list[Span] = [(0, 0)] * len(ids)
+    for number, text in enumerate(texts):
+        own = [i for i, segment in enumerate(segments) if segment == number]
+        for i, span in zip(own, found_again(tokenizer, [ids[i] for i in own], text), strict=True):
+            spans[i] = span
+    return tuple(segments), spans
+
+
+def found_again(tokenizer: Any, ids: list[int], text: str) -> list[Span]:
+    """The characters of every token, by the text they decode to: letter by letter, but for case, accents and blanks."""
+    written, places = decoded(tokenizer, (), ids)
+    ours, theirs = _letters(text), _letters(written)
+    where: dict[int, Span] = {}
+    matcher = SequenceMatcher(None, [c for c, _ in ours], [c for c, _ in theirs], autojunk=False)
+    for _, i, j, k, m in matcher.get_opcodes():
+        same = j - i == m - k
+        for n in range(k, m):
+            if i < j:  # letters that read otherwise (an unknown word) stand for the whole stretch
+                low, high = (ours[i + n - k][1],) * 2 if same else (ours[i][1], ours[j - 1][1])
+                start, end = where.get(theirs[n][1], (low, high + 1))
+                where[theirs[n][1]] = min(start, low), max(end, high + 1)
+    spans, done = [], 0
+    for start, end in places:
+        parts = [where[n] for n in range(start, end) if n in where]
+        blank = start < end and text[done : done + 1].isspace()
+        spans.append((min(a for a, _ in parts), max(b for _, b in parts)) if parts else (done, done + blank))
+        done = spans[-1][1]
+    for n in reversed(range(len(spans) - 1)):
+        if places[n][0] == places[n][1]:  # the first bytes of a character belong to it, as the last one does
+            spans[n] = spans[n + 1]
+    return spans
+
+
+def _letters(text: str) -> list[tuple[str, int]]:
+    """Letters without case, accents and blanks, each with its place."""
+    return [
+        (letter, i)
+        for i, character in enumerate(text)
+        for letter in unicodedata.normalize("NFKD", character).casefold()
+        if not letter.isspace() and not unicodedata.combining(letter)
+    ]
 
 
 def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
@@ -174,7 +253,8 @@ def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     if table is not None:
         used = table.padding_idx + 1 if table.padding_idx is not None else 0  # RoBERTa's first rows are no positions
         limits.append(table.num_embeddings - used)
-    elif (positions := getattr(getattr(module, "config", None), "max_position_embeddings", None)) and positions > 0:
+    positions = getattr(text_config(module), "max_position_embeddings", None)
+    if positions and positions > 0:  # a table may have rows that are no positions
         limits.append(int(positions))
     return min(limits, default=None)
 
@@ -186,7 +266,7 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
     the model's own config places elsewhere in a vocabulary of another size, are another model's.
     """
     size = len(tokenizer)
-    config = getattr(module, "config", None)
+    config = text_config(module)
     clash = [
         name
         for name in ("pad_token_id", "bos_token_id", "eos_token_id", "mask_token_id")

@@ -14,7 +14,9 @@ from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import Tabular, Viewable
+from pathlens.types import Span
+from pathlens.units.cuts import sentence_spans
 from pathlens.vectors.documents import Passage
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
 
@@ -28,16 +30,85 @@ class Hit:
     score: float
     explanation: PairExplanation | Explanation | None
     start: int = 0  # where the passage begins in the document
+    given: float | None = None  # the score of the store it was found in
+    notes: tuple[str, ...] = ()
+
+    @property
+    def similarity(self) -> float:
+        """As the model has it."""
+        return self.score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        reason = self._reason
+        return reason.tokens_b if isinstance(reason, PairExplanation) else reason.tokens
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Characters of `text`, of each token."""
+        reason = self._reason
+        return reason.offsets_b if isinstance(reason, PairExplanation) else reason.offsets
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Each token of the document against the whole query: with the reference's part they sum to the similarity."""
+        reason = self._reason
+        return reason.full_matrix[:, 1:].sum(0) if isinstance(reason, PairExplanation) else reason.scores
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """Query tokens × the document's."""
+        if not isinstance(self._reason, PairExplanation):
+            raise InputError("this hit is explained one-sided, its tokens against the whole query; ask for pairs")
+        return self._reason.matrix
+
+    @property
+    def certificate(self) -> Certificate:
+        return self._reason.certificate
+
+    @property
+    def sentences(self) -> list[tuple[int, int, float]]:
+        """(first character, last, score) of every sentence: its tokens' scores, summed."""
+        sums = [[start, end, 0.0] for start, end in sentence_spans(self.text)]
+        for (start, end), score in zip(self.spans, self.scores.tolist(), strict=True):
+            home = next((each for each in sums if start < each[1]), None)
+            if end > start and home is not None:
+                home[2] += score
+        return [(int(start), int(end), score) for start, end, score in sums]
+
+    def facts(self) -> dict[str, Any]:
+        """What travels with a document through other people's pipelines: plain values alone."""
+        proof = self.certificate
+        tokens = zip(self.spans, self.scores.tolist(), strict=True)
+        return {
+            "similarity": self.similarity,
+            "spans": [[start, end, score] for (start, end), score in tokens if end > start],
+            "sentences": [list(each) for each in self.sentences],
+            "rest": proof.f_input - float(self.scores.sum()),
+            "certificate": {"total": proof.total, "gap": proof.gap, "converged": proof.converged},
+            "notes": list(self.notes),
+        }
+
+    @property
+    def _reason(self) -> PairExplanation | Explanation:
+        if self.explanation is None:
+            raise InputError(f"document {self.document} is scored and not explained; ask for more of them (top)")
+        return self.explanation
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Viewable):
+class Ranking(Tabular, Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
 
     query: str
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
     places: tuple[int, int] | None = None  # asked: why the first of them stands above the second
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per hit, from the best downwards."""
+        names = ("document", "text", "score", "start")
+        return [{"place": k, **{n: getattr(hit, n) for n in names}} for k, hit in enumerate(self.hits)]
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -48,14 +119,18 @@ class Ranking(Viewable):
     def __getitem__(self, place: int) -> Hit:
         return self.hits[place]
 
-    def why(self, above: int, below: int) -> PairExplanation:
+    def why(self, above: int, below: int) -> PairExplanation | Explanation:
         """Places in the order → the difference of the two complete decompositions.
 
         Columns of the first document count as they are, columns of the second with their sign turned, and the
         reference column is the difference of both: everything sums to score(above) − score(below).
         """
         first, second = (self._explained(place) for place in (above, below))
-        return difference(first, second, "place {} minus place {}".format(*self.order(above, below)[::2]))
+        target = "place {} minus place {}".format(*self.order(above, below)[::2])
+        if isinstance(first, PairExplanation) and isinstance(second, PairExplanation):
+            return difference(first, second, target)
+        assert isinstance(first, Explanation) and isinstance(second, Explanation)  # one ranking is read one way
+        return token_difference(first, second, target)
 
     def order(self, one: int, other: int) -> tuple[int, str, int]:
         """Two places as a person counts them, from 1, and how the first stands to the second."""
@@ -68,19 +143,15 @@ class Ranking(Viewable):
         return replace(self, places=(above, below))
 
     @property
-    def reason(self) -> PairExplanation | None:
+    def reason(self) -> PairExplanation | Explanation | None:
         """`why` of the two places asked for."""
         return None if self.places is None else self.why(*self.places)
 
-    def _explained(self, place: int) -> PairExplanation:
+    def _explained(self, place: int) -> PairExplanation | Explanation:
         if not isinstance(place, Integral) or not -len(self.hits) <= place < len(self.hits):
             raise InputError(f"place {place!r} is not in the ranking: it has {len(self.hits)} places, from 0")
         explanation = self.hits[place].explanation
-        if not isinstance(explanation, PairExplanation):
-            if isinstance(explanation, Explanation):
-                raise InputError(
-                    f"place {place} (from 0) is only one-sided; a difference needs both sides: leave one_sided out"
-                )
+        if explanation is None:
             raise InputError(
                 f"place {place} (from 0) is not explained; rank with top=None (or a larger top), or mend the index's damaged file"
             )
@@ -251,11 +322,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
     reference = above.full_matrix[:, :1] - below.full_matrix[:, :1]
     matrix = np.concatenate([reference, above.full_matrix[:, 1:], -below.full_matrix[:, 1:]], axis=1)
     text_a, text_b = above.meta["texts"][1], below.meta["texts"][1]
-    shift = len(text_a) + 1
-    moved = tuple(
-        (start, end) if special else (start + shift, end + shift)
-        for (start, end), special in zip(below.offsets_b, below.special_b, strict=True)
-    )
+    moved = _moved(below.offsets_b, below.special_b, len(text_a) + 1)
     value = above.similarity - below.similarity
     texts = [above.meta["texts"][0], f"{text_a}\n{text_b}"]
     return PairExplanation(
@@ -274,22 +341,53 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
     )
 
 
+def token_difference(above: Explanation, below: Explanation, target: str) -> Explanation:
+    """The same, one-sided: tokens of the first document, then those of the second with their sign turned."""
+    text_a, text_b = above.meta["texts"][-1], below.meta["texts"][-1]
+    a, b, scores = above.certificate, below.certificate, np.concatenate([above.scores, -below.scores])
+    return replace(
+        above,
+        target=f"{above.target}: {target}",
+        certificate=_both(
+            a, b, a.f_baseline - b.f_baseline, float(scores.sum()), [*a.error_estimate, *b.error_estimate]
+        ),
+        meta={**above.meta, "texts": [f"{text_a}\n{text_b}"], "columns_above": len(above.tokens)},
+        tokens=(*above.tokens, *below.tokens),
+        offsets=(*above.offsets, *_moved(below.offsets, below.special, len(text_a) + 1)),
+        special=(*above.special, *below.special),
+        segments=(*above.segments, *below.segments),
+        scores=scores,
+    )
+
+
+def _moved(offsets: Sequence[Span], special: Sequence[bool], shift: int) -> tuple[Span, ...]:
+    """Places of the second document, in a text where it follows the first."""
+    both = zip(offsets, special, strict=True)
+    return tuple((start, end) if held else (start + shift, end + shift) for (start, end), held in both)
+
+
 def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
-    """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
     total, count = float(matrix.sum()), len(matrix) - 1
     first, second = np.array(a.error_estimate), np.array(b.error_estimate)
     both = first[:count] + second[:count]  # the query's rows are in both parts; then come the tokens of each document
+    errors = np.concatenate([both, first[count:], second[count:]])
+    return replace(_both(a, b, float(matrix[0, 0]), total, errors, gap=abs(total - value)), kind="matrix")
+
+
+def _both(
+    a: Certificate, b: Certificate, start: float, total: float, errors: Iterable[float], gap: float | None = None
+) -> Certificate:
+    """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
     return Certificate.judge(
-        f_input=value,
-        f_baseline=float(matrix[0, 0]),
+        f_input=a.f_input - b.f_input,
+        f_baseline=start,
         total=total,
-        gap=abs(total - value),
+        gap=gap,
         size=(a.bound + b.bound) / (2 * a.tolerance),
         bound=a.bound + b.bound,
         tolerance=a.tolerance,
         nodes=a.nodes + b.nodes,
         passes=a.passes + b.passes,
-        errors=np.concatenate([both, first[count:], second[count:]]),
+        errors=errors,
         parts=(a, b),
-        kind="matrix",
     )

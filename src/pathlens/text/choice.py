@@ -1,0 +1,49 @@
+"""Multiple choice: why this answer to the question?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from pathlens.errors import InputError
+from pathlens.text.adapter import Request
+from pathlens.text.heads import Classifier, ReadClass
+from pathlens.text.language import Target
+from pathlens.text.network import accepted
+from pathlens.text.tokens import Tokens
+
+
+class OneChoice(nn.Module):
+    """A multiple-choice model asked about one choice at a time: it gives every choice a logit by itself."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module, self.config, self.takes = module, module.config, accepted(module)
+
+    def get_input_embeddings(self) -> Any:
+        return self.module.get_input_embeddings()
+
+    def forward(self, **inputs: Tensor) -> Any:
+        return self.module(**{name: value[:, None] for name, value in inputs.items() if name in self.takes})
+
+
+class Chooser(Classifier):
+    """`AutoModelForMultipleChoice`: text = question, text_b = one choice; its logit is explained."""
+
+    kind = "multiple choice"
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
+        super().__init__(OneChoice(module), tokenizer, name=name or str(getattr(module, "name_or_path", "") or ""))
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        if text_b is None:
+            raise InputError("multiple choice needs two texts: explain(model, question, choice)")
+        if request.score not in (None, "logit"):
+            raise InputError(f"score={request.score!r}: a choice's probability hangs on the others; explain its logit")
+        return super().tokenise(text, text_b, request)
+
+    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+        if request.vector:
+            return super().target(tokens, output, request)
+        return Target(f"the choice {tokens.texts[1]!r} (logit)", ReadClass("logit"), 0, score="logit")

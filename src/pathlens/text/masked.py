@@ -1,0 +1,81 @@
+"""Masked language models: why this word in the gap?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pathlens.checks import plain_number
+from pathlens.errors import InputError
+from pathlens.text.adapter import Case, Request, index_of
+from pathlens.text.heads import ReadTag
+from pathlens.text.language import LanguageModel, Target
+from pathlens.text.tokens import Tokens
+
+DEFAULT_SCORE = "logprob"  # as of models that write: a logit's own level means nothing
+
+
+def read_gap(output: Float[Tensor, "B S V"], cases: Sequence[Case]) -> Float[Tensor, "B 1 V"]:
+    """All logits at the gap, as one vector."""
+    place = index_of(cases, output.device)[:, 0]
+    return output[torch.arange(len(cases), device=output.device), place][:, None]
+
+
+class MaskedLM(LanguageModel):
+    """`AutoModelForMaskedLM`: the text holds the mask token where a word is missing ("Paris is the [MASK] of France.").
+
+    Target: a word of the vocabulary or a token id (default: the likeliest); (token index, word) where there are several
+    gaps (default: the first). Gaps are held along the path.
+    """
+
+    kind = "masked language model"
+    token_axis = True
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S V"]:
+        logits: Tensor = raw.logits
+        return logits
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        tokens = super().tokenise(text, text_b, request)
+        mask = self.tokenizer.mask_token_id
+        gaps = [token == mask for token in tokens.ids]
+        if not any(gaps):
+            raise InputError(
+                f"a masked language model fills a gap: write {self.tokenizer.mask_token} where the word is missing; to compare "
+                "two texts by their vectors load the model with pooling='mean'"
+            )
+        held = tokens.holding([gap or segment < 0 for gap, segment in zip(gaps, tokens.segments, strict=True)])
+        return held.noted("the gap is held", gaps=[i for i, gap in enumerate(gaps) if gap])
+
+    def target(self, tokens: Tokens, output: Float[Tensor, "1 S V"], request: Request) -> Target:
+        gaps, wanted = tokens.meta["gaps"], request.target
+        place, word = wanted if isinstance(wanted, tuple | list) and len(wanted) == 2 else (gaps[0], wanted)
+        if place not in gaps:
+            raise InputError(f"target={wanted!r}: the gaps of this text are at token {', '.join(map(str, gaps))}")
+        number = int(output[0, place].argmax()) if word is None else self._word(word, tokens, output.shape[-1])
+        if request.vector:
+            return Target("all words of the gap", read_gap, (place, number), outputs=("gap",))
+        score = request.score or DEFAULT_SCORE
+        shown = self.tokenizer.decode([number]).strip() or str(self.tokenizer.convert_ids_to_tokens(number))
+        return Target(f"{shown!r} in the gap ({score})", ReadTag(score), (place, number), (), (place, number), score)
+
+    def _word(self, word: Any, tokens: Tokens, size: int) -> int:
+        """A word as it is in this text, one token long."""
+        number = plain_number(word)
+        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < size:
+            return number
+        if not isinstance(word, str) or not word.strip():
+            raise InputError(f"target of a masked language model is a word or a token id below {size}, got {word!r}")
+        begins = tokens.texts[0].startswith(self.tokenizer.mask_token)
+        for each in (word, f" {word}") if begins else (f" {word}", word):
+            ids = self.tokenizer(each, add_special_tokens=False)["input_ids"]
+            if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
+                return int(ids[0])
+        pieces = " ".join(map(str, self.tokenizer.convert_ids_to_tokens(ids)))
+        raise InputError(
+            f"target={word!r} is not one token of this model's vocabulary (it becomes {pieces}); a gap has one"
+        )

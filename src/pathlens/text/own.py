@@ -1,0 +1,103 @@
+"""The right output: what is explained is what the model itself says, and a list says what its texts say alone.
+
+Looked at for the first text of every kind of request, from token ids as a user calls the model: three rows more. The first
+text of another length that follows is read in one batch with it, and both alone: eight rows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from pathlens.errors import ModelError
+from pathlens.text.adapter import Case, Scores
+
+if TYPE_CHECKING:
+    from pathlens.text.language import LanguageModel
+
+
+@dataclass
+class Seen:
+    """What is known of one kind of request."""
+
+    first: Case | None  # until a text of another length was compared with it
+    apart: bool = False  # padding changes the model's output: only texts of one length share a batch
+
+
+def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
+    """The case, once its output is known to be the model's own; an error that shows both numbers where it is not."""
+    read: Any = getattr(case.score, "read", None)
+    kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
+    if kind not in model.seen:
+        with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
+            if layer:
+                model.forward(case.ends.end[None], [case], layer)
+            output = model.own(draft)
+        own = read(output, [case])
+        start, explained = _at_ends([case])
+        if far(own, explained, start, case.ends.end):
+            raise ModelError(_both(model, own, explained, layer))
+        model.seen[kind] = Seen(case, apart=bool(model.network.altered))
+    seen = model.seen[kind]
+    if seen.first is not None and len(seen.first) != len(case) and seen.first.pack == case.pack and not seen.apart:
+        seen.apart = not _packs(seen.first, case)
+        seen.first = None
+    return replace(case, pack=(case.score, len(case))) if seen.apart else case
+
+
+def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:
+    """The score of every case at the baseline and at the text, in one batch."""
+    rows = [*(case.ends.start for case in cases), *(case.ends.end for case in cases)]
+    with torch.no_grad():
+        values = cases[0].score(pad_sequence(rows, batch_first=True), [*cases, *cases])
+    return values[: len(cases)], values[len(cases) :]
+
+
+def _packs(one: Case, other: Case) -> bool:
+    """Do both give in one batch what they give alone?"""
+    together = torch.stack(_at_ends([one, other]), dim=1)
+    alone = [torch.stack(_at_ends([case]), dim=1)[0] for case in (one, other)]
+    return not any(far(*each, each[0], one.ends.end) for each in zip(alone, together, strict=True))
+
+
+def far(own: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
+    """Further apart than rounding explains: a third of the digits, half of those of a half precision, of what is largest."""
+    if own.shape != other.shape:
+        return True
+    unit = max(torch.finfo(each.dtype).eps for each in (like, own))
+    size = max(float(own.abs().max()), float(beside.abs().max()))
+    share = unit ** (2 / 3 if unit < 1e-4 else 1 / 2)
+    return not float((own - other).abs().max()) <= share * size + 10 * unit
+
+
+def check_direction(user: Any, short: Float[Tensor, "T V"], whole: Float[Tensor, "T V"]) -> None:
+    """Logits of the same tokens with one more after them, and without: teacher forcing needs them to be equal."""
+    if far(short, whole, whole, whole):
+        raise ModelError(
+            f"{type(user).__name__} reads a token with those that follow it, so its output tokens cannot be explained one by "
+            "one; where it has the option load it with is_decoder=True, or as a masked language model"
+        )
+
+
+def _both(model: LanguageModel, own: Tensor, explained: Tensor, layer: int) -> str:
+    def shown(value: Tensor) -> str:
+        return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {value.float().norm():.6g}"
+
+    cure = (
+        f"layer={layer} cannot be entered in this architecture: use layer=0"
+        if layer
+        else (
+            "this architecture does something with its input that pathlens does not follow: write a model kind "
+            "(docs/extending.md) or report it with the class's name"
+        )
+    )
+    return (
+        f"{type(model.user).__name__} itself gives {shown(own)} for this text, and what would be explained is "
+        f"{shown(explained)}: the scores would belong to another number. {cure[0].upper()}{cure[1:]}"
+    )

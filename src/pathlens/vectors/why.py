@@ -1,0 +1,178 @@
+"""Why is this hit here? The texts that any search returned, explained against the query; nothing was stored for it.
+
+    e(q)·e(x) / (‖e(q)‖ ‖e(x)‖) = e(q)·e(r) / (…) + Σ_i score_i
+
+With the query's vector and both lengths fixed the similarity is one number, linear in e(x), so one pass backwards gives
+every token of a hit its exact share (secants); `pairs=True` pushes every token forwards, for both texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+
+from pathlens.engine.options import IG, SECANT
+from pathlens.engine.prepare import by_side
+from pathlens.errors import InputError, PathlensError
+from pathlens.explanation.pair import pair_of
+from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.vectors.documents import as_list
+from pathlens.vectors.encode import SideEncoder
+from pathlens.vectors.rank import Hit, Query, Ranking
+
+TEXTS = ("text", "page_content", "content", "document", "passage", "body")  # where stores keep a hit's text
+SCORES = ("score", "_score", "similarity", "_relevance_score", "distance", "_distance")  # and what they say of it
+BESIDE = ("node", "document", "payload", "metadata", "fields", "_source", "entity")  # or one step further in
+OFF = 0.01  # a store's score may be this far from the model's: stores round their vectors
+Reason = Explanation | PairExplanation
+SPLIT = ("prompt", "prompt_name")  # may differ for queries and documents
+
+
+@dataclass(frozen=True)
+class Found:
+    """A hit as it came: its text, and the store's own score where it has one."""
+
+    text: str
+    score: float | None = None
+
+
+def why(
+    encoder: Any, query: Any, hits: Sequence[Any], *, pairs: bool = False, show_progress: bool = False, **choices: Any
+) -> Ranking:
+    """One explanation a hit, in the hits' order: `result[0].scores`, `.spans`, `.sentences`, `.certificate`.
+
+    encoder: the model that made the store's vectors.
+    hits: what a search returned: texts, (text, score), dictionaries, or objects with a text and maybe a score
+        (LangChain documents, LlamaIndex nodes, rows of LanceDB, …), also mixed.
+    pairs: token × token, in `.matrix`; by default every token of the hit stands against the whole query.
+    Other choices as in `pl.encode`: method ("secant" by default), unit, baseline, layer; prompt and prompt_name for
+        both texts, or a tuple with the query's and the hits'.
+
+    `result.why(0, 1)` says why the first hit stands above the second. A hit longer than the model takes is cut, as it was
+    when the store's vector was made, and a note says so. A store's score that is not the model's similarity, nor a usual
+    distance made of it, is named in the hit's `notes`: another model made the vectors, or the text has changed.
+    """
+    found = [_read(hit, number) for number, hit in enumerate(as_list(hits, "hits"))]
+    choices = {"method": "secant", "truncation": True, **choices}
+    sides = [{name: by_side(choices[name], name + "s")[place] for name in SPLIT if name in choices} for place in (0, 1)]
+    shared = {name: value for name, value in choices.items() if name not in SPLIT}
+    asked = Query.of(SideEncoder.of(encoder, 0, **shared, **sides[0]), query)
+    second = SideEncoder.of(asked.encoder.explainer.model, 1, **shared, **sides[1])
+    texts = [each.text for each in found]
+    reasons: Sequence[Reason] = (_paired if pairs else _against)(asked, second, texts, show_progress)
+    explained = [
+        Hit(number, each.text, _similarity(reason), reason, given=each.score)
+        for number, (each, reason) in enumerate(zip(found, reasons, strict=True))
+    ]
+    form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
+    noted = tuple(
+        replace(hit, notes=(*reason.meta.get("notes", ()), *doubt))
+        for hit, reason, doubt in zip(explained, reasons, doubts, strict=True)
+    )
+    meta = second.header(reasons[0].meta["baseline"]) | {"ordered": "given", "given": form}
+    return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
+
+
+def _against(asked: Query, second: SideEncoder, texts: Sequence[str], show_progress: bool) -> list[Explanation]:
+    """Every token of a hit against the whole query: one pass backwards a hit, all in shared batches."""
+    choices, method, measure = second.choices, second.method, asked.measure
+    scores = replace(method, gives="scores") if isinstance(method, SECANT) else IG()
+    vector = torch.from_numpy(asked.embedding)
+    target = ("similarity", vector) if measure.norm == "inside" else ("against", vector)
+    of_hits = second.explainer.asking(
+        scores,
+        model=second.model,
+        target=target,
+        baseline=by_side(choices.baseline, "baselines")[1],
+        unit=by_side(choices.unit, "units")[1],
+    )
+    results = of_hits.run(((text, None) for text in texts), total=len(texts), show_progress=show_progress)
+    for number, result in enumerate(results):
+        if isinstance(result, PathlensError):
+            raise type(result)(f"hit {number}: {result}") from result
+        if isinstance(result, Exception):
+            raise result
+    return [result for result in results if isinstance(result, Explanation)]
+
+
+def _paired(asked: Query, second: SideEncoder, texts: Sequence[str], show_progress: bool) -> list[PairExplanation]:
+    """Both texts token by token: vectors of every text, then a product a hit."""
+    names = [f"hit {number}" for number in range(len(texts))]
+    sides = second.sides(texts, [second.any_pair] * len(texts), names, show_progress=show_progress)
+    (one,) = asked.encoder.sides([asked.text], [asked.encoder.any_pair], ["the query"])
+    baseline = " | ".join(dict.fromkeys([asked.baseline, second.embed(texts[:1])[1]]))
+    header = second.header(baseline)
+    return [pair_of(one, side, asked.measure, header) for side in sides]
+
+
+def _similarity(reason: Reason) -> float:
+    return reason.similarity if isinstance(reason, PairExplanation) else reason.certificate.f_input
+
+
+def _read(hit: Any, number: int) -> Found:
+    """A text and maybe a score, from whatever a search returned."""
+    score = None
+    if isinstance(hit, tuple | list) and len(hit) == 2 and isinstance(hit[1], Real):
+        hit, score = hit[0], float(hit[1])
+    text = hit if isinstance(hit, str) else _named(hit, TEXTS, str)
+    if text is None:
+        known = ", ".join(map(repr, TEXTS[:3]))
+        raise InputError(
+            f"hit {number} is a {type(hit).__name__} with no text in it; give a text, (text, score), or something with {known}"
+        )
+    if not text.strip():
+        raise InputError(f"hit {number} has an empty text ({text!r}); leave it out")
+    if score is None and not isinstance(hit, str):
+        score = _named(hit, SCORES, Real)
+    if score is not None and not np.isfinite(float(score)):
+        raise InputError(f"hit {number} has the score {score}; a score is a finite number, or left out")
+    return Found(text, None if score is None else float(score))
+
+
+def _named(thing: Any, names: Sequence[str], kind: type[Any]) -> Any:
+    """The first of these entries or attributes that is of this kind; else of what stands one step further in."""
+
+    def entry(holder: Any, name: str) -> Any:
+        return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+    for holder in (thing, *(entry(thing, name) for name in BESIDE)):
+        values = (entry(holder, name) for name in names) if holder is not None and not isinstance(holder, str) else ()
+        for value in values:
+            if isinstance(value, kind) and not isinstance(value, bool):
+                return value
+    return None
+
+
+FORMS = {  # what stores make of the cosine; each a whole description
+    "the similarity": lambda s: s,
+    "1 − the similarity": lambda s: 1 - s,
+    "the squared distance of unit vectors": lambda s: 2 - 2 * s,
+    "the distance of unit vectors": lambda s: np.sqrt(np.maximum(2 - 2 * s, 0)),
+    "the similarity, moved to 0 … 1": lambda s: (1 + s) / 2,
+    "1 / (1 + the squared distance of unit vectors)": lambda s: 1 / (3 - 2 * s),
+}
+
+
+def _compare(given: Sequence[float | None], ours: Sequence[float]) -> tuple[str, list[tuple[str, ...]]]:
+    """What the store's scores are made of, and for every hit a note where its score is not the model's."""
+    known = np.array([value is not None for value in given])
+    if not known.any():
+        return "", [()] * len(ours)
+    theirs, own = np.array([value or 0.0 for value in given]), np.array(ours)
+    off = {name: np.abs(theirs - form(own)) for name, form in FORMS.items()}
+    best = min(FORMS, key=lambda name: float(np.median(off[name][known])))
+    if float(np.median(off[best][known])) > OFF:
+        best = next(iter(FORMS))
+    notes: list[tuple[str, ...]] = []
+    for value, mine, away, is_known in zip(theirs, own, off[best], known, strict=True):
+        note = (
+            f"the store says {value:.4f}, and this model's similarity is {mine:.4f}: its vectors are of another model or of "
+            "another text, or it scores in a way of its own"
+        )
+        notes.append((note,) if is_known and away > OFF * max(1.0, abs(mine)) else ())
+    return best, notes

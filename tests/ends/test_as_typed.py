@@ -1,0 +1,196 @@
+"""Python as people type it: whatever holds texts, targets of each, results that behave like what they look like."""
+
+import csv
+import re
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+import pathlens as pl
+from pathlens.text.load import load
+from tests.support import models
+from tests.support.models import TEXTS
+
+MANY = ["this movie was great", "not bad", "a great movie !"]
+
+
+def bert():
+    return models.classifier("bert")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return bert()
+
+
+def column(texts):
+    import datasets
+
+    return datasets.Dataset.from_dict({"text": texts})["text"]
+
+
+@pytest.mark.parametrize(
+    "held", [list, tuple, iter, np.array, pandas.Series, column, lambda texts: np.array(texts, dtype=object)]
+)
+def test_whatever_holds_texts_gives_a_result_for_each(pair, held):
+    results = pl.explain(pair, held(MANY), n_steps=2, tolerance=1)
+    assert isinstance(results, pl.Results) and [each.text for each in results] == MANY
+
+
+def test_a_missing_text_is_named_by_its_place(pair):
+    with pytest.raises(pl.InputError, match="text 1: text must be a string, got float"):
+        pl.explain(pair, pandas.Series(["good", float("nan")]), n_steps=2)
+
+
+def test_numbers_are_one_row_of_a_table_not_many_texts():
+    module = torch.nn.Linear(3, 1)
+    for row in (np.array([1.0, 2.0, 3.0]), pandas.Series([1.0, 2.0, 3.0]), (1.0, 2.0, 3.0)):
+        assert len(pl.explain(module, row).scores) == 3
+
+
+def test_one_target_per_text(pair):
+    labels = [pl.explain(pair, text, n_steps=2, tolerance=1).prediction for text in MANY]
+    names = list(pl.explain(pair, MANY[0], n_steps=2, tolerance=1).probabilities)
+    asked = [names[0], names[1], names[0]]
+    results = pl.explain(pair, MANY, target=asked, n_steps=2, tolerance=1)
+    for result, text, target in zip(results, MANY, asked, strict=True):
+        alone = pl.explain(pair, text, target=target, n_steps=2, tolerance=1)
+        assert result.target == alone.target and result.text == text
+        assert np.allclose(result.scores, alone.scores, atol=1e-6)
+    mixed = pl.explain(pair, MANY, target=[None, names[0], None], n_steps=2, tolerance=1)
+    assert mixed[0].target.startswith(labels[0]) and mixed[1].target.startswith(names[0])
+    with pytest.raises(pl.InputError, match="3 texts and 2 targets"):
+        pl.explain(pair, MANY, target=names[:2], n_steps=2)
+
+
+def test_what_the_model_says_is_on_the_result_and_is_kept(pair, tmp_path):
+    model, tokenizer = pair
+    result = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, baseline="pad")
+    with torch.no_grad():
+        shares = model(**tokenizer(TEXTS[1], return_tensors="pt")).logits[0].softmax(-1)
+    assert np.allclose(list(result.probabilities.values()), shares.numpy(), atol=1e-6)
+    assert result.prediction == model.config.id2label[int(shares.argmax())]
+    logit = result.certificate.f_baseline  # the softmax of two logits, of which the certificate has one
+    start = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, baseline="pad", score="prob", target=result.prediction)
+    assert result.baseline_probabilities[result.prediction] == pytest.approx(start.certificate.f_baseline, abs=1e-6)
+    assert np.isfinite(logit) and sum(result.baseline_probabilities.values()) == pytest.approx(1)
+    again = pl.load(result.save(tmp_path / "r.json"))
+    assert (again.text, again.prediction, again.headline) == (TEXTS[1], result.prediction, result.headline)
+    assert again.probabilities == result.probabilities
+    deeper = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, baseline="pad", layer=1, target=0)
+    assert deeper.baseline_probabilities == pytest.approx(result.baseline_probabilities, abs=1e-5)
+    assert deeper.probabilities == pytest.approx(result.probabilities, abs=1e-5)
+    several = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, baseline=["pad", "zero"])
+    other = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, baseline="zero").baseline_probabilities
+    mean = {name: (share + other[name]) / 2 for name, share in result.baseline_probabilities.items()}
+    assert several.baseline_probabilities == pytest.approx(mean)
+
+
+def test_the_headline_says_prediction_and_baseline_in_words(sentiment):
+    result = pl.explain(sentiment, "Not really funny, but moving.", method="secant")
+    assert result.headline == "predicted positive, 81.2 % (from the baseline alone: positive, 94.5 %)"
+    assert any("baseline alone is predicted positive already (94.5 %)" in note for note in result.meta["notes"])
+    sure = pl.explain(sentiment, "A dull and lifeless mess.", method="secant")
+    assert sure.prediction == "negative" and not any("baseline alone" in note for note in sure.meta["notes"])
+
+
+def test_an_unsure_model_says_so(pair):
+    model, _ = pair
+    with torch.no_grad():
+        before = model.classifier.weight.clone(), model.classifier.bias.clone()
+        for part in (model.classifier.weight, model.classifier.bias):
+            part.mul_(1e-3)  # logits that differ by next to nothing
+        torn = pl.explain(pair, "great", n_steps=2, tolerance=1)
+        for part, value in zip((model.classifier.weight, model.classifier.bias), before, strict=True):
+            part.copy_(value)
+    (note,) = [note for note in torn.meta["notes"] if note.startswith("the model is unsure")]
+    assert torn.prediction in note
+
+
+def test_an_unknown_token_is_said(sentiment):
+    notes = pl.explain(sentiment, "Fine \N{SLIGHTLY SMILING FACE}.", method="secant").meta["notes"]
+    assert any("'\N{SLIGHTLY SMILING FACE}'" in note and "[UNK]" in note for note in notes)
+    assert not any("[UNK]" in note for note in pl.explain(sentiment, "Fine [UNK].", method="secant").meta["notes"])
+
+
+def test_models_without_classes_predict_nothing_in_words(minilm):
+    result = pl.explain(minilm, "A man plays.", "Music.", method="secant")
+    assert (result.prediction, result.probabilities, result.headline) == ("", {}, "")
+    assert result.text == ("A man plays.", "Music.")
+
+
+def test_results_are_read_like_lists_of_what_they_hold(pair, tmp_path):
+    result = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1)
+    assert len(result) == len(result.tokens) and dict(result)[result.tokens[1]] == result.scores[1]
+    assert result[1] == (result.tokens[1], result.scores[1]) and result[-1:] == list(result)[-1:]
+    with open(result.to_csv(tmp_path / "r.csv"), encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["score"]) for row in rows] == result.scores.tolist() and result.to_csv().startswith("token,")
+    matrix = pl.explain(pair, TEXTS[1], method="ih", n_steps=2, tolerance=1)
+    assert len(matrix) == len(matrix.tokens) ** 2 and matrix[1][2] == matrix.matrix[0, 1]
+
+
+def test_the_difference_of_two_results_adds_up_to_the_difference_of_their_changes(pair):
+    for choices in ({}, {"method": "ih"}):
+        one, two = (pl.explain(pair, TEXTS[1], target=k, tolerance=1e-2, **choices) for k in (0, 1))
+        less = one - two
+        change = [each.certificate.f_input - each.certificate.f_baseline for each in (one, two)]
+        assert np.allclose(less.scores, one.scores - two.scores)
+        assert less.scores.sum() == pytest.approx(change[0] - change[1], abs=less.certificate.bound)
+        assert less.certificate.converged and "−" in less.target and not less.prediction
+    with pytest.raises(pl.InputError, match="same units"):
+        one - pl.explain(pair, "great", method="ih", tolerance=1e-2)
+
+
+def test_many_results_are_shown_tabled_and_put_on_a_page(pair, tmp_path, capsys):
+    results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
+    results.show()
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in MANY)
+    frame = results.to_dataframe()
+    assert len(frame) == sum(map(len, results)) and set(frame["result"]) == {0, 1, 2}
+    page = results.to_html(tmp_path / "all.html")
+    assert page == tmp_path / "all.html" and all(text in page.read_text("utf-8") for text in MANY)
+    assert [each.text for each in pl.load(page)] == MANY
+    assert isinstance(results[1:], pl.Results) and len(repr(results)) < 400 and results.to_csv().count("result,") == 1
+
+
+def test_reprs_are_short_and_say_what_was_found(pair):
+    for choices in ({}, {"method": "ih"}, {"method": "vaig"}, {"method": "idg"}):
+        result = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1, **choices)
+        assert len(repr(result)) < 300 and repr(TEXTS[1]) in repr(result) and "\n" not in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"baseline": "Mask"}, "did you mean 'mask'"),
+        ({"baseline": "PAD"}, "did you mean 'pad'"),
+        ({"method": "udgi"}, "did you mean 'udig'"),
+        ({"tolerence": 1}, "did you mean 'tolerance'"),
+        ({"nsteps": 1}, "n_steps"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(pair, choices, said):
+    with pytest.raises(pl.InputError, match=re.escape(said)):
+        pl.explain(pair, "great", **choices)
+
+
+def test_the_word_mask_can_still_be_a_baseline(sentiment):
+    assert pl.explain(sentiment, "great", baseline=("mask",), method="secant").meta["baseline"] == "text: mask"
+
+
+def test_a_device_is_chosen_by_name(sentiment):
+    there = load("sentiment", device="meta")
+    assert {p.device.type for p in there.module.parameters()} == {"meta"}
+    assert there.network.device.type == "meta" and sentiment.network.device.type == "cpu"
+    assert there.network.embed(torch.tensor([1, 2])).device.type == "meta"
+    here = pl.explain("sentiment", "great", device="cpu", method="secant")
+    assert here.prediction == "positive"
+    for wanted in ("gpu", "cuda:99" if torch.cuda.is_available() else "cuda"):
+        with pytest.raises((pl.InputError, RuntimeError), match="device"):
+            load("sentiment", device=wanted)
+    with pytest.raises(pl.InputError, match="loaded already"):
+        load(bert(), device="cpu")

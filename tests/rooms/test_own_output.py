@@ -1,0 +1,361 @@
+"""What is explained is the model's own output: from ids as a user calls it, alone and in a list, or not at all."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+import pathlens as pl
+from pathlens.errors import InputError, ModelError
+from pathlens.text.load import load
+from tests.support import models, sweep
+from tests.support.models import TEXTS
+
+PROMPT = "the movie was not really funny"
+
+
+@pytest.mark.parametrize(
+    "name, head",
+    [
+        ("bart", "classify"),  # needs ids to find its end
+        ("bart", "answer"),
+        ("t5", "classify"),
+        ("pegasus", "translate"),  # scales what it looks up
+        ("xlnet", "classify"),  # counts tokens first, and padding changes it
+        ("fnet", "classify"),  # has no mask at all
+        ("convbert", "tag"),
+        ("esm", "fill"),  # does something else with masked ids
+        ("mistral", "write"),  # sees only a window back
+        ("mamba2", "write"),  # has no attention to mask
+        ("mpt", "write"),
+        ("roberta", "write"),  # counts positions from its padding id
+    ],
+)
+def test_a_kind_equals_a_plain_loop_and_a_list_its_texts(name, head):
+    row = sweep.examined(name, head)
+    assert row.state == "holds", row
+
+
+class Restless(hf.BertForSequenceClassification):
+    """Says something else at every call."""
+
+    calls = 0
+
+    def forward(self, **inputs):
+        self.calls += 1
+        output = super().forward(**inputs)
+        return SequenceClassifierOutput(logits=output.logits + self.calls)
+
+
+def test_another_number_than_the_models_own_is_an_error_with_both():
+    torch.manual_seed(7)
+    pair = Restless(models.config("bert", num_labels=3)).eval(), models.tokenizer()
+    with pytest.raises(
+        ModelError, match=r"Restless itself gives -?[\d.]+ for this text, and what would be explained is -?[\d.]+"
+    ):
+        pl.explain(pair, TEXTS[0], target=1)
+
+
+class Hidden(hf.BertForSequenceClassification):
+    """Looks its words up where nobody sees it."""
+
+    def forward(self, input_ids, attention_mask=None):
+        rows = torch.nn.functional.embedding(input_ids, self.get_input_embeddings().weight)
+        return super().forward(inputs_embeds=rows, attention_mask=attention_mask)
+
+
+def test_a_model_that_is_not_entered_says_so():
+    pair = Hidden(models.config("bert", num_labels=3)).eval(), models.tokenizer()
+    with pytest.raises(ModelError, match="does not look its words up"):
+        pl.explain(pair, TEXTS[0])
+
+
+def test_labels_that_do_not_exclude_each_other_have_a_sigmoid():
+    model, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(model)
+    model.config.problem_type = "multi_label_classification"
+    whole = hf.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
+    said = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
+    for label, score in said.items():
+        result = pl.explain(whole, TEXTS[0], target=label, score="prob")
+        assert result.certificate.f_input == pytest.approx(score, abs=1e-6)
+        log = pl.explain(whole, TEXTS[0], target=label, score="logprob", n_steps=2)
+        assert log.certificate.f_input == pytest.approx(np.log(score), abs=1e-5)
+
+
+def adapted(pair, kind, **more):
+    import peft
+
+    model, tokenizer = pair
+    torch.manual_seed(1)
+    wrapped = peft.get_peft_model(copy.deepcopy(model), kind(**more)).eval()
+    for name, weight in wrapped.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    return wrapped, tokenizer
+
+
+def test_an_adapter_in_the_layers_is_explained_with_both_segments_and_in_lists():
+    from peft import LoraConfig
+
+    bert = adapted(models.classifier("bert"), LoraConfig, task_type="SEQ_CLS", target_modules=["query", "value"])
+    with torch.no_grad():
+        own = bert[0](**bert[1](TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 1]
+        plain = models.classifier("bert")[0](**bert[1](TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 1]
+    result = pl.explain(bert, TEXTS[1], TEXTS[0], target=1)
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and abs(float(own - plain)) > 1e-3
+    llama = adapted(models.classifier("llama"), LoraConfig, task_type="SEQ_CLS", target_modules=["q_proj", "v_proj"])
+    texts = [PROMPT, f"{PROMPT} but moving"]
+    listed = pl.explain(llama, texts, target=1, n_steps=8)
+    for text, result in zip(texts, listed, strict=True):
+        with torch.no_grad():
+            own = llama[0](**llama[1](text, return_tensors="pt")).logits[0, 1]
+        assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5)
+        assert result.scores == pytest.approx(pl.explain(llama, text, target=1, n_steps=8).scores, abs=1e-5)
+
+
+def test_learned_vectors_before_a_text_are_refused():
+    from peft import PromptTuningConfig
+
+    tuned = adapted(models.generator("llama"), PromptTuningConfig, task_type="CAUSAL_LM", num_virtual_tokens=3)
+    with pytest.raises(ModelError, match="puts learned vectors before the text"):
+        pl.explain(tuned, PROMPT)
+
+
+def test_big_bird_is_left_as_it_was():
+    pair = sweep.build("big_bird", "classify")
+    body = pair[0].bert
+    before = [id(part) for part in body.modules()]
+    pl.explain(pair, TEXTS[0], n_steps=2, tolerance=1)
+    assert body.attention_type == body.encoder.layer[0].attention.attention_type == "block_sparse"
+    assert [id(part) for part in body.modules()] == before
+
+
+def test_a_compiled_model_is_the_model_it_was_made_of():
+    model, tokenizer = models.classifier("bert")
+    compiled = torch.compile(model, backend="eager")
+    ours, plain = (pl.explain((each, tokenizer), TEXTS[0], n_steps=4, tolerance=1) for each in (compiled, model))
+    assert np.array_equal(ours.scores, plain.scores)
+
+
+class MyModel(hf.PreTrainedModel):
+    """A user's own head, with a name that says nothing."""
+
+    config_class = hf.BertConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.encoder = hf.BertModel(config)
+        self.top = torch.nn.Linear(config.hidden_size, 3)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.encoder.get_input_embeddings()
+
+    def forward(self, input_ids, attention_mask=None):
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return SequenceClassifierOutput(logits=self.top(states.mean(1)))
+
+
+def test_a_class_of_the_users_own_is_known_by_its_output():
+    torch.manual_seed(7)
+    pair = models.sharpen(MyModel(models.config("bert"))).eval(), models.tokenizer()
+    result = pl.explain(pair, TEXTS[0], target=2)
+    with torch.no_grad():
+        inputs = {name: pair[1](TEXTS[0], return_tensors="pt")[name] for name in ("input_ids", "attention_mask")}
+        assert result.certificate.f_input == pytest.approx(float(pair[0](**inputs).logits[0, 2]), abs=1e-5)
+    together = pl.explain(pair, [TEXTS[0], TEXTS[2]], target=2, n_steps=8)  # its mean takes padding in
+    assert together[1].scores == pytest.approx(pl.explain(pair, TEXTS[2], target=2, n_steps=8).scores, abs=1e-5)
+
+
+def test_a_chat_model_that_also_sees_is_explained_with_text_alone():
+    torch.manual_seed(7)
+    text = models.config("llama").to_dict() | {"model_type": "gemma3_text", "head_dim": 8, "sliding_window": 6}
+    text["layer_types"] = ["sliding_attention", "sliding_attention", "full_attention"]
+    text.pop("rope_parameters", None)
+    vision = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "image_size": 28,
+        "patch_size": 14,
+    }
+    config = hf.Gemma3Config(
+        text_config=text,
+        vision_config=vision,
+        mm_tokens_per_image=4,
+        image_token_index=35,
+        boi_token_index=34,
+        eoi_token_index=33,
+    )
+    model = models.sharpen(hf.Gemma3ForConditionalGeneration(config)).eval()
+    tokenizer = models.tokenizer(decoder=True)
+    asked = {"target": " but moving .", "contrast": " and very bad"}
+    result = pl.explain((model, tokenizer), PROMPT, **asked, n_steps=8)
+    ids = tokenizer(PROMPT)["input_ids"]
+
+    def logprob(said):
+        tokens = tokenizer(said, add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([[*ids, *tokens]])).logits[0].log_softmax(-1)
+        return sum(float(logits[len(ids) - 1 + k, token]) for k, token in enumerate(tokens))
+
+    wanted = logprob(asked["target"]) - logprob(asked["contrast"])
+    assert result.certificate.f_input == pytest.approx(wanted, abs=1e-5)
+    deeper = pl.explain((model, tokenizer), PROMPT, **asked, layer=1, n_steps=8)
+    assert deeper.certificate.f_input == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_cut_prompt_leaves_room_for_the_token_in_front():
+    torch.manual_seed(7)
+    model = hf.GPT2LMHeadModel(models.config("gpt2", n_positions=8)).eval()
+    tokenizer = copy.deepcopy(models.tokenizer())
+    tokenizer.bos_token, tokenizer.mask_token = "[CLS]", None
+    tokenizer.backend_tokenizer.post_processor = None
+    result = pl.explain((model, tokenizer), TEXTS[2], truncation=True, n_steps=2, tolerance=1)
+    assert len(result.tokens) == 8 and result.tokens[0] == "[CLS]" and result.meta["truncated"]
+
+
+def test_a_table_with_rows_that_are_no_positions_does_not_raise_the_limit():
+    for name in ("opt", "biogpt"):
+        assert load(sweep.build(name, "write")).limit == 64
+
+
+def test_a_gap_is_explained_by_the_words_around_it():
+    pair = sweep.build("bert", "fill")
+    text = "the [MASK] was not really funny , but moving ."
+    result = pl.explain(pair, text, target="film")
+    with torch.no_grad():
+        logits = pair[0](**pair[1](text, return_tensors="pt")).logits[0, 2].log_softmax(-1)
+    film = pair[1].convert_tokens_to_ids("film")
+    assert result.certificate.f_input == pytest.approx(float(logits[film]), abs=1e-5)
+    assert "'film' in the gap" in result.target and result.scores[2] == 0
+    best = pl.explain(pair, text, score="prob")
+    assert best.certificate.f_input == pytest.approx(float(logits.max().exp()), abs=1e-5)
+    with pytest.raises(InputError, match="write \\[MASK\\] where the word is missing"):
+        pl.explain(pair, TEXTS[0])
+    with pytest.raises(InputError, match="is not one token of this model's vocabulary"):
+        pl.explain(pair, text, target="good film")
+    with pytest.raises(InputError, match="the gaps of this text are at token 2"):
+        pl.explain(pair, text, target=(3, "film"))
+    similar = pl.explain(pair, TEXTS[0], TEXTS[1], pooling="mean", method="ig", n_steps=2, tolerance=1)
+    assert "similarity" in similar.target
+
+
+def slow_tokenizers(folder):
+    """Tokenizers that know no characters: Japanese words, bytes, and pieces of Vietnamese."""
+    words = [*models.SPECIAL, "日本", "##語", "面白", "##い", "cafe", "the"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    japanese = hf.BertJapaneseTokenizer(str(folder / "vocab.txt"), word_tokenizer_type="basic", do_lower_case=True)
+    (folder / "pieces.txt").write_text("mo@@ 1\nvie 1\nthe 1\n")
+    (folder / "bpe.codes").write_text("#version: 0.2\nt h 1\nth e</w> 1\nm o 1\nv i 1\nvi e</w> 1\n")
+    vietnamese = hf.PhobertTokenizer(str(folder / "pieces.txt"), str(folder / "bpe.codes"))
+    return japanese, hf.ByT5Tokenizer(), vietnamese
+
+
+def test_characters_are_worked_out_where_a_tokenizer_does_not_say_them(tmp_path):
+    from pathlens.text.tokens import tokenise
+
+    japanese, bytewise, vietnamese = slow_tokenizers(tmp_path)
+    tokens = tokenise(japanese, "日本語 Café 鮪 the", "面白い", limit=None, truncation=False)
+    assert tokens.tokens == ("[CLS]", "日本", "語", "Café", "鮪", "the", "[SEP]", "面白", "い", "[SEP]")
+    assert tokens.offsets[1:6] == ((0, 2), (2, 3), (4, 8), (9, 10), (11, 14)) and tokens.offsets[7:9] == (
+        (0, 2),
+        (2, 3),
+    )
+    assert tokens.segments == (-1, 0, 0, 0, 0, 0, -1, 1, 1, -1)
+    cut = tokenise(japanese, "日本語 the the", "面白い", limit=7, truncation=True)
+    assert len(cut) == 7 and {-1, 0, 1} == set(cut.segments)
+    tokens = tokenise(bytewise, "Zü 日", None, limit=None, truncation=False)
+    assert tokens.tokens == ("Z", "ü[1/2]", "ü[2/2]", " ", "日[1/3]", "日[2/3]", "日[3/3]", "</s>")
+    tokens = tokenise(vietnamese, "the movie", None, limit=None, truncation=False)
+    assert tokens.tokens == ("<s>", "the", "mo", "vie", "</s>")
+
+
+def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
+    tokenizer = slow_tokenizers(tmp_path)[0]
+    result = pl.explain((models.classifier("bert")[0], tokenizer), "日本語 the", target=1)
+    with torch.no_grad():
+        own = models.classifier("bert")[0](**tokenizer("日本語 the", return_tensors="pt")).logits[0, 1]
+    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+    torch.manual_seed(7)
+    config = hf.T5Config(
+        vocab_size=384, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    written = pl.explain(
+        (hf.T5ForConditionalGeneration(config).eval(), hf.ByT5Tokenizer()), "ab ü", target="日", n_steps=2
+    )
+    assert written.outputs == ("日[1/3]", "日[2/3]", "日[3/3]")
+
+
+def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
+    model, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(model)
+    model.config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    model.config.label2id = {name: i for i, name in model.config.id2label.items()}
+    whole = hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
+    template = "this movie is {} ."
+    said = whole(TEXTS[0], ["funny"], hypothesis_template=template)["scores"][0]
+    result = pl.explain(whole, TEXTS[0], target="funny", score="prob", hypothesis=template)
+    assert result.certificate.f_input == pytest.approx(said, abs=1e-6) and result.certificate.converged
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], "this movie is funny .", return_tensors="pt")).logits[0]
+    assert pl.explain(whole, TEXTS[0], target="funny", hypothesis=template).certificate.f_input == pytest.approx(
+        float(logits[2])
+    )
+    words = [token for token, segment in zip(result.tokens, result.segments, strict=True) if segment == 0]
+    assert words == TEXTS[0].split() and not result.scores[len(words) + 1 :].any(), "the hypothesis is held"
+    with pytest.raises(InputError, match="the label in words"):
+        pl.explain(whole, TEXTS[0])
+    with pytest.raises(InputError, match="in place of the label"):
+        pl.explain(whole, TEXTS[0], target="funny", hypothesis="no place")
+    with pytest.raises(ModelError, match="needs a model with a label 'entailment'"):
+        pl.explain(
+            hf.pipeline("zero-shot-classification", model=models.classifier("bert")[0], tokenizer=tokenizer), TEXTS[0]
+        )
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_a_choice_is_explained_by_its_logit_among_the_others(name):
+    torch.manual_seed(7)
+    model = models.sharpen(hf.AutoModelForMultipleChoice.from_config(models.config(name))).eval()
+    tokenizer, question, choices = models.tokenizer(), "what was the plot ?", ["a great film", "awful , and not funny"]
+    encoded = tokenizer([question] * 2, choices, return_tensors="pt", padding=True)
+    takes = inspect.signature(model.forward).parameters
+    with torch.no_grad():
+        own = model(**{key: value[None] for key, value in encoded.items() if key in takes}).logits[0]
+    results = pl.explain((model, tokenizer), [question] * 2, choices)
+    for result, logit in zip(results, own, strict=True):
+        assert result.certificate.f_input == pytest.approx(float(logit), abs=1e-5) and result.certificate.converged
+    with pytest.raises(InputError, match="hangs on the others"):
+        pl.explain((model, tokenizer), question, choices[0], score="prob")
+    with pytest.raises(InputError, match="needs two texts"):
+        pl.explain((model, tokenizer), question)
+
+
+def test_a_sentence_encoder_with_a_convolution_is_the_same_in_a_list(tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import models as parts
+
+    model, tokenizer = models.encoder("bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(7)
+    body = parts.Transformer(str(tmp_path))
+    whole = SentenceTransformer(modules=[body, parts.CNN(32, 16, [1, 3]), parts.Pooling(32)], device="cpu")
+    texts = [PROMPT, f"{PROMPT} but moving"]  # near enough in length to share a batch
+    listed = pl.explain(whole, texts, [TEXTS[1]] * 2, method="ig", n_steps=8)
+    for text, result in zip(texts, listed, strict=True):
+        one, other = whole.encode([text], convert_to_tensor=True), whole.encode([TEXTS[1]], convert_to_tensor=True)
+        said = float(torch.nn.functional.cosine_similarity(one, other)[0])
+        assert result.certificate.f_input == pytest.approx(said, abs=1e-5)
+        assert result.scores == pytest.approx(
+            pl.explain(whole, text, TEXTS[1], method="ig", n_steps=8).scores, abs=1e-5
+        )
