@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 from pathlens.errors import InputError
 
 
-def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None, what: str = "") -> int:
-    """`value` as Python's own, if it is a whole number from `least` to `most`; `what` says what is counted: " (bytes)"."""
+def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None) -> int:
+    """`value` as Python's own, if it is a whole number from `least` to `most`."""
     number = plain_number(value)
     if (
         not isinstance(number, int)
@@ -21,7 +21,7 @@ def whole_number(name: str, value: Any, *, least: float = 1, most: float | None 
         or (most is not None and number > most)
     ):
         least_and_most = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
-        raise InputError(f"{name} must be a whole number{what} {least_and_most}, got {value!r}")
+        raise InputError(f"{name} must be a whole number {least_and_most}, got {value!r}")
     return number
 
 

@@ -13,17 +13,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
+from itertools import chain
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from pathlens.checks import Option, options_of
-from pathlens.engine.options import options
+from pathlens.checks import Option, option_names, options_of
+from pathlens.engine.options import Accuracy, CommonOptions, Compared, Resources, options
 from pathlens.errors import InputError
-from pathlens.text.options import GeneratorOptions, PromptedOptions
-from pathlens.types import BASELINES, PROMPT_UNITS, RULES, SCORES, TEXT_UNITS, TOLERANCE
+from pathlens.text.options import GeneratorOptions, LoadOptions, PromptedOptions
 
 
 def place_to_write(value: Any) -> Any:
@@ -54,14 +54,19 @@ def place_for_picture(value: Path | None) -> Any:
     return place_to_write(value)
 
 
+EVERYONES = {
+    each.name: each for record in (CommonOptions, Accuracy, Resources, LoadOptions) for each in options_of(record)
+}
+OF_A_TEXT = ("layer", "unit", "score", "rule")  # not where methods are judged on many
+
 # arguments and options that mean the same in every command that has them
 Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
 Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
 TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
-Layer = Annotated[int | None, typer.Option(help="0: word embeddings; k: states entering block k.")]
-Unit = Annotated[str, typer.Option(help=f"{', '.join(TEXT_UNITS)}.")]
-Tolerance = Annotated[float, typer.Option(help="How exactly the scores must add up.")]
-Baseline = Annotated[str | None, typer.Option(help=f"{', '.join(BASELINES)}, or a text.")]
+Layer = Annotated[int | None, typer.Option(help=EVERYONES["layer"].help)]
+Unit = Annotated[str, typer.Option(help=EVERYONES["unit"].help)]
+Tolerance = Annotated[float, typer.Option(help=EVERYONES["tolerance"].help)]
+Baseline = Annotated[str | None, typer.Option(help=EVERYONES["baseline"].help)]
 OneMethod = Annotated[str | None, typer.Option("--method", help="See `pathlens methods`.")]
 OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
@@ -114,15 +119,16 @@ class Output:
             result.show()
 
 
-def _field(option: Option, panel: str) -> tuple[str, Any, Any]:
-    """An option of a method or a model kind as a field, from its record. None: not given, so its default holds."""
+def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:
+    """An option as a field, from its record. None: not given, so its default holds."""
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     flag = f"--{option.name.replace('_', '-')}"
     alike = {choices: [t for t in option.takers if option.takers[t] == choices] for choices in option.takers.values()}
-    takers = [f"[{', '.join(names)}] {' | '.join(choices)}".rstrip() for choices, names in alike.items()]
-    shown = " ".join([option.help, *takers]).replace("[", r"\[")
-    described = typer.Option(flag, help=shown, rich_help_panel=panel)
+    named = [(f"[{', '.join(names)}]" if any(names) else "", " | ".join(choices)) for choices, names in alike.items()]
+    shown = " ".join(part for part in (option.help, *chain.from_iterable(named)) if part).replace("[", r"\[")
+    default = False if option.default in (None, False) else str(option.default)
+    described = typer.Option(flag, help=shown, rich_help_panel=panel, show_default=default)
     return option.name, Annotated[kind | None, described], field(default=None)
 
 
@@ -146,16 +152,28 @@ OfModels: Any = make_dataclass(
 )
 
 
+OF_PAIRS = ("baseline", "layer", "truncation", *option_names(Accuracy))
+OfPairs: Any = make_dataclass(
+    "OfPairs",
+    [
+        ("method", OneMethod, None),
+        *(_field(each) for each in (*options_of(Compared), *(EVERYONES[name] for name in OF_PAIRS))),
+    ],
+    frozen=True,
+    namespace={"given": _given},
+)
+OfEveryone: Any = make_dataclass(
+    "OfEveryone",
+    [_field(each) for name, each in EVERYONES.items() if name not in ("baseline", *OF_A_TEXT)],
+    bases=(OfMethods,),
+    frozen=True,
+)
+
+
 @dataclass(frozen=True)
-class Choices(OfMethods):
+class Choices(OfEveryone):
     """What may be chosen wherever a text is explained, with the options of all methods."""
 
-    target: Annotated[
-        str | None, typer.Option(help="Label or index; start, end, span; what a generator says (default: predicted).")
-    ] = None
-    tolerance: Tolerance = TOLERANCE
-    n_steps: Annotated[int | None, typer.Option(help="Fixed number of nodes instead of a tolerance.")] = None
-    truncation: Annotated[bool, typer.Option("--truncation", help="Cut texts that are too long.")] = False
     option: Annotated[list[str] | None, typer.Option(help="Any other option, NAME=VALUE; repeatable.")] = None
 
     def given(self) -> dict[str, Any]:
@@ -166,19 +184,9 @@ class Choices(OfMethods):
         return named | parse_options(self.option)
 
 
-@dataclass(frozen=True)
-class AllChoices(Choices):
-    """What may be chosen for a text on top of that."""
-
-    layer: Layer = None
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(TEXT_UNITS)} (default: token); of a chat: {', '.join(PROMPT_UNITS)} (default with passages)."
-        ),
-    ] = None
-    score: Annotated[str | None, typer.Option(help=f"{', '.join(SCORES)}.")] = None
-    rule: Annotated[str | None, typer.Option(help=f"{', '.join(RULES)}.")] = None
+AllChoices: Any = make_dataclass(
+    "AllChoices", [_field(EVERYONES[name]) for name in OF_A_TEXT], bases=(Choices,), frozen=True
+)
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:

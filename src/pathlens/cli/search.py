@@ -13,7 +13,6 @@ import pathlens as pl
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
 from pathlens.errors import InputError
-from pathlens.types import SIMILARITIES, TOLERANCE
 
 Query = Annotated[str, typer.Argument(help="The query.")]
 Where = Annotated[Path, typer.Argument(help="The index.")]
@@ -28,10 +27,8 @@ def rank(
     why: o.Why = None,
     one_sided: o.OneSided = False,
     chunk: o.Chunk = False,
-    layer: o.Layer = None,
     unit: o.Unit = "word",
-    similarity: Annotated[str, typer.Option(help=f"{' or '.join(SIMILARITIES)}.")] = SIMILARITIES[0],
-    tolerance: o.Tolerance = TOLERANCE,
+    choices: o.OfPairs,
     output: o.Output,
 ) -> None:
     """Examples:
@@ -51,10 +48,9 @@ def rank(
         texts = read_documents(documents)[1]
     places = parse_places(why, len(texts))
     shown = max([top, *[place + 1 for place in places]])
-    choices: dict[str, Any] = {"one_sided": one_sided, "chunk": chunk, "layer": layer, "unit": unit}
-    choices |= {"similarity": similarity, "tolerance": tolerance}
+    how: dict[str, Any] = {"top": shown, "one_sided": one_sided, "chunk": chunk, "show_progress": o.watched()}
     with o.warnings_in_a_line():
-        ranking = pl.rank(model, query, texts, top=shown, show_progress=o.watched(), **choices)
+        ranking = pl.rank(model, query, texts, unit=unit, **how, **choices.given())
     output.give(ranking.with_reason(*places) if places else ranking)
 
 
@@ -98,18 +94,16 @@ def build(
     storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
     keep: Annotated[int, typer.Option(help="Vectors kept per passage with --storage strongest.")] = 8,
     unit: o.Unit = "token",
-    layer: o.Layer = None,
     chunk: o.Chunk = False,
-    tolerance: o.Tolerance = TOLERANCE,
+    choices: o.OfPairs,
     store: Annotated[str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")] = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Embeddings and token vectors of every document, written once."""
     from pathlens.vectors.index import build as verb
 
-    kept: dict[str, Any] = {"storage": storage, "keep": keep, "chunk": chunk, "store": store}
-    choices: dict[str, Any] = {"unit": unit, "layer": layer, "tolerance": tolerance}
-    made = verb(documents, where, model, show_progress=o.watched() and not quiet, **kept, **choices)
+    kept: dict[str, Any] = {"storage": storage, "keep": keep, "chunk": chunk, "store": store, "unit": unit}
+    made = verb(documents, where, model, show_progress=o.watched() and not quiet, **kept, **choices.given())
     typer.echo(
         f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
         f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"

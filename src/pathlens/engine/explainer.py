@@ -17,7 +17,7 @@ import torch
 from pathlens.checks import given, option_names, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Scores, Secants, build
+from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Resources, Scores, Secants, build
 from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve
@@ -82,10 +82,7 @@ class Explainer(Generic[R]):
         **options: Any,
     ) -> None:
         self.model = load(model, **{n: options.pop(n) for n in option_names(LoadOptions) if n in options})
-        if internal_batch_size is not None:
-            whole_number("internal_batch_size", internal_batch_size)
-        if memory_budget is not None:
-            whole_number("memory_budget", memory_budget, what=" (bytes)")
+        room = Resources(internal_batch_size=internal_batch_size, memory_budget=memory_budget)
         if self.model.similarity is not None:
             options.setdefault("similarity", self.model.similarity)
         self.choices = Choices(
@@ -98,7 +95,7 @@ class Explainer(Generic[R]):
             truncation=truncation,
             softplus=softplus,
             accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
-            limits=Limits(internal_batch_size, memory_budget),
+            limits=Limits(room.internal_batch_size, room.memory_budget),
             options=self.model.read_options(options),
         )
         self._options = options

@@ -24,13 +24,37 @@ from pathlens.explanation.record import (
     VectorExplanation,
 )
 from pathlens.path.words.options import STRATEGIES, PathOptions, WordOptions
-from pathlens.types import MAX_NODES, NORMS, RULES, SIMILARITIES, TOLERANCE
+from pathlens.types import BASELINES, MAX_NODES, NORMS, PROMPT_UNITS, RULES, SCORES, SIMILARITIES, TEXT_UNITS, TOLERANCE
 
 R = TypeVar("R", covariant=True)
 Scores = Explanation | Continuation  # a generator's continuation has a score per output token
 Secants = Scores | VectorExplanation | PairExplanation
 LEAST_NODES = 21  # the adaptive driver's first look: three cells of seven nodes
 MOST_NODES = 100_000  # more only fill the memory: no score changes any more
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What may be chosen whatever the method; names as in `pl.explain`."""
+
+    target: Any = option(None, "Label or index; start, end, span; what a generator says (default: predicted).")
+    baseline: Any = option(None, f"{', '.join(BASELINES)}, or a text.")
+    layer: int | None = option(None, "0: word embeddings; k: states entering block k.")
+    unit: Any = option("token", f"{', '.join(TEXT_UNITS)}; of a chat: {', '.join(PROMPT_UNITS)}.")
+    score: str | None = option(None, "What is read from the output.", choices=SCORES)
+    truncation: bool = option(False, "Cut texts that are too long.")
+    softplus: float | None = option(None, "Round ReLU off, by softplus of this sharpness (10).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a run may take."""
+
+    internal_batch_size: int | None = option(None, "Rows of a batch (default: as many as fit).", bounds=(1, None))
+    memory_budget: int | None = option(None, "Bytes a batch may take.", bounds=(1, None))
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.engine.methods import Entry, entry_for
-from pathlens.engine.options import IH, IJ, Accuracy, Compared, Embedded, Method, OfBlock
+from pathlens.engine.options import IH, IJ, Accuracy, CommonOptions, Compared, Embedded, Method, OfBlock
 from pathlens.errors import InputError, or_error
 from pathlens.explanation.pair import Measure
 from pathlens.integrate.memory import Limits
@@ -28,17 +28,10 @@ from pathlens.units.units import Opened, Units, units
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Choices:
-    """What a call chose besides the method; names as in `pl.explain`."""
+class Choices(CommonOptions):
+    """What a call chose besides the method."""
 
     model: TextModel
-    target: Any
-    baseline: Any
-    layer: int | None
-    unit: Any
-    score: str | None
-    truncation: bool
-    softplus: float | None
     accuracy: Accuracy
     limits: Limits
     options: ModelOptions  # of the model kind

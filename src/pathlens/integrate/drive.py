@@ -158,12 +158,14 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
     at least a quarter of what the one before did. A halving quarters it where F is smooth; next to a corner of both
     staircases they share a kink alike, and nothing moves. (Given `cells`, the coarser one meets no corner but the middle.)
     """
-    m, spent, before, moved, history = max(1, (cells or 2) // 2 + ((cells or 2) > 2)), 0, None, None, []
+    m, spent, before, history = max(1, (cells or 2) // 2 + ((cells or 2) > 2)), 0, None, []
+    moved: Tensor | None = None
     while True:
         value = yield from _shares(make(m), units)
         spent += m
         gap = goal.gap(value)
-        last, moved = moved, None if before is None else size(value - before, goal.each)
+        last: Tensor | None = moved
+        moved = None if before is None else size(value - before, goal.each)
         error = size(value, goal.each) if moved is None else moved if last is None else torch.maximum(moved, last / 4)
         history.append((spent, largest(gap), largest(error)))
         small = before is not None and max(largest(error), largest(gap)) <= goal.bound

@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import pathlens as pl
 from pathlens.checks import Option, options_of
-from pathlens.engine.options import Accuracy, options
+from pathlens.engine.options import Accuracy, CommonOptions, options
 from pathlens.serve.tasks import BOUNDS
 from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
-from pathlens.types import BASELINES, PROMPT_UNITS, SCORES, TEXT_UNITS
+from pathlens.types import PROMPT_UNITS, TEXT_UNITS
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
 Text = Annotated[str, Field(min_length=1, max_length=BOUNDS["characters"])]
@@ -34,6 +34,11 @@ WRITTEN_AS: dict[str, Any] = {  # where the type alone does not say what JSON ma
     "sink": bool | Name,
     "prompt": Annotated[str, Field(max_length=2000)],
     "tolerance": Annotated[float, Field(ge=1e-9, le=1.0)],
+    "target": int | Words,
+    "baseline": Annotated[str, Field(max_length=2000)],
+    "layer": Annotated[int, Field(ge=-1000, le=1000)],
+    "unit": Literal[*TEXT_UNITS, *PROMPT_UNITS],
+    "softplus": Annotated[float, Field(gt=0, le=1e4)],
 }
 NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
 
@@ -53,7 +58,7 @@ def _kind(option: Option) -> Any:
     return {str: Name, bool: bool}.get(plain)
 
 
-RECORDS = (PromptedOptions, GeneratorOptions, Accuracy)
+RECORDS = (CommonOptions, PromptedOptions, GeneratorOptions, Accuracy)
 OFFERED = (*chain.from_iterable(map(options_of, RECORDS)), *options())  # of a name both have, the methods' is offered
 SERVED = {each.name: each for each in OFFERED if _kind(each) is not None}
 
@@ -64,15 +69,6 @@ class _Shared(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=False)
 
     model: Name = Field(description="One of the models named at start: GET /api/health lists them.")
-    target: int | Words | None = Field(None, description="Class index or label; start, end, span; a generator's words.")
-    baseline: Annotated[str, Field(max_length=2000)] | None = Field(
-        None, description=f"{', '.join(BASELINES)}, or a text."
-    )
-    layer: int | None = Field(None, ge=-1000, le=1000)
-    unit: Literal[*TEXT_UNITS, *PROMPT_UNITS] = "token"  # type: ignore[valid-type]
-    score: Literal[SCORES] | None = None  # type: ignore[valid-type]
-    truncation: bool = False
-    softplus: float | None = Field(None, gt=0, le=1e4)
 
     def choices(self, *without: str) -> dict[str, Any]:
         """As keyword arguments of `pl.explain`."""
@@ -128,7 +124,8 @@ class CompareRequest(_OfOneText):
         choices = {**self.choices(), **self.particular()}
         if self.models:
             choices["models"] = [take(name) for name in self.models]
-            choices["unit"] = "word" if self.unit == "token" else self.unit  # tokens of two models need not be the same
+            if choices.get("unit", "token") == "token":  # those of two models need not be the same
+                choices["unit"] = "word"
         return pl.studies.compare(take(self.model), self.text, self.text_b, **choices)
 
 
@@ -189,6 +186,7 @@ class RankRequest(Choices):
     """POST /api/rank: `pl.rank(model, query, documents, top=…)`."""
 
     query: Text
+    method: Name | None = None
     documents: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
     top: int = Field(3, ge=1, le=BOUNDS["documents"])
     one_sided: bool = False
@@ -198,6 +196,7 @@ class RankRequest(Choices):
 
     def answer(self, take: Take) -> Any:
         chosen = {"top": self.top, "one_sided": self.one_sided, **self.choices("target", "score")}
+        chosen |= {"method": self.method} if self.method else {}
         ranking = pl.rank(take(self.model), self.query, self.documents, **chosen)
         return ranking.with_reason(*self.why) if self.why else ranking
 
