@@ -192,7 +192,7 @@ def _accuracy(model: TextModel, texts: Sequence[ScoredText], labels: Sequence[An
     given = {number: label for number, label in given.items() if label}
     if not given:
         return ["accuracy is not told: no label is given"]
-    names = _label_names(model)
+    names = model.labels if model.kind == "sequence classification" else ()
     known = {*(name.lower() for name in names), *map(str, range(len(names)))}
     strange = [labels[number] for number, label in given.items() if names and label not in known]
     if strange:
@@ -205,11 +205,3 @@ def _accuracy(model: TextModel, texts: Sequence[ScoredText], labels: Sequence[An
     ]
     without = f"; {len(texts) - len(given)} texts have no label" if len(given) < len(texts) else ""
     return [f"the model names the given label for {sum(right)} of {len(right)} texts ({np.mean(right):.3f}){without}"]
-
-
-def _label_names(model: TextModel) -> list[str]:
-    """The classes of a classifier in their order; none for other models."""
-    labels = getattr(getattr(getattr(model, "module", None), "config", None), "id2label", None)
-    if model.kind != "sequence classification" or not labels:
-        return []
-    return [str(labels[i]) for i in sorted(labels)]

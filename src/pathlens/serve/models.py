@@ -62,17 +62,14 @@ class ModelSlot:
 
     def to_dict(self) -> dict[str, Any]:
         """What a page needs to know to offer choices; little while the model is on its way."""
-        model, kind = self.model, getattr(self.model, "kind", "")
-        config = getattr(getattr(model, "module", None), "config", None)
-        classes = kind in ("sequence classification", "token classification")
-        labels = (getattr(config, "id2label", None) if classes else None) or {}
+        model = self.model
         return {
             "name": self.name,
             "state": self.state,
-            "kind": kind,
+            "kind": model.kind if model is not None else "",
             "pair": model is not None and model.two_texts_are_a_pair(),
-            "labels": [str(labels[k]) for k in sorted(labels)][:200],
-            "layers": getattr(getattr(model, "network", None), "depth", 0),
+            "labels": list(model.labels[:200]) if model is not None else [],
+            "layers": model.depth if model is not None else 0,
             "generator": model is not None and "generate" in option_names(model.options),
         }
 

@@ -37,8 +37,7 @@ class Layers(Viewable):
 def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any) -> Layers:
     """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
     one = load(model)
-    depth = getattr(getattr(one, "network", None), "depth", 0)
-    wanted = list(layers) if layers is not None else list(range(depth)) or [0]
+    wanted = list(layers) if layers is not None else list(range(one.depth)) or [0]
     choices.setdefault("method", "ig")
     results = tuple(Explainer(one, layer=layer, **choices)(text, text_b) for layer in wanted)
     if not all(isinstance(result, Explanation | VectorExplanation) for result in results):

@@ -131,6 +131,8 @@ class TextModel(ABC):
     name: str = "model"
     default_method: str = "ig"  # of one text; of two where they are a pair
     options: type[ModelOptions] = ModelOptions  # of this kind, besides the method's
+    depth: int = 0  # blocks by which a layer is counted, where they are known
+    labels: tuple[str, ...] = ()  # of the model's classes, in their order
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
 

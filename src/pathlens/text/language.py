@@ -103,6 +103,7 @@ class LanguageModel(TextModel):
         self.seen: dict[Any, Seen] = {}  # kinds of requests
         if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False):
             self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
+        self.depth = self.network.depth
 
     def body(self) -> nn.Module:
         """The part that is entered."""
@@ -372,6 +373,12 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
 def _list(labels: dict[int, str]) -> str:
     names = [f"{i} {name!r}" for i, name in sorted(labels.items())]
     return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def label_names(module: nn.Module) -> tuple[str, ...]:
+    """The classes a configuration names, in their order."""
+    given = getattr(getattr(module, "config", None), "id2label", None) or {}
+    return tuple(str(given[i]) for i in sorted(given))
 
 
 def labels_of(module: nn.Module, count: int) -> dict[int, str]:
