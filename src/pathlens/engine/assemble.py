@@ -387,11 +387,16 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
     )
 
 
-MAKERS: Mapping[str, Callable[[Order, Sequence[Solution]], Result]] = {
-    each.__name__: each for each in (tokens, vectors, pair, interactions, phrases, continuation)
+MAKERS: Mapping[type[Result], Callable[[Order, Sequence[Solution]], Result]] = {
+    Explanation: tokens,
+    VectorExplanation: vectors,
+    PairExplanation: pair,
+    Interactions: interactions,
+    PhraseTree: phrases,
+    Continuation: continuation,
 }
 
 
 def assemble(order: Order, solutions: Sequence[Solution]) -> Result:
     """The result of one text; one solution per baseline, or per side of a pair."""
-    return MAKERS[order.prepared.entry.assemble](order, solutions)
+    return MAKERS[order.prepared.entry.result](order, solutions)

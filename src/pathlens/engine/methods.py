@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from pathlens.checks import option_names
-from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method
+from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method, result_of
+from pathlens.explanation.record import Continuation, PairExplanation, Result, VectorExplanation
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line
@@ -31,8 +32,8 @@ class Entry:
     title: str
     path: Callable[[Any, Ends, Tensor], Route]  # the method, both ends, memberships (U, S) → the way between them
     integrand: Callable[[Any], Integrand]
-    assemble: str  # the name of a function in `assemble`
     paper: str
+    instead: type[Result] | None = None  # another result than the one its `Method[R]` names first
     vector: bool = False  # explains a vector output
     sides: int = 1  # 2: each text has a path of its own
     rules: tuple[str, ...] = RULES
@@ -43,6 +44,11 @@ class Entry:
     @property
     def name(self) -> str:
         return self.record.name
+
+    @property
+    def result(self) -> type[Result]:
+        """What `assemble` makes of the sums."""
+        return self.instead or result_of(self.record)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -92,16 +98,16 @@ _SECANT = "ours; after Shrikumar, Greenside, Kundaje: Learning Important Feature
 
 # fmt: off
 _TABLE: tuple[Entry, ...] = (
-    #          title                                       path            integrand   result
-    Entry(IG, "Integrated Gradients",                     _line_or_words, _share,     "tokens", _IG, by_output=True),
-    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share,     "tokens", _SIG, by_output=True, telescopes=True, rules=NOT_SPLIT),
-    Entry(DIG, "Discretized Integrated Gradients",        _line_or_words, _share,     "tokens", _DIG, by_output=True, rules=NOT_SPLIT),
-    Entry(UDIG, "Uniform Discretized Integrated Gradients", _line_or_words, _share,     "tokens", _UDIG, by_output=True, rules=NOT_SPLIT),
-    Entry(IDG, "Integrated Directional Gradients",        _straight,      _share,     "phrases", _IDG),
-    Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product,   "vectors", _IJ, vector=True),
-    Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product,   "pair", _IJ, vector=True, sides=2),
-    Entry(IH, "Integrated Hessians",                      _straight,      _curvature, "interactions", _IH, rules=("log",), rule="log"),
-    Entry(SECANT, "Secants",                              _straight,      _secants,   "tokens", _SECANT, by_output=True, rules=("secant",), rule="secant"),
+    #          title                                       path            integrand
+    Entry(IG, "Integrated Gradients",                     _line_or_words, _share, _IG, by_output=True),
+    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share, _SIG, by_output=True, telescopes=True, rules=NOT_SPLIT),
+    Entry(DIG, "Discretized Integrated Gradients",        _line_or_words, _share, _DIG, by_output=True, rules=NOT_SPLIT),
+    Entry(UDIG, "Uniform Discretized Integrated Gradients", _line_or_words, _share, _UDIG, by_output=True, rules=NOT_SPLIT),
+    Entry(IDG, "Integrated Directional Gradients",        _straight,      _share, _IDG),
+    Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product, _IJ, vector=True),
+    Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product, _IJ, vector=True, sides=2),
+    Entry(IH, "Integrated Hessians",                      _straight,      _curvature, _IH, rules=("log",), rule="log"),
+    Entry(SECANT, "Secants",                              _straight,      _secants, _SECANT, by_output=True, rules=("secant",), rule="secant"),
 )
 # fmt: on
 METHODS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _TABLE})
@@ -118,11 +124,12 @@ def entry_for(method: Method[Any], case: Case | None = None) -> Entry:
     if isinstance(method, IDG) and method.by == "secant":
         entry = replace(entry, rules=("secant",), rule="secant")
     if isinstance(method, SECANT) and method.gives in ("vectors", "pair"):
-        entry = replace(entry, assemble=method.gives, vector=True, sides=2 if method.gives == "pair" else 1)
+        two = method.gives == "pair"
+        entry = replace(entry, instead=PairExplanation if two else VectorExplanation, vector=True, sides=1 + two)
     if case is None or entry.vector or not case.outputs:
         return entry
     several = SecantScores(len(case.outputs)) if entry.rule == "secant" else Outputs(len(case.outputs))
-    return replace(entry, integrand=lambda _: several, assemble="continuation")
+    return replace(entry, integrand=lambda _: several, instead=Continuation)
 
 
 def route_of(method: Method[Any], ends: Ends, units: Tensor | None = None) -> Route:

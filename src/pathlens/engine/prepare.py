@@ -17,6 +17,7 @@ from pathlens.engine.methods import Entry, entry_for
 from pathlens.engine.options import IH, IJ, Accuracy, CommonOptions, Compared, Embedded, Method, OfBlock
 from pathlens.errors import InputError, or_error
 from pathlens.explanation.pair import Measure
+from pathlens.explanation.record import Explanation, Interactions, PhraseTree
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Request, TextModel, Wanted, in_batches, texts_of
 from pathlens.text.options import ModelOptions
@@ -119,7 +120,7 @@ def _prepared(choices: Choices, given: Given, read: list[Case | Exception] | Exc
     entry = entry_for(method, cases[0])
     wanted = by_side(choices.unit, "units") if entry.sides == 2 else (choices.unit,) * len(cases)
     groups = tuple(units_of(case, unit, choices.model.kind) for case, unit in zip(cases, wanted, strict=True))
-    phrases = tree_of(cases[0], tree, choices.unit) if entry.assemble == "phrases" else None
+    phrases = tree_of(cases[0], tree, choices.unit) if entry.result is PhraseTree else None
     limits: tuple[float | None, ...] = (None,) * len(cases)
     if isinstance(method, Compared) and entry.sides == 2:
         if isinstance(method, IJ) and method.coordinates:
@@ -179,7 +180,7 @@ def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> lis
             raise InputError(f"method={entry.name!r} takes one baseline, not a list")
         sides = zip(choices.model.sides(), (text, text_b), by_side(baseline, "baselines"), strict=True)
         return [(model, (each, None, replace(request, baseline=side))) for model, each, side in sides]
-    if many and entry.assemble not in ("tokens", "interactions"):
+    if many and entry.result not in (Explanation, Interactions):
         raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
     return [(choices.model, (text, text_b, replace(request, baseline=each))) for each in each_baseline]
 

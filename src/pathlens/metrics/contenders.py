@@ -20,7 +20,7 @@ from pathlens.text.adapter import Case, Request, TextModel
 KINDS = ("sequence classification", "question answering", "token classification")
 RANDOM, LEAVE_ONE_OUT, GRADIENT = "random", "leave-one-out", "gradient-x-input"
 CONTROLS = (RANDOM, LEAVE_ONE_OUT)
-SCORED = tuple(name for name, entry in METHODS.items() if entry.assemble == "tokens")  # a score per token
+SCORED = tuple(name for name, entry in METHODS.items() if entry.result is Explanation)  # a score per token
 THROUGH_WORDS = tuple(name for name in SCORED if METHODS[name].record().through_words)
 TOGETHER = 16  # texts explained in one go; between them the progress moves
 Pair = tuple[Any, Any]
