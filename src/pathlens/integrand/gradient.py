@@ -23,9 +23,6 @@ class Value(Integrand):
         with torch.no_grad(), kept_products():
             return batch.score(batch.position)[:, None]
 
-    def passes(self, units: int) -> int:
-        return 1
-
     def rows_alive(self, units: int) -> float:
         return 0.5
 
@@ -60,12 +57,6 @@ class Gradient(Integrand):
         share = _slope_times_step(batch).sum(-1)
         return torch.einsum("bus,bs->bu", batch.members.double(), share)
 
-    def passes(self, units: int) -> int:
-        return 1
-
-    def rows_alive(self, units: int) -> float:
-        return 1.0
-
 
 @dataclass(frozen=True)
 class Coordinates(Integrand):
@@ -75,9 +66,3 @@ class Coordinates(Integrand):
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B S d"]:
         return _slope_times_step(batch)
-
-    def passes(self, units: int) -> int:
-        return 1
-
-    def rows_alive(self, units: int) -> float:
-        return 1.0
