@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
+from numpy.polynomial.legendre import legvander
 
 
 def legendre_step(count: int) -> Float[np.ndarray, "{count}"]:
@@ -60,13 +61,8 @@ def _last_polynomial(
 
 def legendre_basis(t: Float[np.ndarray, "n"], count: int) -> Float[np.ndarray, "{count} n"]:
     """p_0 … p_{count−1} at t, one row each."""
-    x = 2 * np.asarray(t, dtype=np.float64) - 1
-    rows = np.ones((max(count, 2), len(x)))
-    rows[1] = x
-    for k in range(1, count - 1):
-        rows[k + 1] = ((2 * k + 1) * x * rows[k] - k * rows[k - 1]) / (k + 1)
-    basis: np.ndarray = rows[:count] * np.sqrt(2 * np.arange(count) + 1)[:, None]
-    return basis
+    basis: np.ndarray = legvander(2 * t - 1, count - 1) * np.sqrt(2 * np.arange(count) + 1)
+    return basis.T
 
 
 def log_moments(count: int) -> Float[np.ndarray, "{count}"]:
