@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -35,6 +36,12 @@ def writing(path: str | Path) -> Iterator[None]:
 def make_folder(path: Path) -> None:
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def checksum(file: Path) -> str:
+    """SHA-256 of the whole file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_text(path: str | Path, text: str) -> Path:

