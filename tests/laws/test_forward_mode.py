@@ -10,7 +10,7 @@ from torch import nn
 from torch.func import jvp, vmap
 from torch.nn import functional
 
-from pathlens.integrand import Batch, Directional
+from pathlens.integrand import Batch, Directional, directional
 from pathlens.integrand.batch import any_derivative
 from pathlens.integrand.forward_mode import forward_mode
 from pathlens.integrand.forward_tensor import CannotFollow
@@ -154,12 +154,14 @@ def test_what_cannot_be_followed_says_so(function):
         forward_mode(function, data(2, 3), data(4, 2, 3))
 
 
-def test_all_products_together_or_a_few_at_a_time_are_the_same():
+def test_all_products_together_or_a_few_at_a_time_are_the_same(monkeypatch):
     model = load(models.encoder("bert"))
     case = model.case(models.TEXTS[0], request=Request(vector=True))
     position = (case.ends.start + 0.4 * case.ends.delta)[None]
     members = torch.eye(len(case))[None]
     batch = Batch(lambda rows: case.score(rows, [case]), position, case.ends.delta[None], members, torch.zeros(1))
     with model.quiet():
-        together, apart = Directional("forward")(batch), Directional("forward", chunk=2)(batch)
+        together = Directional("forward")(batch)
+        monkeypatch.setitem(directional.TOKENS_AT_ONCE, "cpu", 2 * len(case))
+        apart = Directional("forward")(batch)
     assert (together - apart).abs().max() < 1e-6 * together.abs().max()

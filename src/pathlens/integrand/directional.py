@@ -27,7 +27,6 @@ class Directional(Integrand):
     """Each unit's share of the output's change along the leg."""
 
     mode: str = "auto"  # "forward", "reverse", or by count
-    chunk: int | None = None  # directions at once
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         with torch.no_grad(), any_derivative():
@@ -55,7 +54,7 @@ class Directional(Integrand):
     def _at_once(self, batch: Batch) -> int:
         """Products taken together; each further group evaluates the point itself once more."""
         room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
-        return self.chunk or max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
+        return max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
 
     def _reverse(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One vector–Jacobian product per output coordinate, then summed over each unit's tokens."""
@@ -83,7 +82,7 @@ class Directional(Integrand):
         return outputs if self._reverse_is_cheaper(outputs, units) else units
 
     def rows_alive(self, units: int) -> float:
-        return 1.0 + (units if self.chunk is None else min(units, self.chunk))
+        return 1.0 + units
 
 
 def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B out k"]:
