@@ -63,7 +63,6 @@ OF_A_TEXT = ("layer", "unit", "score", "rule")  # not where methods are judged o
 Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
 Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
 TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
-Layer = Annotated[int | None, typer.Option(help=EVERYONES["layer"].help)]
 Unit = Annotated[str, typer.Option(help=EVERYONES["unit"].help)]
 Tolerance = Annotated[float, typer.Option(help=EVERYONES["tolerance"].help)]
 Baseline = Annotated[str | None, typer.Option(help=EVERYONES["baseline"].help)]
@@ -153,14 +152,9 @@ OfModels: Any = make_dataclass(
 
 
 OF_PAIRS = ("baseline", "layer", "truncation", *option_names(Accuracy))
+_of_pairs = (*options_of(Compared), *(EVERYONES[name] for name in OF_PAIRS))
 OfPairs: Any = make_dataclass(
-    "OfPairs",
-    [
-        ("method", OneMethod, None),
-        *(_field(each) for each in (*options_of(Compared), *(EVERYONES[name] for name in OF_PAIRS))),
-    ],
-    frozen=True,
-    namespace={"given": _given},
+    "OfPairs", [("method", OneMethod, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _given}
 )
 OfEveryone: Any = make_dataclass(
     "OfEveryone",

@@ -79,12 +79,11 @@ def _opened(source: Source) -> Iterator[tuple[tuple[str, ...], Iterator[Record]]
 
 def _columns(source: Source, name: str, opened: Opened) -> tuple[str, ...]:
     """The columns to read; one that is missing ends everything before it began."""
-    asked = [("text", source.text), ("text-b", source.text_b), ("id", source.id)]
-    for option, column in [*asked, *((None, each) for each in source.keep or ())]:
+    asked = [(" (--text)", source.text), (" (--text-b)", source.text_b), (" (--id)", source.id)]
+    for option, column in [*asked, *(("", each) for each in source.keep or ())]:  # kept ones are asked for by name
         if column is not None and column not in opened.columns:
             has = ", ".join(opened.columns) or "none"
-            which = f" (--{option})" if option else ""  # a kept column was asked for by its name alone
-            raise InputError(f"{name!r} has no column {column!r}{which}; its columns: {has}")
+            raise InputError(f"{name!r} has no column {column!r}{option}; its columns: {has}")
     first = [column for _, column in asked if column is not None]
     return tuple(dict.fromkeys([*first, *kept_columns(source, opened.plain)]))
 

@@ -72,7 +72,7 @@ FIELDS: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
     },
 }
 SHARED = ("method", "target", "certificate", "meta")
-RUN_META = ("seconds", "versions", "texts", "text")  # in the manifest, in columns of their own, or never twice alike
+RUN_META = ("seconds", "versions", "texts")  # in the manifest, in columns of their own, or never twice alike
 
 
 @dataclass(frozen=True)

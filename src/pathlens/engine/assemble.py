@@ -388,13 +388,9 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
 
 
 MAKERS: Mapping[type[Result], Callable[[Order, Sequence[Solution]], Result]] = {
-    Explanation: tokens,
-    VectorExplanation: vectors,
-    PairExplanation: pair,
-    Interactions: interactions,
-    PhraseTree: phrases,
-    Continuation: continuation,
-}
+    Explanation: tokens, VectorExplanation: vectors, PairExplanation: pair, Interactions: interactions,
+    PhraseTree: phrases, Continuation: continuation,
+}  # fmt: skip
 
 
 def assemble(order: Order, solutions: Sequence[Solution]) -> Result:

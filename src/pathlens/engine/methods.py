@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import torch
 from torch import Tensor
 
 from pathlens.checks import option_names
-from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method, result_of
+from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method
 from pathlens.explanation.record import Continuation, PairExplanation, Result, VectorExplanation
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
@@ -48,7 +48,9 @@ class Entry:
     @property
     def result(self) -> type[Result]:
         """What `assemble` makes of the sums."""
-        return self.instead or result_of(self.record)
+        bases = (base for each in self.record.__mro__ for base in each.__dict__.get("__orig_bases__", ()))
+        (named,) = get_args(next(base for base in bases if get_origin(base) is Method))
+        return self.instead or (get_args(named) or (named,))[0]
 
     @property
     def options(self) -> tuple[str, ...]:

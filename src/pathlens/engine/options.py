@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pathlens.checks import Option, check_options, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError
@@ -40,7 +40,9 @@ class CommonOptions:
     target: Any = option(None, "Label or index; start, end, span; what a generator says (default: predicted).")
     baseline: Any = option(None, f"{', '.join(BASELINES)}, or a text.")
     layer: int | None = option(None, "0: word embeddings; k: states entering block k.")
-    unit: Any = option("token", f"{', '.join(TEXT_UNITS)}; of a chat: {', '.join(PROMPT_UNITS)}.")
+    unit: Any = option(
+        "token", f"{', '.join(TEXT_UNITS)}; of a chat: {', '.join(PROMPT_UNITS)} (typed with passages, the default)."
+    )
     score: str | None = option(None, "What is read from the output.", choices=SCORES)
     truncation: bool = option(False, "Cut texts that are too long.")
     softplus: float | None = option(None, "Round ReLU off, by softplus of this sharpness (10).")
@@ -299,14 +301,6 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
             f"{', '.join(known) or 'no options of its own'}, besides everyone's ({', '.join(dict.fromkeys(others))}){hint}"
         )
     return replace(method, **named) if isinstance(method, Method) else record(**named)
-
-
-def result_of(record: type[Method[R]]) -> type[R]:
-    """The result that a method names first: `Method[R]` of its record."""
-    bases = (base for each in record.__mro__ for base in each.__dict__.get("__orig_bases__", ()))
-    (gives,) = get_args(next(base for base in bases if get_origin(base) is Method))
-    first: type[R] = (get_args(gives) or (gives,))[0]
-    return first
 
 
 def options() -> tuple[Option, ...]:

@@ -22,7 +22,7 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Request, TextModel, Wanted, in_batches, texts_of
 from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
-from pathlens.types import PROMPT_UNITS
+from pathlens.types import PROMPT_UNITS, RULES
 from pathlens.units.brackets import Treebank
 from pathlens.units.trees import Tree, read_tree
 from pathlens.units.units import Opened, Units, units
@@ -146,10 +146,6 @@ def by_side(given: Any, what: str) -> tuple[Any, ...]:
     return sides
 
 
-def _takes(rules: tuple[str, ...]) -> str:
-    return f"it takes {', '.join(rules)}" if len(rules) > 1 else "it has one of its own: leave rule out"
-
-
 def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     """Do the method, the model, the rule and the number of texts go together?"""
     model, rule = choices.model, choices.accuracy.rule
@@ -159,7 +155,8 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
             "model; use a sentence encoder, or method='ig' with both texts as one input"
         )
     if rule is not None and rule not in entry.rules:
-        raise InputError(f"rule={rule!r} is not for {entry.name}; {_takes(entry.rules)}")
+        known = ", ".join(each for each in entry.rules if each in RULES) or "none: leave rule out"
+        raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {known}")
     if entry.rule == "secant" and choices.accuracy.n_steps is not None:
         raise InputError(
             f"n_steps={choices.accuracy.n_steps}: secants are exact in one pass and have no nodes; leave n_steps out"
