@@ -371,9 +371,10 @@ def test_a_bent_path_is_refused():
         next(interactions(bent, None, None))
 
 
-def test_log_rule_is_for_hessians_alone():
-    with pytest.raises(InputError, match="not for ig"):
-        pl.explain(wavy(), row(1, 2, 3, 4, 5), method="ig", rule="log")
+def test_the_log_rule_is_nobodys_choice():
+    for method in ("ig", "ih"):
+        with pytest.raises(InputError, match="rule must be .* got 'log'"):
+            pl.explain(wavy(), row(1, 2, 3, 4, 5), method=method, rule="log")
 
 
 # -- operations without a second derivative; memory
