@@ -48,7 +48,11 @@ class MissingError(PathlensError, ImportError):
 
 
 class StoreError(PathlensError, OSError):
-    """A file cannot be read or written."""
+    """A file cannot be read or written: `what` is the matter, and what to do about it."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.what = what
 
 
 def or_error(make: Callable[..., T], *given: Any, **named: Any) -> T | Exception:

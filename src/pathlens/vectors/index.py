@@ -313,7 +313,7 @@ class Index:
             vectors = Vectors.load(path)
         except StoreError as error:
             raise StoreError(
-                f"{str(error).split('; ')[0]}; run the same `pathlens index build` again, which writes this file again and "
+                f"{error.what}; run the same `pathlens index build` again, which writes this file again and "
                 "keeps the others"
             ) from error
         if checksum(path) != entry["sha256"]:

@@ -22,6 +22,7 @@ from pathlens.explanation.pair import Side
 from pathlens.files import write_whole
 
 FORMAT = 3  # files of another format are refused
+ENCODE_AGAIN = "encode the texts again and save them"
 # of a text, in the header
 PLAIN = ("text", "tokens", "offsets", "special", "gap", "nodes", "passes", "notes", "baseline")
 STACKED = ("reference", "embedding")  # one row per text
@@ -59,7 +60,7 @@ def load(path: str | Path) -> tuple[tuple[Side, ...], dict[str, Any]]:
         body, arrays = _read(path)
         return tuple(_sides(body["items"], arrays)), body["header"]
     except (ValueError, KeyError, IndexError, TypeError) as error:  # a header with a few wrong characters
-        raise StoreError(f"{str(path)!r} is damaged ({error}); encode the texts again and save them") from error
+        raise StoreError(f"{str(path)!r} is damaged ({error})", ENCODE_AGAIN) from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -71,19 +72,18 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise StoreError(
-            f"{str(path)!r} is damaged or only half written ({error}); write it again: pl.encode(...).save(path)"
+            f"{str(path)!r} is damaged or only half written ({error})", "write it again: pl.encode(...).save(path)"
         ) from error
     if "pathlens_vectors" not in facts:
         raise StoreError(f"{str(path)!r} does not hold pathlens vectors (its header does not say so)")
     if int(facts["pathlens_vectors"]) != FORMAT:
         raise StoreError(
             f"{str(path)!r} was written by another version of pathlens (format {facts['pathlens_vectors']}, this one reads "
-            f"{FORMAT}); encode the texts again, or read it with that version"
+            f"{FORMAT})",
+            "encode the texts again, or read it with that version",
         )
     if facts.get("sha256") != _checksum(facts.get("body", ""), arrays):
-        raise StoreError(
-            f"{str(path)!r} is damaged: its content does not match its checksum; encode the texts again and save them"
-        )
+        raise StoreError(f"{str(path)!r} is damaged: its content does not match its checksum", ENCODE_AGAIN)
     return json.loads(facts["body"]), arrays
 
 
