@@ -159,7 +159,7 @@ def test_the_order_of_texts_does_not_matter(method):
 
 @every_method
 def test_a_text_equal_to_its_baseline_has_nothing_to_explain(method):
-    result = methods.explain(method, methods.model_for(method), "[MASK] [MASK]", second="[MASK]")
+    result = methods.explain(method, methods.model_for(method), "[MASK] [MASK]", second="[MASK]", baseline="mask")
     values = methods.numbers(result)
     moved = values[1:, 1:] if isinstance(result, pl.PairExplanation) else values
     assert not moved.any() and result.certificate.converged

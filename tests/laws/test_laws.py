@@ -77,7 +77,7 @@ def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
         assert result.scores.shape == (4,) and not result.scores.any()
         assert result.certificate.converged and result.certificate.gap <= 1e-5
         assert result.certificate.f_input == pytest.approx(result.certificate.f_baseline, abs=1e-5) != 0
-    assert not pl.explain(models.encoder(), "[MASK]", method="vaig").vectors.any()
+    assert not pl.explain(models.encoder(), "[MASK]", method="vaig", baseline="mask").vectors.any()
 
 
 # Law 4: a linear model is exact on any path, with any rule

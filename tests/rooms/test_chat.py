@@ -202,7 +202,7 @@ def test_passages_alone_move_and_the_rest_of_the_prompt_is_held(method):
     ids = torch.where(torch.tensor(inside), model.tokenizer.pad_token_id, read["input_ids"][0])
     with torch.no_grad():
         rows = model.network.embed(ids)[None]
-        blank = model.network.module(inputs_embeds=rows, attention_mask=read["attention_mask"]).last_hidden_state
+        blank = model.module.base_model(inputs_embeds=rows, attention_mask=read["attention_mask"]).last_hidden_state
         expected = float(model.module.score(blank[0, -1])[1])
     assert np.isclose(found.certificate.f_baseline, expected, atol=1e-5)
     if method != "sig":

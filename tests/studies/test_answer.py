@@ -229,7 +229,7 @@ def test_saved_drawn_and_loaded_like_the_others(tmp_path):
     for name in ("answer", "sources", "owners", "offsets", "sentence_offsets", "lengths", "certificates", "citations"):
         assert getattr(again, name) == getattr(found, name), name
     assert np.array_equal(again.matrix, found.matrix) and again.certificate == found.certificate
-    page = found.to_html(tmp_path / "answer.html")
+    page = found.to_html(tmp_path / "answer.html").read_text("utf-8")
     assert pl.load(tmp_path / "answer.html").citations == found.citations
     assert page.count('role="option"') == 2 and page.count("data-units") == 6
     assert found.to_png(tmp_path / "answer.png").stat().st_size > 10_000

@@ -80,7 +80,7 @@ def _opened(source: Source) -> Iterator[tuple[tuple[str, ...], Iterator[Record]]
 def _columns(source: Source, name: str, opened: Opened) -> tuple[str, ...]:
     """The columns to read; one that is missing ends everything before it began."""
     asked = [(" (--text)", source.text), (" (--text-b)", source.text_b), (" (--id)", source.id)]
-    for option, column in [*asked, *(("", each) for each in source.keep or ())]:  # kept ones are asked for by name
+    for option, column in [*asked, *((" (--keep, --label)", each) for each in source.keep or ())]:
         if column is not None and column not in opened.columns:
             has = ", ".join(opened.columns) or "none"
             raise InputError(f"{name!r} has no column {column!r}{option}; its columns: {has}")

@@ -186,7 +186,9 @@ class Encoded(dict[str, list[Any]]):
         return self.encoding.sequence_ids
 
 
-PLAIN = frozenset({"add_special_tokens", "padding", "return_offsets_mapping", "truncation", "max_length", "verbose"})
+PLAIN = frozenset(
+    "add_special_tokens padding return_offsets_mapping return_special_tokens_mask truncation max_length verbose".split()
+)
 SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -226,7 +228,7 @@ class QuickTokenizer:
     def __call__(self, text: Any, text_pair: Any = None, **choices: Any) -> Any:
         cut = choices.get("truncation", False)
         plain = isinstance(text, str) and isinstance(text_pair, str | None) and cut in (True, False)
-        if not plain or choices.keys() - PLAIN or choices.get("padding"):
+        if not plain or choices.keys() - PLAIN or choices.get("padding") or choices.get("return_special_tokens_mask"):
             return self.whole(text, text_pair, **choices)
         words = self.words
         if cut:

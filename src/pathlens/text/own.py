@@ -71,9 +71,11 @@ def far(own: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
     if own.shape != other.shape:
         return True
     unit = max(torch.finfo(each.dtype).eps for each in (like, own))
-    size = max(float(own.abs().max()), float(beside.abs().max()))
+    finite = [value[value.isfinite()].abs() for value in (own, beside)]  # a logit may be forbidden: -inf in both
+    size = max((float(value.max()) for value in finite if value.numel()), default=0.0)
     share = unit ** (2 / 3 if unit < 1e-4 else 1 / 2)
-    return not float((own - other).abs().max()) <= share * size + 10 * unit
+    off = torch.where(own == other, torch.zeros_like(own), own - other)
+    return not float(off.abs().max()) <= share * size + 10 * unit
 
 
 def check_direction(user: Any, short: Float[Tensor, "T V"], whole: Float[Tensor, "T V"]) -> None:
