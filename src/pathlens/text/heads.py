@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
 from pathlens.text.adapter import Case, Request, Said, Wanted, in_batches, index_of, starts_of, texts_of, within
-from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, label_names, labels_of
+from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
 
@@ -86,7 +86,6 @@ class Classifier(Headed):
         self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
         self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
         super().__init__(module, tokenizer, name=name)
-        self.labels = label_names(module)
 
     def body(self) -> nn.Module:
         body: nn.Module = getattr(self.module, "base_model", self.module)
@@ -242,10 +241,6 @@ class Tagger(Headed):
 
     kind = "token classification"
     token_axis = True
-
-    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
-        super().__init__(module, tokenizer, name=name)
-        self.labels = label_names(module)
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
         logits: Tensor = raw.logits

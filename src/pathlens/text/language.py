@@ -96,6 +96,9 @@ class LanguageModel(TextModel):
                 "this model looks words up again for every block; those rows stay the text's along the path",
             )
         self.limit = length_limit(module, tokenizer)
+        if self.kind in ("sequence classification", "token classification"):  # others' labels say nothing
+            named = getattr(getattr(module, "config", None), "id2label", None) or {}
+            self.labels = tuple(str(named[i]) for i in sorted(named))
 
     def enter(self) -> None:
         """The module as a network, nothing of which has been seen yet."""
@@ -373,12 +376,6 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
 def _list(labels: dict[int, str]) -> str:
     names = [f"{i} {name!r}" for i, name in sorted(labels.items())]
     return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
-
-
-def label_names(module: nn.Module) -> tuple[str, ...]:
-    """The classes a configuration names, in their order."""
-    given = getattr(getattr(module, "config", None), "id2label", None) or {}
-    return tuple(str(given[i]) for i in sorted(given))
 
 
 def labels_of(module: nn.Module, count: int) -> dict[int, str]:

@@ -48,16 +48,13 @@ class ToyModel(TextModel):
 
     kind = "toy"
     name = "toy"
+    d = 4
 
-    def __init__(self, d: int = 4, seed: int = 0) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.d, self.seed = d, seed
-        self.a = torch.randn(d, generator=generator, dtype=torch.float64)
-        m = torch.randn(d, d, generator=generator, dtype=torch.float64)
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.a = torch.randn(self.d, generator=generator, dtype=torch.float64)
+        m = torch.randn(self.d, self.d, generator=generator, dtype=torch.float64)
         self.m = (m + m.T) / 4
-
-    def settings(self) -> tuple[int, ...]:
-        return self.d, self.seed
 
     def coupling(self, length: int) -> Float[Tensor, "S S"]:
         """c(|i − j|) = 1 / (1 + |i − j|)."""

@@ -39,7 +39,6 @@ class ZeroShot(Classifier):
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         super().__init__(module, tokenizer, name=name)
-        self.labels = ()  # they are given with every text
         labels = labels_of(module, int(getattr(module.config, "num_labels", 0)))
         self.entails = next((i for i, label in labels.items() if label.lower().startswith("entail")), -1)
         if self.entails < 0:
