@@ -242,7 +242,10 @@ def test_the_command_answers_bad_input_in_one_line(folder, tmp_path):  # noqa: F
     empty.write_text("", encoding="utf-8")
     for arguments, words in (
         (("--data", data, "--text", "review"), "has no column 'review'"),
-        (("--data", data, "--text", "say", "--label", "stars"), "has no column 'stars' (--keep, --label); its columns: say"),
+        (
+            ("--data", data, "--text", "say", "--label", "stars"),
+            "has no column 'stars' (--keep, --label); its columns: say",
+        ),
         (("--data", empty, "--text", "say"), "is empty"),
         (("--data", tmp_path / "none.csv", "--text", "say"), "there is no file"),
         (("--data", data, "--text", "say", "--methods", "shap"), "shap: not to be evaluated"),

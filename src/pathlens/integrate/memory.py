@@ -122,12 +122,12 @@ class Planner:
 
     def estimate(self, case: Case, integrand: Integrand) -> int:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
-        bucket = 1 << (len(case) - 1).bit_length()
-        key = (case.pack, bucket, integrand.second_order)  # kernels differ in what they keep
+        # by the very length: a plan that hung on which text came first would change the last digits of a run resumed
+        key = (case.pack, len(case), integrand.second_order)  # kernels differ in what they keep
         known, most = self.limits.counted, self._budget(case)
         if key not in known or known[key][0] >= known[key][1] < most:  # or there is more room than it was counted up to
             with any_derivative() if integrand.second_order else nullcontext():
-                known[key] = _saved_bytes(case, most) * bucket // len(case), most
+                known[key] = _saved_bytes(case, most), most
         return max(1, min(most, known[key][0]))
 
 

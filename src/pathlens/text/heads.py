@@ -39,15 +39,22 @@ class Headed(LanguageModel):
     """A model whose head decides what is explained: many texts are read in shared batches, not one after the other."""
 
     def cases(self, wanted: Sequence[Wanted]) -> list[Case | Exception]:
-        """One after the other until two lengths have shown that padding changes nothing here, then the rest together."""
-        blocks = any(request.block is not None for *_, request in wanted)
-        first: list[Case | Exception] = []
-        while len(first) < len(wanted) and (blocks or not self.packs):
-            first += super().cases([wanted[len(first)]])
-        drafts = [or_error(self.draft, *each) for each in wanted[len(first) :]]
+        """Together, unless padding changes this model's output, which the first two lengths show.
+
+        Those are read once more then: what a text's numbers are must not hang on what was read before it.
+        """
+        if len(wanted) == 1 or any(request.block is not None for *_, request in wanted):
+            return super().cases(wanted)
+        for each in wanted:
+            if self.packs is not None:
+                break
+            super().cases([each])
+        if self.packs is False:
+            return super().cases(wanted)
+        drafts = [or_error(self.draft, *each) for each in wanted]
         asked = [each.case for each in drafts if isinstance(each, Draft) and self.predicts(each.request)]
         outputs = self._outputs(asked)
-        return first + [
+        return [
             each if isinstance(each, Exception) else or_error(self._with_output, each, outputs.get(id(each.case)))
             for each in drafts
         ]
@@ -144,7 +151,7 @@ class Classifier(Headed):
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
         alike, layer = {_start_of(case): case for case in known}, max((_layer(case) for case in known), default=0)
         starts: dict[Any, dict[str, float]] = {}
-        for some in in_batches([*alike.values()]) if self.packs else ([case] for case in alike.values()):
+        for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
             output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
         return [

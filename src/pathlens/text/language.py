@@ -128,10 +128,12 @@ class LanguageModel(TextModel):
         """
 
     @property
-    def packs(self) -> bool:
-        """Has it been seen that texts of different lengths may share a batch?"""
+    def packs(self) -> bool | None:
+        """May texts of different lengths share a batch? None: no two have been seen yet."""
         every = self.seen.values()
-        return any(seen.first is None for seen in every) and not any(seen.apart for seen in every)
+        if any(seen.apart for seen in every):
+            return False
+        return True if any(seen.first is None for seen in every) else None
 
     @property
     def dtype_name(self) -> str:
