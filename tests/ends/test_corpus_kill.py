@@ -51,6 +51,7 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
     assert found == sorted(found) and found[0] > 0 and found[-1] < len(shards(whole)), "no shard was lost by a kill"
     assert same_rows(killed, whole) == ROWS
     exact = sum((killed / path.name).read_bytes() == path.read_bytes() for path in shards(whole))
+    assert exact == len(shards(whole)), "a run that was stopped and one that was not are the same file by file"
     assert not list(killed.glob(".*.tmp"))
     with capsys.disabled():
         print(f"\n{KILLS} kills, shards after each: {found} of {len(shards(whole))}; {ROWS} rows equal to 1e-6, "
