@@ -39,7 +39,7 @@ def startup(quick: bool) -> list[Row]:
     figures = (
         ("import pathlens, torch imported already", 0.3, _inside("import pathlens", rounds), 1.0),
         ("pathlens --help", 1.0, _command([str(command), "--help"], rounds), 1.0),
-        ("the first use of pathlens.engine.explainer (transformers comes in), torch imported already", None, _inside("import pathlens; pathlens.engine.explainer", rounds), None),
+        ("the first use of pathlens.explain (the engine comes in), torch imported already", None, _inside("import pathlens; pathlens.explain", rounds), None),
     )  # fmt: skip
     return [
         row(
