@@ -136,8 +136,8 @@ def next_token(quick: bool) -> list[Row]:
     model = load("smollm")
     captum = CaptumNext(model)
     prompt = PROMPTS[0] if quick else PASSAGE
-    same = {"method": "ig", "layer": model.default_layer}  # the score is the model's own default, the probability
-    explainer = pl.Explainer(model, max_nodes=64 if quick else 512, **same)
+    same = {"layer": model.default_layer}  # the score is the model's own default, the probability
+    explainer = pl.Explainer(model, method="ig", max_nodes=64 if quick else 512, **same)
     with model.quiet():
         count = len(model.tokenizer(prompt)["input_ids"])
         case = model.case(prompt, request=Request(**same))
