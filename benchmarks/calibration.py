@@ -1,6 +1,6 @@
 """How far an error estimate may be trusted, and where the first nodes go: the driver on sampled gradients of real texts.
 
-Trust was chosen on SST-2's training sentences, first cells on fourteen prompts; test sentences and other prompts check it. A text's
+Trust was chosen on SST-2's training sentences and eight prompts; test sentences and other prompts check it. A text's
 gradient is sampled once (benchmarks/rules.py, the reference is Gauss with 512 nodes, token by token) and may be kept.
 
     python -m benchmarks.calibration --split test --texts 40 [--keep out/profiles]
@@ -31,10 +31,9 @@ FILE = Path(__file__).with_name("calibration.json")
 POINTS = 160  # enough for a reference to 1e-6 of the change
 PROMPTS = {
     "prompts": "The capital of France is|Two plus two is|The movie was not funny, it was|The sun rises in the|"
-    "Snow is white and grass is|Once upon a time|The doctor works in a|Please close the|"
-    "The largest planet in the solar system is|She forgot her umbrella, so she got|My brother is older than my|"
+    "Snow is white and grass is|Once upon a time|The doctor works in a|Please close the",
+    "fresh prompts": "The largest planet in the solar system is|She forgot her umbrella, so she got|My brother is older than my|"
     "The chef added salt to the|In winter the lake is covered with|He was tired, but he could not",
-    "fresh prompts": "The opposite of up is|Cheese is made from|The ship sailed across the|After the rain the street was",
 }
 
 
@@ -105,7 +104,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def decoder_nodes(quick: bool) -> list[Row]:
     """Nodes on prompts that nothing was chosen on."""
-    rows = rows_of("fresh prompts", 1 if quick else 4)
+    rows = rows_of("fresh prompts", 1 if quick else 6)
     now, before = (float(np.mean([each[name] for each in rows])) for name in ("nodes", "nodes_before"))
     worst = tuple(max(each[name] for each in rows) * 1e-3 for name in ("error", "error_before"))
     return [

@@ -80,9 +80,7 @@ def test_nodes_go_where_the_output_moves(monkeypatch):
     placed = {tolerance: Run(late, tolerance) for tolerance in (1e-2, 1e-3, 1e-5)}
     assert all(run.error <= run.bound for run in placed.values())
     monkeypatch.setattr(driver, "REST", 0.0)
-    assert (
-        placed[1e-3].slopes < Run(late).slopes
-    )  # two looks saved 30 % here, four save 18 %: they were chosen on prompts
+    assert placed[1e-3].slopes < 0.7 * Run(late).slopes
 
 
 def test_a_part_where_only_the_sum_rests_is_refined_all_the_same():

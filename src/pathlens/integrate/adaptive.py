@@ -27,7 +27,7 @@ CELLS = (0.0, 0.2, 0.4, 1.0)
 CELL_START = 2  # 7 nodes on each
 # where the output has not moved by the third cell (decoders: a probability stays 0 for half of the way), further looks say
 # how far it rests: that part is one cell with few nodes, the rest two of equal length
-LOOKS = (0.5, 0.6, 0.7, 0.8)
+LOOKS = (0.6, 0.8)
 REST = 0.03  # of the largest change seen
 HALF_START = 1  # 3 nodes on each half: a kink is closed in on by halving, cheaply
 SURE = 4  # up to 31 nodes on a whole leg, going up is tried without asking whether it helped
