@@ -1,14 +1,18 @@
-"""The command line as a person meets it: run as a process, its output read, its mistakes answered in one line."""
+"""The command line as a person meets it: its output read, its mistakes answered in one line."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -22,14 +26,33 @@ ENV = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "
 TEXT = "the movie was not really funny"
 
 
-def pathlens(*arguments: str, cwd: Path | None = None, given: str | bytes | None = None) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pathlens.cli", *map(str, arguments)]
+def pathlens(*arguments: object, cwd: Path | None = None, given: str | bytes = b"") -> subprocess.CompletedProcess:
+    """The whole command in this process, which has torch already; what only a process shows is asked of one below."""
+    from transformers.utils import logging
+
+    from pathlens.cli import main
+
+    logging.disable_progress_bar()  # the command itself does so before anything is imported
+    words = ["pathlens", *map(str, arguments)]
     raw = given.encode() if isinstance(given, str) else given
-    done = subprocess.run(
-        command, capture_output=True, cwd=cwd, env=ENV, input=raw if raw is not None else b"", timeout=170
-    )
-    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
-    return done
+    said, told, read = (io.TextIOWrapper(io.BytesIO(text), encoding="utf-8") for text in (b"", b"", raw))
+    with (
+        contextlib.chdir(cwd or "."),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(told),
+        mock.patch.dict(os.environ, ENV),
+        mock.patch.multiple(sys, argv=words, stdin=read),
+    ):
+        try:
+            main()
+            code: object = 0
+        except SystemExit as leaving:
+            code = leaving.code or 0
+    texts = []
+    for stream in (said, told):
+        stream.seek(0)
+        texts.append(stream.read())
+    return subprocess.CompletedProcess(words, int(str(code)), *texts)
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +110,55 @@ def test_wrong_usage_is_one_line(arguments, words):
     refused(pathlens(*arguments), *words)
 
 
+@pytest.mark.parametrize("command", [[], ["explain"], ["methods"], ["run"], ["index", "build"], ["serve"]])
+def test_help_is_short_too(command, capsys):
+    from pathlens.cli import app
+
+    told = []
+    for flag in ("-h", "--help"):
+        app([*command, flag], prog_name="pathlens", standalone_mode=False)
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1] and "Usage" in told[0]
+
+
+def test_the_version_is_told():
+    assert pathlens("--version").stdout == f"pathlens {pl.__version__}\n"
+
+
+def test_every_command_begins_with_its_model_and_takes_methods_alike():
+    """One grammar: MODEL first, never an option; `--method` a list everywhere."""
+    import typer
+
+    from pathlens.cli import app, search
+
+    subcommands = typer.main.get_command(search.index).commands
+    for name, command in {**app.commands, **subcommands}.items():
+        params = (command.load() if hasattr(command, "load") else command).params
+        arguments = [each.name for each in params if each.param_type_name == "argument"]
+        by_name = {each.name: each for each in params}
+        assert "methods" not in by_name or name == "methods", name
+        if "method" in by_name:
+            assert by_name["method"].multiple and arguments[0] == "model", name
+        if any(each.startswith("model") for each in arguments):
+            assert arguments[0].startswith("model"), name
+
+
+def test_methods_are_repeated_or_given_with_commas(folder, tmp_path):
+    for number, asked in enumerate((["--method", "ig,sig"], ["--method", "ig", "--method", "sig"])):
+        done = pathlens("compare", folder, TEXT, *asked, "--json", f"{number}.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    one, two = (json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2))
+    assert one["labels"] == two["labels"] == ["ig", "sig"] and one["values"] == two["values"]
+
+
+def test_baselines_with_commas_are_several_and_a_text_keeps_its_own():
+    from pathlens.cli.options import baseline, baselines
+
+    assert baselines(["mask,pad", "zero"]) == ["mask", "pad", "zero"]
+    assert baselines(["well, no"]) == ["well, no"] and baseline(["mask"]) == "mask"
+    assert baseline(None) is None and baseline(["mask", "pad"]) == ["mask", "pad"]
+
+
 def test_nothing_given_shows_the_help():
     done = pathlens()
     assert done.returncode == 2 and "explain" in done.stdout and "Traceback" not in done.stderr
@@ -95,7 +167,7 @@ def test_nothing_given_shows_the_help():
 def test_explain_writes_json_page_and_picture(folder, tmp_path):
     done = pathlens("explain", folder, TEXT, "--json", "a.json", "--html", "a.html", "--png", "a.png", cwd=tmp_path)
     assert done.returncode == 0 and done.stdout == "", done.stderr
-    assert "%|" not in done.stderr, "no progress bar into a pipe"
+    assert done.stderr.splitlines() == ["wrote a.json", "wrote a.html", "wrote a.png"], "and no bar into a pipe"
     one, two = pl.load(tmp_path / "a.json"), pl.load(tmp_path / "a.html")
     assert one.certificate.converged and (one.scores == two.scores).all()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -120,12 +192,21 @@ def test_explain_draws_in_the_terminal_and_reads_standard_input(folder):
         (["doctor", "{folder}", "--text", " "], ["empty"]),
         (["explain", "{folder}", TEXT, "--option", "nonsense"], ["NAME=VALUE"]),
         (["compare", "{folder}", TEXT, "--method", "ig"], ["at least two"]),
+        (["explain", "{folder}", TEXT, "--method", "ig,sig"], ["one method", "ig, sig", "pathlens compare"]),
+        (["explain", "{folder}", TEXT, "--method", "ig", "--method", "sig"], ["one method", "pathlens compare"]),
+        (
+            ["run", "{folder}", "reviews.csv", "--out", "out", "--method", "ig,sig"],
+            ["one method", "folders of their own"],
+        ),
+        (["explain", "{folder}", "reviews.csv"], ["'reviews.csv' looks like a file's name", "pathlens run"]),
+        (["compare", "{folder}", "{folder}/config.json"], ["config.json' is a file", "standard input"]),
+        (["rank", "{folder}", "{folder}/config.json", "-"], ["config.json' is a file"]),
         (["report", "missing.json"], ["missing.json"]),
         (["serve", "{folder}", "--host", "0.0.0.0"], ["token"]),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, words, folder, tmp_path):
-    refused(pathlens(*[str(folder) if a == "{folder}" else a for a in arguments], cwd=tmp_path), *words)
+    refused(pathlens(*[a.replace("{folder}", str(folder)) for a in arguments], cwd=tmp_path), *words)
 
 
 def test_bytes_that_are_no_text_are_refused(folder, tmp_path):
@@ -178,6 +259,22 @@ def test_doctor_says_what_holds(folder, tmp_path):
     assert "precision drift" in (tmp_path / "d.html").read_text()
 
 
+def test_what_takes_long_is_seen_to_go_on_and_what_is_quick_is_not(monkeypatch):
+    from pathlens.cli import options as o
+
+    monkeypatch.setattr(o, "watched", lambda: True)
+    for patience, seen in ((0.0, True), (1e9, False)):
+        monkeypatch.setattr(o, "PATIENCE", patience)
+        monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
+        with o.working("loading") as tell:
+            while seen and "loading" not in screen.getvalue():
+                time.sleep(0.01)
+            tell("reading")
+            while seen and "reading" not in screen.getvalue():
+                time.sleep(0.01)
+        assert bool(screen.getvalue()) is seen
+
+
 def test_interrupting_is_quiet(folder):
     command = [sys.executable, "-m", "pathlens.cli", "doctor", str(folder)]
     before = signal.getsignal(signal.SIGINT)
@@ -185,6 +282,7 @@ def test_interrupting_is_quiet(folder):
         signal.SIGINT, signal.default_int_handler
     )  # a shell's background job ignores it, and so would its child
     screen, theirs = os.openpty()  # at a terminal it says which law it is at, so we know that it is at work
+    termios.tcsetwinsize(theirs, (24, 80))
     try:
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=ENV | {"TERM": "xterm"})
     finally:

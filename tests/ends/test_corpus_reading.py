@@ -107,6 +107,35 @@ def test_a_bad_row_carries_its_error_and_the_others_go_on(tmp_path):
     assert [row.error is None for row in rows(Source(str(tmp_path / "x.parquet")))] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("x.csv", "id;text\n1;good, not bad\n", "good, not bad"),
+        ("x.csv", "id\ttext\n1\tgood; well\n", "good; well"),
+        ("x.tsv", "id,text\n1,good\n", "good"),
+        ("x.csv", 'id,"text"\n1,"good; well"\n', "good; well"),
+        ("x.csv", "a;b;c,text\n1;2;3,good\n", "good"),
+        ("x.csv", "text\ngood; well\n", "good; well"),
+    ],
+)
+def test_the_header_says_what_stands_between_columns(tmp_path, name, content, text):
+    (tmp_path / name).write_text(content)
+    assert [row.text for row in rows(Source(str(tmp_path / name)))] == [text]
+
+
+def test_a_table_serves_wherever_a_file_is_taken(tmp_path):
+    from pathlens.cli.documents import read_documents, read_sources
+
+    (tmp_path / "faq.csv").write_text("id;answer\n1;Boil it.\n2;\n3;Fry it.\n")
+    named = {"faq.csv:1": "Boil it.", "faq.csv:3": "Fry it."}
+    assert read_documents(str(tmp_path / "faq.csv"), "answer") == named
+    (tmp_path / "one.txt").write_text("\ufeffWhole.\nTwo lines.", encoding="utf-8")
+    files = [tmp_path / "faq.csv", tmp_path / "one.txt"]
+    assert read_sources(files, "answer") == {**named, "one.txt": "Whole.\nTwo lines."}
+    with pytest.raises(InputError, match="no column 'text'"):
+        read_documents(str(tmp_path / "faq.csv"), "text")
+
+
 def test_the_digest_sees_every_change(tmp_path):
     source = Source(str(write(tmp_path / "x.csv")), text="body")
     whole = digest(rows(source))
@@ -146,9 +175,7 @@ def test_a_file_that_cannot_be_read_is_one_line(case, tmp_path, tmp_path_factory
     name, content, words = BAD[case]
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out"
-    done = pathlens(
-        monkeypatch, capfd, "run", "--model", saved(tmp_path_factory), "--data", tmp_path / name, "--out", out
-    )
+    done = pathlens(monkeypatch, capfd, "run", saved(tmp_path_factory), tmp_path / name, "--out", out)
     refused(done, *words)
     assert not out.exists(), "nothing was begun"
 
@@ -156,22 +183,22 @@ def test_a_file_that_cannot_be_read_is_one_line(case, tmp_path, tmp_path_factory
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--data", "missing.csv"], ["no file or folder 'missing.csv'"]),
-        (["--data", "{tmp}"], ["holds no data file"]),
-        (["--data", "{file}", "--encoding", "klingon"], ["klingon"]),
-        (["--data", "{file}", "--keep", "nope"], ["nope", "--keep"]),
-        (["--data", "{file}", "--id", "nope"], ["nope", "--id"]),
-        (["--data", "{file}", "--limit", "0"], ["limit"]),
-        (["--data", "{file}", "--shard", "2/2"], ["shard", "2/2"]),
-        (["--data", "{file}", "--shard", "x"], ["i/n"]),
-        (["--data", "{file}", "--method", "magic"], ["magic"]),
-        (["--data", "{file}", "--target", "nobody"], ["nobody", "LABEL_0"]),
-        (["--data", "{file}", "--method", "ij"], ["ij"]),
-        (["--data", "{file}", "--option", "nope=1"], ["nope"]),
-        (["--data", "{file}", "--engine", "magic"], ["local, ray"]),
-        (["--data", "{file}", "--workers", "0"], ["workers"]),
-        (["--data", "{file}", "--address", "auto"], ["--engine ray"]),
-        (["--data", "no/such-data-set-anywhere"], ["no/such-data-set-anywhere"]),
+        (["missing.csv"], ["no file or folder 'missing.csv'"]),
+        (["{tmp}"], ["holds no data file"]),
+        (["{file}", "--encoding", "klingon"], ["klingon"]),
+        (["{file}", "--keep", "nope"], ["nope", "--keep"]),
+        (["{file}", "--id", "nope"], ["nope", "--id"]),
+        (["{file}", "--limit", "0"], ["limit"]),
+        (["{file}", "--shard", "2/2"], ["shard", "2/2"]),
+        (["{file}", "--shard", "x"], ["i/n"]),
+        (["{file}", "--method", "magic"], ["magic"]),
+        (["{file}", "--target", "nobody"], ["nobody", "LABEL_0"]),
+        (["{file}", "--method", "ij"], ["ij"]),
+        (["{file}", "--option", "nope=1"], ["nope"]),
+        (["{file}", "--engine", "magic"], ["local, ray"]),
+        (["{file}", "--workers", "0"], ["workers"]),
+        (["{file}", "--address", "auto"], ["--engine ray"]),
+        (["no/such-data-set-anywhere"], ["no/such-data-set-anywhere"]),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, words, tmp_path, tmp_path_factory, monkeypatch, capfd):
@@ -180,13 +207,13 @@ def test_wrong_arguments_are_one_line(arguments, words, tmp_path, tmp_path_facto
     (tmp_path / "t.csv").write_text("text,label\nthe movie was great,1\n")
     filled = [a.format(tmp=tmp_path / "inner", file=tmp_path / "t.csv") for a in arguments]
     model = saved(tmp_path_factory)
-    refused(pathlens(monkeypatch, capfd, "run", "--model", model, "--out", tmp_path / "out", *filled), *words)
+    refused(pathlens(monkeypatch, capfd, "run", model, "--out", tmp_path / "out", *filled), *words)
     assert not (tmp_path / "out").exists()
 
 
 def test_places_that_cannot_be_written_are_one_line(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "t.csv").write_text("text\nthe movie was great\n")
-    ask = ["run", "--model", saved(tmp_path_factory), "--data", tmp_path / "t.csv", "--out"]
+    ask = ["run", saved(tmp_path_factory), tmp_path / "t.csv", "--out"]
     refused(pathlens(monkeypatch, capfd, *ask, tmp_path / "t.csv"), "is a file")
     refused(pathlens(monkeypatch, capfd, *ask, "/proc/nowhere/out"), "cannot write to")
     (tmp_path / "full").mkdir()
@@ -210,17 +237,7 @@ def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(tmp_path,
     ]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     for column in ("--id", "--keep"):
-        ask = [
-            "run",
-            "--model",
-            saved(tmp_path_factory),
-            "--data",
-            tmp_path / "x.jsonl",
-            "--out",
-            tmp_path / column,
-            "--n-steps",
-            2,
-        ]
+        ask = ["run", saved(tmp_path_factory), tmp_path / "x.jsonl", "--out", tmp_path / column, "--n-steps", 2]
         code, said, error = pathlens(monkeypatch, capfd, *ask, column, "name")
         assert (code, error) == (0, "") and "2 explained" in said and "2 failed" in said, (said, error)
     found = [row.error for row in rows(Source(str(tmp_path / "x.jsonl")))]
@@ -229,7 +246,7 @@ def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(tmp_path,
 
 def test_a_run_inside_the_folder_of_data_is_no_data(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "a.csv").write_text("text,label\ngood film,x\nbad film,y\n")
-    ask = ["run", "--model", saved(tmp_path_factory), "--data", tmp_path, "--out", tmp_path / "out", "--n-steps", 2]
+    ask = ["run", saved(tmp_path_factory), tmp_path, "--out", tmp_path / "out", "--n-steps", 2]
     assert "2 rows" in pathlens(monkeypatch, capfd, *ask)[1]
     assert "2 rows" in (said := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in said
     assert census(Source(str(tmp_path / "out"))).rows == 2, "asked for by its name, it is"

@@ -112,9 +112,7 @@ def test_a_bad_row_is_a_row_with_its_error(model, tmp_path, monkeypatch, capfd):
     (tmp_path / "t.jsonl").write_text(
         f'{{"text": "great !"}}\n{{"text": 3}}\n{{"text": "{long}"}}\n{{"text": "bad"}}\n'
     )
-    done = pathlens(
-        monkeypatch, capfd, "run", "--model", model, "--data", tmp_path / "t.jsonl", "--out", tmp_path / "out"
-    )
+    done = pathlens(monkeypatch, capfd, "run", model, tmp_path / "t.jsonl", "--out", tmp_path / "out")
     assert done[0] == 0 and "2 explained" in done[1] and "2 failed" in done[1] and done[2] == "", done
     rows = list(read_rows(tmp_path / "out"))
     assert [row["error"] is None for row in rows] == [True, False, False, True]
@@ -146,13 +144,13 @@ def test_another_run_in_the_same_folder_is_refused_and_nothing_is_hurt(
 ):
     source, folder = twenty
     before = {path.name: path.read_bytes() for path in shards(folder)}
-    ask = ["run", "--data", source.data, "--out", folder, "--id", "name", "--batch-size", 4, "--rows-per-shard", 8]
+    ask = [source.data, "--out", folder, "--id", "name", "--batch-size", 4, "--rows-per-shard", 8]
     other = tmp_path_factory.mktemp("other")
     weights, tokenizer = classifier("bert", labels=2)
     weights.save_pretrained(other)
     tokenizer.save_pretrained(other)
-    same = [*ask, "--model", model, "--n-steps", 3]
-    refused(pathlens(monkeypatch, capfd, *ask, "--model", other, "--n-steps", 3), "another run", "model")
+    same = ["run", model, *ask, "--n-steps", 3]
+    refused(pathlens(monkeypatch, capfd, "run", other, *ask, "--n-steps", 3), "another run", "model")
     refused(pathlens(monkeypatch, capfd, *same[:-1], 4), "another run", "n_steps was 3, now 4")
     refused(pathlens(monkeypatch, capfd, *same, "--method", "sig"), "method", "sig")
     refused(pathlens(monkeypatch, capfd, *same, "--keep", "label", "--keep", "name"), "differ")
@@ -244,7 +242,7 @@ def test_shares_of_one_division_may_run_at_once(tmp_path):
 def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(model, twenty, tmp_path):
     """The file system refuses to write more than a few kB into a file: what a full disk does."""
     source, reference = twenty
-    ask = [sys.executable, "-m", "pathlens.cli", "run", "--model", model, "--data", source.data, "--id", "name", "--out", str(tmp_path),
+    ask = [sys.executable, "-m", "pathlens.cli", "run", model, source.data, "--id", "name", "--out", str(tmp_path),
            "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8"]  # fmt: skip
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # noqa: E731
     done = subprocess.run(
@@ -338,7 +336,7 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
         plan(model, source, tmp_path / "none", workers=0)
     with pytest.raises(InputError, match="add --engine ray"):
         plan(model, source, tmp_path / "none", gpus=1)
-    ask = ["run", "--model", model, "--data", source.data, "--out", tmp_path / "none", "--n-steps", 3, "--dry-run"]
+    ask = ["run", model, source.data, "--out", tmp_path / "none", "--n-steps", 3, "--dry-run"]
     code, said, _ = pathlens(monkeypatch, capfd, *ask)
     assert code == 0 and not (tmp_path / "none").exists()
     for word in ("20 texts", "tokens", "passes", "time", "memory", "disk"):
@@ -472,7 +470,7 @@ def test_files_of_others_are_never_deleted(model, twenty, tmp_path):
 def test_workers_leave_in_good_order(model, twenty, tmp_path):
     """Killed ones leave semaphores behind, and Python says so on standard error after the run."""
     source, reference = twenty
-    ask = [sys.executable, "-m", "pathlens.cli", "run", "--model", model, "--data", source.data, "--id", "name", "--out", tmp_path,
+    ask = [sys.executable, "-m", "pathlens.cli", "run", model, source.data, "--id", "name", "--out", tmp_path,
            "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8", "--workers", "2"]  # fmt: skip
     done = subprocess.run(list(map(str, ask)), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stderr == "" and "20 explained" in done.stdout, done

@@ -206,7 +206,7 @@ def test_command_line(minilm, tmp_path, monkeypatch, capfd):
             warnings.simplefilter("ignore")
             return pathlens(monkeypatch, capfd, *arguments)
 
-    code, out, _ = run("index", "build", texts, index, "--layer", "6", "--quiet")
+    code, out, _ = run("index", "build", "minilm", texts, index, "--layer", "6", "--quiet")
     assert code == 0 and "2 documents" in out and "kB per document" in out, out
     body = json.loads(run("index", "search", index, "How do I cook rice?", "--json", "-", "--why", "1,2")[1])
     assert body["hits"][0]["text"].startswith("Boil") and body["why"]["similarity"] > 0

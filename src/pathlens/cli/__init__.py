@@ -6,10 +6,12 @@ import inspect
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from pathlens import __version__
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
@@ -47,12 +49,37 @@ class Later(TyperCommand):
         return typer.main.get_command(alone)
 
 
-app = TyperGroup(
-    name="pathlens",
-    commands={name: Later(name, help=line) for name, (_, line) in COMMANDS.items()},
-    help="Why did the model say that? Scores that add up, with a certificate.",
-    no_args_is_help=True,
-)
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pathlens {__version__}")
+        raise typer.Exit
+
+
+def _door(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Why did the model say that? Contributions that add up, with a certificate."""
+
+
+def _app() -> TyperGroup:
+    alone = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},  # commands take them over
+        epilog="A command that needs a model begins with it: sentiment, minilm or smollm, a folder, or a hub id. "
+        'Try: pathlens explain sentiment "Not really funny, but moving."',
+    )
+    alone.callback()(_door)
+    group = typer.main.get_command(alone)
+    assert isinstance(group, TyperGroup)
+    group.commands |= {name: Later(name, help=line) for name, (_, line) in COMMANDS.items()}
+    return group
+
+
+app = _app()
 
 
 def main() -> None:

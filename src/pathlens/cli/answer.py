@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pathlens.cli import options as o
+from pathlens.cli.documents import read_sources
 from pathlens.cli.explain import read_prompt
 from pathlens.explanation.answer import CUTS, THRESHOLD, Answer
 
@@ -17,12 +18,15 @@ def answer(
     model: Annotated[str, typer.Argument(help="A causal language model: smollm, a folder, or a hub id.")],
     question: Annotated[str | None, typer.Argument(help="The question; - reads it from standard input.")] = None,
     *,
-    source: Annotated[list[Path], typer.Option(help="A file with a source, before the question; repeatable.")],
+    source: Annotated[
+        list[Path], typer.Option(help="A file with a source, before the question, or a table of them; repeatable.")
+    ],
+    column: o.Column = "text",
     said: Annotated[str | None, typer.Option("--answer", help="The answer (default: the model writes one).")] = None,
     contrast: Annotated[str | None, typer.Option(help="Another answer: why not that?")] = None,
     chat: Annotated[Path | None, typer.Option(help="Messages as JSON in place of a question; - reads stdin.")] = None,
     system: Annotated[str | None, typer.Option(help="A system prompt, through the chat template.")] = None,
-    method: Annotated[str, typer.Option(help="secant, sig (leave a source out), ig.")] = "secant",
+    method: Annotated[list[str] | None, typer.Option(help="secant (default), sig (leave a source out), ig.")] = None,
     unit: Annotated[str, typer.Option(help=f"What sources are cut into: {', '.join(CUTS)}.")] = "sentence",
     zoom: Annotated[int, typer.Option(help="Open the parts that matter, so many times.", min=0)] = 0,
     threshold: Annotated[float, typer.Option(help="Share of what sources add from which one is cited.")] = THRESHOLD,
@@ -46,14 +50,16 @@ def answer(
     from pathlens.studies.zoom import zoom as closer
 
     asked = read_prompt(question, chat, {"system": system})
-    named = [file.name for file in source]
-    texts = {
-        name if named.count(name) == 1 else f"{name} ({k})": file.read_text(encoding="utf-8")
-        for k, (name, file) in enumerate(zip(named, source, strict=True), 1)
+    texts = read_sources(source, column)
+    chosen = o.one(method, "sources are explained once") or "secant"
+    choices: dict[str, Any] = {"method": chosen, "unit": unit, "threshold": threshold, "generate": generate}
+    choices |= {
+        "truncation": truncation,
+        "redundant": redundant,
+        "baseline": o.baseline(baseline),
+        "contrast": contrast,
     }
-    choices: dict[str, Any] = {"method": method, "unit": unit, "threshold": threshold, "generate": generate}
-    choices |= {"truncation": truncation, "redundant": redundant, "baseline": baseline, "contrast": contrast}
-    with o.warnings_in_a_line():
+    with o.at_work():
         result: Answer = verb(model, asked, texts, said, **choices)
         for _ in range(zoom):
             typer.echo(f"opening {len(result.strongest())} parts: {result.passes_to_open()} passes", file=sys.stderr)

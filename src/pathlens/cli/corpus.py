@@ -13,9 +13,9 @@ from pathlens.errors import InputError
 
 
 def run(
-    *,
-    model: Annotated[str, typer.Option(help="A built-in name (minilm, sentiment), a folder, or a hub id.")],
+    model: o.Model,
     data: o.Data,
+    *,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     text: o.Column = "text",
     text_b: o.ColumnB = None,
@@ -43,13 +43,13 @@ def run(
 ) -> None:
     """Examples:
 
-      pathlens run --model sentiment --data reviews.csv --text review --out out/reviews --dry-run
+      pathlens run sentiment reviews.csv --text review --out out/reviews --dry-run
 
-      pathlens run --model sentiment --data reviews.csv --text review --out out/reviews
+      pathlens run sentiment reviews.csv --text review --out out/reviews
 
-      pathlens run --model minilm --data pairs.jsonl --text a --text-b b --method ij --out out/pairs --workers 2
+      pathlens run minilm pairs.jsonl --text a --text-b b --method ij --out out/pairs --workers 2
 
-      pathlens run --model ./my-model --data ./parquet --text body --out out/all --engine ray --address auto --workers 8
+      pathlens run ./my-model ./parquet --text body --out out/all --engine ray --address auto --workers 8
 
     Killed at any moment, the same command goes on. Then: pathlens summary out/reviews
     """
@@ -58,10 +58,11 @@ def run(
     from pathlens.corpus.job import plan
 
     source = Source(data, text, text_b, id, tuple(keep) if keep else None, **reading.given())
-    given: dict[str, Any] = {"method": method, "baseline": baseline, **choices.given()}
+    once = o.one(method, "run once for each, into folders of their own")
+    given: dict[str, Any] = {"method": once, "baseline": o.baseline(baseline), **choices.given()}
     given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     given |= {"overwrite": overwrite, "engine": engine, "workers": workers, "address": address, "gpus": gpus}
-    with o.warnings_in_a_line():
+    with o.at_work():
         if dry_run:
             typer.echo("\n".join(plan(model, source, out, **given).lines()))
             return
@@ -103,9 +104,11 @@ def summary(
     """
     from pathlens.corpus.summary import summarise
 
-    tables = summarise(folder, by=by, least=least, most=top, speech=speech, pipeline=tagger)
+    with o.working():
+        tables = summarise(folder, by=by, least=least, most=top, speech=speech, pipeline=tagger)
     if csv is not None:
         tables.to_csv(csv)
+        o.wrote(csv)
     output.give(tables, also=csv is not None)
 
 
@@ -137,28 +140,37 @@ def report(
         return
     from pathlens.report import Report
 
-    with o.status("reading …") as tell:
-        page = Report.of(files, title=title or "report", tell=tell and (lambda item: tell(f"reading {item}")))
+    with o.working("reading") as tell:
+        page = Report.of(files, title=title or "report", tell=lambda item: tell(f"reading {item}"))
     output.give(page)
 
 
 def evaluate(
     model: o.Model,
-    *,
     data: o.Data,
+    *,
     text: o.Column = "text",
     text_b: o.ColumnB = None,
     label: Annotated[str | None, typer.Option(help="The column with the true label: accuracy is noted.")] = None,
-    methods: Annotated[
-        str, typer.Option(help="Those with a score per token, or gradient-x-input; with commas.")
-    ] = "gradient-x-input,ig,sig",
-    baseline: Annotated[str | None, typer.Option(help="mask, pad, …; with commas: every method with each.")] = None,
-    reference: Annotated[str | None, typer.Option(help="What replaces tokens in log-odds; with commas.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Those with a score per token, or gradient-x-input; repeated or with commas (default: "
+            "gradient-x-input, ig, sig)."
+        ),
+    ] = None,
+    baseline: o.Baseline = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="What replaces tokens in log-odds; repeated or with commas.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="A seeded sample of this many rows.")] = None,
     protocol: Annotated[str, typer.Option(help="default, or paper (special tokens deletable).")] = "default",
     extra: Annotated[
-        str, typer.Option(help="infidelity, wae, max-sensitivity, stability, randomisation.")
-    ] = "infidelity",
+        list[str] | None,
+        typer.Option(
+            help="infidelity (default), wae, max-sensitivity, stability, randomisation; repeated or with commas."
+        ),
+    ] = None,
     choices: o.Choices,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
     reading: o.Reading,
@@ -169,24 +181,22 @@ def evaluate(
 ) -> None:
     """Examples:
 
-    pathlens evaluate sentiment --data reviews.csv --text review --label label --methods ig,sig --limit 50
+    pathlens evaluate sentiment reviews.csv --text review --label label --method ig,sig --limit 50
 
-    pathlens evaluate sentiment --data dev.tsv --text sentence --methods ig,udig --baseline mask,pad --html table.html
+    pathlens evaluate sentiment dev.tsv --text sentence --method ig,udig --baseline mask,pad --html table.html
 
-    pathlens evaluate ./qa-model --data questions.jsonl --text question --text-b passage --protocol paper --csv table.csv
+    pathlens evaluate ./qa-model questions.jsonl --text question --text-b passage --protocol paper --csv table.csv
     """
     from pathlens.corpus.reading import read_sample
 
-    asked: dict[str, Any] = {"methods": _names(methods), "baselines": _names(baseline) if baseline else (None,)}
-    asked |= {"reference": _names(reference) if reference else None, "protocol": protocol, "extra": _names(extra)}
-    with o.warnings_in_a_line():
+    asked: dict[str, Any] = {"methods": o.several(method)} if method else {}
+    asked |= {"baselines": o.baselines(baseline) or (None,), "reference": o.several(reference) or None}
+    asked |= {"protocol": protocol, "extra": ("infidelity",) if extra is None else o.several(extra)}
+    with o.at_work():
         texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
         asked |= {"labels": labels, "seed": seed, "show_progress": o.watched()}
         evaluation = pl.evaluate(model, texts, others, **asked, **choices.given())
     if csv is not None:
         evaluation.to_csv(csv)
+        o.wrote(csv)
     output.give(evaluation, also=csv is not None)
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in given.split(",") if part.strip())

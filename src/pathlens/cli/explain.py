@@ -52,11 +52,13 @@ def explain(
 
     pathlens explain smollm --chat messages.json --unit turn --generate 20
     """
+    second = None if text_b is None else o.read_text(text_b)
     prompt = read_prompt(text, chat, {"system": system, "passages": passage, "template": template, "rest": rest})
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given() | of_model.given()
-    with o.warnings_in_a_line():
-        result = pl.explain(model, prompt, text_b, method=method, baseline=baseline, show_progress=o.watched(), **given)
+    given["method"] = o.one(method, "`pathlens compare` puts several side by side")
+    with o.at_work():
+        result = pl.explain(model, prompt, second, baseline=o.baseline(baseline), show_progress=o.watched(), **given)
     output.give(result)
 
 
@@ -95,25 +97,24 @@ def compare(
     text: o.Text,
     text_b: o.TextB = None,
     *,
-    method: Annotated[list[str] | None, typer.Option(help="A method; repeatable (default: ig and sig).")] = None,
-    baseline: Annotated[list[str] | None, typer.Option(help="A baseline; repeatable.")] = None,
+    method: o.Method = None,
+    baseline: o.Baseline = None,
     other: Annotated[list[str] | None, typer.Option("--with", help="Another model; repeatable (units: words).")] = None,
     choices: o.AllChoices,
     output: o.Output,
 ) -> None:
     """Examples:
 
-    pathlens compare sentiment "Not really funny, but moving." --method ig --method sig
+    pathlens compare sentiment "Not really funny, but moving." --method ig,sig,secant
 
-    pathlens compare sentiment "Not really funny." --baseline mask --baseline pad --baseline zero
+    pathlens compare sentiment "Not really funny." --baseline mask,pad,zero
 
     pathlens compare sentiment "Not really funny." --with ./my-model --html compare.html
     """
-    several = {"methods": method, "baselines": baseline, "models": other}
-    with o.warnings_in_a_line():
-        comparison = pl.compare(
-            model, o.read_text(text), text_b, **several, show_progress=o.watched(), **choices.given()
-        )
+    several: dict[str, Any] = {"methods": o.several(method) or None, "baselines": o.baselines(baseline) or None}
+    texts = [o.read_text(text), None if text_b is None else o.read_text(text_b)]
+    with o.at_work():
+        comparison = pl.compare(model, *texts, **several, models=other, show_progress=o.watched(), **choices.given())
     output.give(comparison)
 
 

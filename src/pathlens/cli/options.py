@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from itertools import chain
 from pathlib import Path
+from threading import Event, Thread
 from types import NoneType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -22,8 +24,12 @@ import typer
 
 from pathlens.checks import Option, option_names, options_of
 from pathlens.engine.options import Accuracy, CommonOptions, Compared, Resources, options
+from pathlens.engine.progress import PATIENCE
 from pathlens.errors import InputError
-from pathlens.text.options import GeneratorOptions, LoadOptions, PromptedOptions
+from pathlens.text.options import BUILT_IN, GeneratorOptions, LoadOptions, PromptedOptions
+from pathlens.types import BASELINES
+
+FILES = (".csv", ".tsv", ".jsonl", ".json", ".txt", ".md", ".parquet")
 
 
 def place_to_write(value: Any) -> Any:
@@ -60,18 +66,27 @@ EVERYONES = {
 OF_A_TEXT = ("layer", "unit", "score", "rule")  # not where methods are judged on many
 
 # arguments and options that mean the same in every command that has them
-Model = Annotated[str, typer.Argument(help="A built-in name (minilm, sentiment), a folder, or a hub id.")]
+Model = Annotated[str, typer.Argument(help=f"A built-in name ({', '.join(BUILT_IN)}), a folder, or a hub id.")]
+Encoder = Annotated[str, typer.Argument(help="A sentence encoder: minilm, a folder, or a hub id.")]
 Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.")]
 TextB = Annotated[str | None, typer.Argument(help="A second text: a pair, or a question's passage.")]
 Unit = Annotated[str, typer.Option(help=EVERYONES["unit"].help)]
 Tolerance = Annotated[float, typer.Option(help=EVERYONES["tolerance"].help)]
-Baseline = Annotated[str | None, typer.Option(help=EVERYONES["baseline"].help)]
-OneMethod = Annotated[str | None, typer.Option("--method", help="See `pathlens methods`.")]
+Baseline = Annotated[
+    list[str] | None, typer.Option(help=EVERYONES["baseline"].help + " Repeated or with commas: several.")
+]
+Method = Annotated[
+    list[str] | None, typer.Option("--method", help="See `pathlens methods`. Repeated or with commas: several.")
+]
+OneMethod = Annotated[list[str] | None, typer.Option("--method", help="See `pathlens methods`.")]
 OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
 Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar (into a pipe there is none).")]
-Data = Annotated[str, typer.Option(help="CSV, TSV, JSON lines, Parquet, text; a folder of them; a hub id.")]
+Data = Annotated[str, typer.Argument(help="CSV, TSV, JSON lines, Parquet, text; a folder of them; a hub id.")]
+Documents = Annotated[
+    str, typer.Argument(help="A folder (.txt, .md), a file with one document a line, or a table (--text); - for stdin.")
+]
 Column = Annotated[str, typer.Option("--text", help="The column with the text.")]
 ColumnB = Annotated[str | None, typer.Option("--text-b", help="The column with the second text.")]
 
@@ -81,7 +96,7 @@ class Reading:
     """How a data set is read, the same for every command that takes one."""
 
     encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8"
-    separator: Annotated[str | None, typer.Option(help="Between columns (default: by the file's name).")] = None
+    separator: Annotated[str | None, typer.Option(help="Between columns (default: what the header shows).")] = None
     quoting: Annotated[bool | None, typer.Option(help="Are fields quoted? (default: .csv yes, .tsv no)")] = None
     header: Annotated[bool, typer.Option(help="Has the table a header? Without, columns are 0, 1, 2 …")] = True
     split: Annotated[str, typer.Option(help="Of a hub data set.")] = "train"
@@ -109,11 +124,11 @@ class Output:
         if self.json_out == "-":
             typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
         elif self.json_out is not None:
-            result.save(self.json_out)
+            wrote(result.save(self.json_out))
         if self.html is not None:
-            result.to_html(self.html)
+            wrote(result.to_html(self.html))
         if self.png is not None:
-            result.to_png(self.png)
+            wrote(result.to_png(self.png))
         if not also and self == Output():
             result.show()
 
@@ -153,8 +168,17 @@ OfModels: Any = make_dataclass(
 
 OF_PAIRS = ("baseline", "layer", "truncation", *option_names(Accuracy))
 _of_pairs = (*options_of(Compared), *(EVERYONES[name] for name in OF_PAIRS))
+
+
+def _of_a_pair(record: Any) -> dict[str, Any]:
+    given = _given(record)
+    if "method" in given:
+        given["method"] = one(record.method, "documents are encoded once")
+    return given
+
+
 OfPairs: Any = make_dataclass(
-    "OfPairs", [("method", OneMethod, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _given}
+    "OfPairs", [("method", OneMethod, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _of_a_pair}
 )
 OfEveryone: Any = make_dataclass(
     "OfEveryone",
@@ -226,9 +250,40 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
     return named
 
 
+def wrote(place: Any) -> None:
+    """Said beside the output, which may be read by a program."""
+    typer.echo(f"wrote {place}", err=True)
+
+
+def several(given: list[str] | None) -> list[str]:
+    """What was given by repeating an option, with commas, or both."""
+    return [part.strip() for each in given or () for part in each.split(",") if part.strip()]
+
+
+def one(given: list[str] | None, instead: str) -> str | None:
+    """A method, where one is taken; `instead`: what to do with several."""
+    methods = several(given)
+    if len(methods) > 1:
+        raise InputError(f"one method is taken here, got {', '.join(methods)}; {instead}")
+    return methods[0] if methods else None
+
+
+def baselines(given: list[str] | None) -> list[str]:
+    """Names may be given with commas; a text keeps its own."""
+    split = [(each, several([each])) for each in given or ()]
+    return [name for each, names in split for name in (names if set(names) <= set(BASELINES) else [each])]
+
+
+def baseline(given: list[str] | None) -> Any:
+    """As `pl.explain` takes it: several are a list (the mean over all of them)."""
+    named = baselines(given)
+    return named if len(named) > 1 else named[0] if named else None
+
+
 def read_text(text: str) -> str:
     """The text itself, or standard input for -."""
     if text != "-":
+        _no_file(text)
         return text
     if sys.stdin.isatty():
         raise InputError("- reads the text from standard input, and nothing was piped into it")
@@ -238,28 +293,54 @@ def read_text(text: str) -> str:
         raise InputError(f"standard input is not UTF-8 text ({error})") from error
 
 
+def _no_file(text: str) -> None:
+    """A file's name where a text belongs is a slip: one word would be explained, and nobody would know."""
+    there = os.path.isfile(text)
+    if not there and (len(text.split()) != 1 or not text.lower().endswith(FILES)):
+        return
+    what = "is a file" if there else "looks like a file's name, and there is no such file"
+    raise InputError(
+        f"{text!r} {what}; a text is expected here. - reads it from standard input (pathlens explain MODEL - < FILE), and "
+        "`pathlens run MODEL FILE --out FOLDER` explains every row of a file"
+    )
+
+
 def watched() -> bool:
     """Is a person looking? Progress bars are for them; a pipe or a log gets none."""
     return sys.stderr.isatty()
 
 
 @contextmanager
-def status(line: str) -> Iterator[Callable[[str], None] | None]:
-    """For a person: a line that says what is being done, and a function that changes it; for a pipe neither."""
+def working(what: str = "working") -> Iterator[Callable[[str], None]]:
+    """For a person, when it takes longer than two seconds: a line that says what is done and for how long, above whatever
+    bars there are; and a function that changes it. A pipe or a log gets none."""
     if not watched():
-        yield None
+        yield lambda _: None
         return
-    from rich.console import Console
+    from tqdm import tqdm
 
-    with Console(stderr=True).status(line) as shown:
-        yield lambda what: shown.update(f"{what} …")
+    line = tqdm(desc=what, bar_format="{desc} … {elapsed}", leave=False, delay=PATIENCE, miniters=0)
+    over = Event()
+
+    def tick() -> None:
+        while not over.wait(0.2):
+            line.update(0)
+
+    shown = Thread(target=tick, daemon=True)
+    shown.start()
+    try:
+        yield lambda said: line.set_description_str(said, refresh=False)
+    finally:
+        over.set()
+        shown.join()
+        line.close()
 
 
 @contextmanager
-def warnings_in_a_line() -> Iterator[None]:
-    """Warnings meant for the user go to standard error, one line each, after the work."""
-    with warnings.catch_warnings(record=True) as caught:
+def at_work() -> Iterator[Callable[[str], None]]:
+    """Around what takes time: it is seen to go on, and warnings meant for the user are said afterwards, one line each."""
+    with warnings.catch_warnings(record=True) as caught, working() as tell:
         warnings.simplefilter("always")
-        yield
+        yield tell
     for line in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
         typer.echo(f"pathlens: {' '.join(line.split())}", err=True)

@@ -12,6 +12,7 @@ import typer
 import pathlens as pl
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
+from pathlens.cli.documents import read_documents
 from pathlens.errors import InputError
 
 Query = Annotated[str, typer.Argument(help="The query.")]
@@ -19,10 +20,11 @@ Where = Annotated[Path, typer.Argument(help="The index.")]
 
 
 def rank(
-    model: Annotated[str, typer.Argument(help="A sentence encoder: minilm, a folder, or a hub id.")],
+    model: o.Encoder,
     query: Query,
-    documents: Annotated[str, typer.Argument(help="A folder, a file with one document a line, or - for stdin.")],
+    documents: o.Documents,
     *,
+    column: o.Column = "text",
     top: Annotated[int, typer.Option(help="Explain and show this many.", min=1)] = 5,
     why: o.Why = None,
     one_sided: o.OneSided = False,
@@ -37,20 +39,17 @@ def rank(
 
     pathlens rank minilm "How do I cook rice?" ./documents --top 3 --why 1,2 --html rank.html
 
+    pathlens rank minilm "How do I cook rice?" faq.csv --text answer
+
     cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
     """
-    from pathlens.vectors.documents import read_documents
-
     check_why(why, one_sided)
-    if documents == "-":
-        texts = [line.strip() for line in o.read_text("-").split("\n") if line.strip()]
-    else:
-        texts = read_documents(documents)[1]
+    asked, texts = o.read_text(query), list(read_documents(documents, column).values())
     places = parse_places(why, len(texts))
     shown = max([top, *[place + 1 for place in places]])
     how: dict[str, Any] = {"top": shown, "one_sided": one_sided, "chunk": chunk, "show_progress": o.watched()}
-    with o.warnings_in_a_line():
-        ranking = pl.rank(model, query, texts, unit=unit, **how, **choices.given())
+    with o.at_work():
+        ranking = pl.rank(model, asked, texts, unit=unit, **how, **choices.given())
     output.give(ranking.with_reason(*places) if places else ranking)
 
 
@@ -71,7 +70,7 @@ def parse_places(text: str | None, count: int) -> list[int]:
 
 EXAMPLES = """Examples:
 
-  pathlens index build ./documents ./my-index --model minilm
+  pathlens index build minilm ./documents ./my-index
 
   pathlens index search ./my-index "How do I cook rice?" --top 3 --why 1,2 --html hits.html
 
@@ -87,10 +86,11 @@ def _command(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @_command
 def build(
-    documents: Annotated[Path, typer.Argument(help="A folder (.txt, .md), or a file with one document a line.")],
+    model: o.Encoder,
+    documents: o.Documents,
     where: Annotated[Path, typer.Argument(help="The folder to write.")],
     *,
-    model: Annotated[str, typer.Option(help="A sentence encoder: minilm, a folder, or a hub id.")] = "minilm",
+    column: o.Column = "text",
     storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
     keep: Annotated[int, typer.Option(help="Vectors kept per passage with --storage strongest.")] = 8,
     unit: o.Unit = "token",
@@ -103,7 +103,9 @@ def build(
     from pathlens.vectors.index import build as verb
 
     kept: dict[str, Any] = {"storage": storage, "keep": keep, "chunk": chunk, "store": store, "unit": unit}
-    made = verb(documents, where, model, show_progress=o.watched() and not quiet, **kept, **choices.given())
+    texts = read_documents(documents, column)
+    with o.at_work():
+        made = verb(texts, where, model, show_progress=o.watched() and not quiet, **kept, **choices.given())
     typer.echo(
         f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
         f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"
@@ -125,8 +127,8 @@ def search(
     from pathlens.vectors.index import Index
 
     check_why(why, one_sided)
-    with o.warnings_in_a_line():
-        hits = Index.open(where, model).search(query, k, one_sided=one_sided)
+    with o.at_work():
+        hits = Index.open(where, model).search(o.read_text(query), k, one_sided=one_sided)
     places = parse_places(why, len(hits))
     output.give(hits.with_reason(*places) if places else hits)
 

@@ -60,8 +60,8 @@ def doctor(
     """
     from pathlens.doctor import examine
 
-    with o.status("loading the model …") as tell:
-        diagnosis = examine(model, text, text_b, tolerance=tolerance, tell=tell and (lambda law: tell(f"law {law}")))
+    with o.working("loading the model") as tell:
+        diagnosis = examine(model, text, text_b, tolerance=tolerance, tell=lambda law: tell(f"law {law}"))
     output.give(diagnosis)
     if not diagnosis.healthy:
         raise typer.Exit(1)

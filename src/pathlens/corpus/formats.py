@@ -23,6 +23,7 @@ from pathlens.errors import InputError, MissingError, first_line
 
 Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
+SEPARATORS = (",", ";", "\t")  # Excel writes semicolons where a comma is a decimal point
 LOOKED_AT = 50  # records of a JSON lines file that are looked at to learn its columns
 
 
@@ -36,7 +37,7 @@ class Source:
     id: str | None = None  # a column that names rows; None: the row number
     keep: tuple[str, ...] | None = None  # columns to carry along; None: all others that hold plain values
     encoding: str = "utf-8"
-    separator: str | None = None  # None: by the file's name (.csv a comma, .tsv a tab)
+    separator: str | None = None  # None: the one its header shows; without a header .csv a comma, .tsv a tab
     quoting: bool | None = None  # None: by the file's name (.csv yes, .tsv no)
     header: bool = True  # without one, columns are called 0, 1, 2, …
     split: str = "train"  # of a hub data set
@@ -115,14 +116,14 @@ def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) ->
 
 def _separated(path: Path, source: Source, stack: ExitStack) -> Opened:
     tabs = suffix(path) == ".tsv"
-    separator = source.separator or ("\t" if tabs else ",")
-    if len(separator) != 1:
-        raise InputError(f"separator must be one character, got {separator!r}")
+    if source.separator is not None and len(source.separator) != 1:
+        raise InputError(f"separator must be one character, got {source.separator!r}")
     quoted = (not tabs) if source.quoting is None else source.quoting
     lines = _lines(path, source, stack, "" if quoted else "\n")
-    _, lines = _first(path, source, lines, strict=source.header)
-    table = csv.reader(lines, delimiter=separator) if quoted else (_fields(line, separator) for line in lines)
     csv.field_size_limit(LONGEST_FIELD)
+    header, lines = _first(path, source, lines, strict=source.header)
+    separator = source.separator or _separator(header, "\t" if tabs else ",", source)
+    table = csv.reader(lines, delimiter=separator) if quoted else (_fields(line, separator) for line in lines)
     table = (fields for fields in table if fields)  # blank lines, as pandas and polars do
     try:
         first = next(table, [])
@@ -137,6 +138,16 @@ def _separated(path: Path, source: Source, stack: ExitStack) -> Opened:
         raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
     return Opened(columns, plain, partial(_by_name, path, rows, columns, not source.header))
+
+
+def _separator(header: str, usual: str, source: Source) -> str:
+    """Of ours, the one under which the header has the columns asked for, else most columns; without a header the usual."""
+    asked = {column for column in (source.text, source.text_b, source.id, *(source.keep or ())) if column is not None}
+    found = {
+        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark))] for mark in (usual, *SEPARATORS)
+    }
+    able = (mark for mark in found if source.header)
+    return max(able, key=lambda mark: (asked <= set(found[mark]), len(found[mark])), default=usual)
 
 
 def _fields(line: str, separator: str) -> list[str]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from pathlens.checks import whole_number
 from pathlens.corpus import formats
-from pathlens.corpus.folder import is_run
 from pathlens.corpus.formats import KINDS, Opened, Record, Row, Source, damaged
 from pathlens.errors import InputError
 
@@ -49,6 +48,8 @@ def files(source: Source) -> list[Path] | None:
             return None
         shown = (f for f in path.rglob("*") if not any(p.startswith((".", "_")) for p in f.relative_to(path).parts))
         inside = sorted(file for file in shown if file.is_file() and formats.suffix(file) in KINDS)
+        from pathlens.corpus.folder import is_run  # with Arrow, which a file alone does not wait for
+
         runs = {folder for folder in {file.parent for file in inside} - {path} if is_run(folder)}
         inside = [file for file in inside if file.parent not in runs]
         if not inside:

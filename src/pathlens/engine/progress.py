@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+PATIENCE = 2.0  # seconds before a bar appears: what is over sooner needs none
+
 
 class Progress:
     """A bar, or nothing. Called with a text's job when it is done; `points` watches a job on its way."""
@@ -18,7 +20,8 @@ class Progress:
             from tqdm.auto import tqdm
 
             alone = self.total == 1
-            self.bar = tqdm(total=None if alone else self.total, unit="point" if alone else "text", leave=not alone)
+            total, unit = (None, "point") if alone else (self.total, "text")
+            self.bar = tqdm(total=total, unit=unit, leave=not alone, delay=PATIENCE)
         return self
 
     def __call__(self, job: Any) -> None:

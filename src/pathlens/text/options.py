@@ -13,6 +13,11 @@ from pathlens.checks import check_options, option
 from pathlens.errors import InputError
 from pathlens.types import SIMILARITIES
 
+BUILT_IN = {  # models that arrive as packages
+    "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
+    "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
+    "smollm": "causal language model, SmolLM2-135M-Instruct",
+}
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
 RESTS = ("held", "moving")  # what is no passage, where passages are asked for

@@ -47,7 +47,7 @@ CONTENT = ("files", "rows", "sha256", "embeddings_sha256")  # of a manifest; the
 
 
 def build(
-    documents: str | Path | Sequence[str],
+    documents: str | Path | Sequence[str] | Mapping[str, str],
     where: str | Path,
     model: Any = "minilm",
     *,
@@ -60,7 +60,7 @@ def build(
 ) -> dict[str, Any]:
     """Write an index; gives its manifest (passages, bytes, bytes per passage, how it was made).
 
-    documents: a folder (.txt, .md), a file with one document a line, or a list of texts.
+    documents: a folder (.txt, .md), a file with one document a line, a list of texts, or {name: text}.
     storage: "full", or "strongest" (the `keep` longest vectors of each passage and an exact remainder);
         unit="word" is the other way to a smaller index.
     chunk: cut documents longer than the model takes at sentences.
@@ -100,9 +100,10 @@ def build(
 
 def _read(documents: Any) -> tuple[list[str], list[str], list[Any]]:
     """Names of the documents, what errors call them, and their texts."""
-    if isinstance(documents, str | Path):
-        names, texts = read_documents(documents)
-        return names, [repr(name) for name in names], texts
+    if isinstance(documents, str | Path | Mapping):
+        named = documents.items() if isinstance(documents, Mapping) else zip(*read_documents(documents), strict=True)
+        names, texts = map(list, zip(*named, strict=True)) if documents else ([], [])
+        return names, [repr(name) for name in names], as_list(texts, "documents")
     texts = as_list(documents, "documents")
     names = [f"document {number}" for number in range(len(texts))]
     return names, names, texts
