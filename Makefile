@@ -2,6 +2,7 @@
 #   make demo   installs into .venv and explains a sentence and a pair of sentences
 #   make test   installs and runs the tests; make test-all runs the slower rest
 #   make docs   builds the site
+#   make mutants  makes small wrong changes to the core, one by one: do the tests notice?
 #   make bench  installs the peers and measures beside them (QUICK=1: within five minutes)
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +11,7 @@ PYTEST_ARGS ?=
 # the quick tests share the cores; the slow ones start clusters, browsers and kills of their own, one after another
 PARALLEL ?= --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check docs bench clean
+.PHONY: demo test test-all mutants check docs bench clean
 
 # A stamp remembers what was installed: a second run installs nothing.
 .venv/demo.stamp: pyproject.toml constraints.txt
@@ -32,6 +33,10 @@ test: .venv/test.stamp
 
 test-all: .venv/test.stamp
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+# A run that was stopped goes on where it was; MUTANTS_ARGS="--jobs 4", "--fresh", "--only vectors".
+mutants: .venv/test.stamp
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 .venv/bench.stamp: .venv/test.stamp
 	$(PIP) --editable ".[bench]"

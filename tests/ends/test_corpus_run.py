@@ -139,6 +139,31 @@ def test_going_on_keeps_what_is_whole_and_redoes_what_is_not(model, twenty, tmp_
     assert same_rows(tmp_path, reference) == 20
 
 
+def test_a_number_that_the_disk_changed_is_noticed_by_its_pages_checksum(model, twenty, tmp_path, monkeypatch):
+    """Stored plainly, so that no decompression stumbles: the file reads as well as before, with another score in it."""
+    whole = pq.write_table
+    plain = {"compression": "none", "use_dictionary": False}
+    monkeypatch.setattr(pq, "write_table", lambda *given, **more: whole(*given, **{**more, **plain}))
+    source, _ = twenty
+    run(model, source, tmp_path, n_steps=3, limit=4, **SIZES)
+    file = shard_path(tmp_path, 0)
+    score = next(read_rows(tmp_path))["scores"][1]
+    body, stored = file.read_bytes(), np.array(score, dtype="<f8").tobytes()
+    assert body.count(stored) == 1 and read_facts(file) is not None
+    file.write_bytes(body.replace(stored, np.array(score + 1, dtype="<f8").tobytes()))
+    assert next(read_rows(tmp_path))["scores"][1] == score + 1, "it can be read"
+    assert read_facts(file) is None
+    assert run(model, source, tmp_path, n_steps=3, limit=4, **SIZES).reused == 0 and file.read_bytes() == body
+
+
+def test_rows_that_did_not_settle_are_counted(model, twenty, tmp_path):
+    source, folder = twenty
+    rows = list(read_rows(folder))
+    loose = sum(not row["converged"] for row in rows)
+    again = run(model, source, folder, n_steps=3, **SIZES)
+    assert 0 < loose == again.tally.unconverged and again.reused == 20
+
+
 def test_another_run_in_the_same_folder_is_refused_and_nothing_is_hurt(
     model, twenty, tmp_path_factory, monkeypatch, capfd
 ):

@@ -14,12 +14,15 @@ import torch
 import pathlens as pl
 from pathlens.integrand import Gradient, Value
 from pathlens.integrate import adaptive as driver
-from pathlens.integrate.drive import Goal
+from pathlens.integrate.drive import Goal, covering, doubling, fixed, splitting
 from pathlens.integrate.memory import Limits, Planner
+from pathlens.path.staircase import staircase
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from pathlens.types import Route
+from pathlens.types import Ends, Route
 from tests.support import models
+
+LINE = Route.through(torch.tensor([0.0, 1.0])[:, None, None].expand(2, 2, 1))
 
 
 def late(t: np.ndarray) -> np.ndarray:
@@ -96,12 +99,79 @@ def test_an_estimate_is_taken_for_less_only_where_the_sum_is_known_to_be_better(
 
     fast = [[1.0, 2.0], [1.5, 2.4], [1.52, 2.41]]  # steps shrink 25 times: one unit by 0.02, one by 0.01
     settled, missed = interval(fast, 3.93), interval(fast, 3.93 + 0.5)
-    assert settled.error.tolist() == pytest.approx((driver.LEAST_TRUST * settled.cautious).tolist())
+    # a step is trusted to shrink ten times at most, and a sum that is known to be right to take a fifth of the estimate
+    assert settled.cautious.tolist() == pytest.approx([0.1 * 0.02, 0.1 * 0.01])
+    assert settled.error.tolist() == pytest.approx((0.2 * settled.cautious).tolist())
     assert missed.error.tolist() == missed.cautious.tolist() and missed.error.sum() == pytest.approx(0.5)
     slow = interval(
         [[1.0, 2.0], [1.5, 2.4], [1.9, 2.7]], 4.6
     )  # steps hardly shrink: a sum that is right proves nothing
     assert (slow.error >= 0.75 * slow.cautious).all() and (slow.error <= slow.cautious).all()
+
+
+def answered(work, integrals):
+    """A driver's end, its questions answered by integrals that are known, (n, 2) up to t; and every sum it was sent."""
+    sums, answer = [], None
+    try:
+        while True:
+            points = work.send(answer).points
+            step = 1e-6
+            slopes = (integrals(points.t + step) - integrals(points.t - step)) / (2 * step)
+            answer = torch.from_numpy(points.weight @ slopes)
+            sums.append(answer)
+    except StopIteration as end:
+        return end.value, sums
+
+
+def two(t):
+    return np.stack([np.exp(2 * t), np.sin(5 * t)], axis=1)
+
+
+def free(gap: float = 0.0) -> Goal:
+    """A goal that is never reached, and a gap of the total that is known to be there."""
+    return Goal(0.0, lambda value: torch.tensor(gap, dtype=torch.float64), ceiling=100)
+
+
+def test_an_estimate_by_doubling_is_what_the_last_doubling_changed():
+    found, sums = answered(doubling(LINE, Gradient(), free(), name="midpoint"), two)
+    last, before = sums[-1][0], sums[-2][0]
+    assert found.error.tolist() == pytest.approx((last - before).abs().tolist(), rel=1e-12)
+
+
+def test_an_estimate_of_given_nodes_is_the_coarser_rules_change_at_the_rate_it_shrinks():
+    found, (rows,) = answered(fixed(LINE, Gradient(), free(), name="midpoint", n=27), two)
+    fine, coarse, coarser = rows
+    last, before = (fine - coarse).abs(), (coarse - coarser).abs()
+    assert found.error.tolist() == pytest.approx((last * (last / before).clamp(0.1, 1.0)).tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("gap", [0.5, 3.0])
+def test_estimates_cover_a_gap_that_is_known_to_be_there(gap):
+    found, _ = answered(fixed(LINE, Gradient(), free(gap), name="gauss", n=9), two)
+    assert float(found.error.sum()) == pytest.approx(gap, rel=1e-9)
+    assert covering(torch.zeros(4), gap).sum() == pytest.approx(gap), "also where nothing else was estimated"
+    wide = torch.tensor([1.0, 7.0])
+    assert torch.equal(covering(wide, gap), wide), "and nothing is added to estimates that cover it"
+
+
+def test_a_staircases_estimate_remembers_the_halving_before():
+    """Two staircases that share a kink alike do not move against each other: a quarter of the last move but one stands."""
+    moves = iter([8.0, 4.0, 4.0])  # the share that each fineness finds
+
+    def answer(work):
+        value = work.send(None)
+        while True:
+            share = next(moves)
+            total = torch.zeros(len(value.points.weight), 1, dtype=torch.float64)
+            total[0], total[1] = share, -share
+            value = work.send(total)
+
+    goal = Goal(1.5, lambda value: torch.tensor(0.0), ceiling=100)
+    ends = Ends(torch.zeros(2, 1), torch.ones(2, 1), torch.zeros(2, dtype=torch.bool))
+    units = torch.eye(2, dtype=torch.bool)
+    with pytest.raises(StopIteration) as end:
+        answer(splitting(lambda cells: staircase(ends, units, cells), 2, goal))
+    assert [round(error, 9) for _, _, error in end.value.value.history] == [8.0, 4.0, 1.0]
 
 
 @pytest.mark.parametrize("context", ["full", "prefix"])

@@ -314,6 +314,16 @@ def test_one_feature_against_all_costs_one_row():
     assert np.isfinite([score for *_, score in one.top(3)]).all()
 
 
+def test_a_unit_by_name_is_another_row_in_each_text_of_a_list():
+    """Texts of one length, worked on together: each asks for a row of its own."""
+    texts, pair = ["movie was good", "was it movie", "it was movie"], models.in_double(models.classifier("bert"))
+    together = pl.explain(pair, texts, method="ih", n_steps=4, interaction_index="movie", tolerance=1)
+    assert [result.meta["rows"] for result in together] == [[1], [3], [3]]
+    for text, result in zip(texts, together, strict=True):
+        alone = pl.explain(pair, text, method="ih", n_steps=4, interaction_index="movie", tolerance=1)
+        assert_allclose(result.matrix, alone.matrix, atol=1e-9)
+
+
 def test_pairs_take_the_fewest_rows_and_survive_saving(tmp_path):
     net, x = wavy(), row(1, -2, 0.5, 1.5, -1)
     whole = pl.explain(net, x, method="ih")

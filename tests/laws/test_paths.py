@@ -69,6 +69,17 @@ def test_tokens_that_are_held_or_at_their_baseline_never_move(seed, tokens):
 
 @many
 @settings(deadline=None, max_examples=60)
+def test_a_held_token_stays_at_the_text_whatever_its_baseline_says(seed, tokens):
+    """A baseline given as a tensor may hold other rows in the places of special tokens."""
+    ends, units = make_ends(seed, tokens), make_units(seed, tokens)
+    ends = Ends(ends.start + ends.held[:, None].float(), ends.end, ends.held)
+    for name, route in {**paths_of(ends, units), "lines": token_lines(ends, units)}.items():
+        for i in range(route.corners):
+            assert torch.equal(route.corner(i)[ends.held], ends.end[ends.held]), name
+
+
+@many
+@settings(deadline=None, max_examples=60)
 def test_an_owned_leg_moves_its_owner_alone(seed, tokens):
     ends, units = make_ends(seed, tokens), make_units(seed, tokens)
     routes = {**paths_of(ends, units), "lines": token_lines(ends, units)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from pathlens.errors import InputError
-from pathlens.quadrature import allocate, coarse, gauss, log_weight, midpoint, rule, trapezoid
+from pathlens.quadrature import allocate, coarse, gauss, left, log_weight, midpoint, right, rule, trapezoid
 from pathlens.quadrature.nested import COUNTS, new_nodes, weights
 from pathlens.types import Nodes
 
@@ -295,6 +295,13 @@ def test_coarse_difference_covers_the_error(problem, name):
 
 
 # -- names, and sharing nodes among legs
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 32])
+def test_left_and_right_take_the_end_of_each_cell_they_are_named_by(n):
+    """Of a rising function one is below its integral, the other above, each by half a cell."""
+    assert left(n).weight @ left(n).t == pytest.approx(0.5 - 0.5 / n, abs=1e-12) and left(n).t[0] == 0
+    assert right(n).weight @ right(n).t == pytest.approx(0.5 + 0.5 / n, abs=1e-12) and right(n).t[-1] == 1
 
 
 def test_unknown_names_are_answered_with_the_choices():

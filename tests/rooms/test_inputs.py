@@ -73,6 +73,10 @@ def test_too_long_is_an_error_and_truncation_says_so():
     pair[1].model_max_length = 6
     with pytest.raises(TooLongError, match=r"12 tokens .* takes 6.*truncation=True"):
         pl.explain(pair, TEXTS[0])
+    pair[1].model_max_length = 12
+    whole = pl.explain(pair, TEXTS[0], n_steps=1, tolerance=1)
+    assert len(whole.tokens) == 12 and "truncated" not in whole.meta, "a text of exactly that length fits"
+    pair[1].model_max_length = 6
     result = pl.explain(pair, TEXTS[0], truncation=True)
     assert len(result.tokens) == 6 and result.meta["truncated"] and "cut from 12 to 6" in result.meta["notes"][0]
 

@@ -89,6 +89,16 @@ def test_deleting_is_repacking_and_not_masking():
     assert np.isclose(value[0], value[1], atol=1e-6)
 
 
+def test_a_decoder_still_reads_at_the_token_it_read_at():
+    """What follows is padding; where the token itself is gone, the last one left before it is read."""
+    model = load(models.classifier("gpt2"))
+    case = model.case(models.TEXTS[0], request=Request())
+    case = replace(case, meta={**case.meta, "read_at": 4})
+    every = list(range(len(case)))
+    for gone, now in (({2}, 3), ({7}, 4), ({4}, 3), ({0, 1, 9}, 2), ({0, 1, 2, 3, 4}, 0)):
+        assert repacked(case, [i for i in every if i not in gone]).meta["read_at"] == now
+
+
 @pytest.mark.parametrize("count", range(1, 42))
 def test_how_many_tokens_twenty_percent_are(count):
     assert PROTOCOLS["default"].count(0.2, count) == max(1, count // 5)

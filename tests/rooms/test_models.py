@@ -112,6 +112,63 @@ def test_question_answering(target):
     assert padded[1].scores == pytest.approx(alone.scores, abs=2e-6)
 
 
+@pytest.mark.parametrize("score", ["logprob", "prob"])
+def test_padding_is_no_place_for_an_answer(score):
+    """Two passages near enough in length to share a batch: each reads as it does alone."""
+    model, texts = models.in_double(models.answerer()), (TEXTS[0], TEXTS[0].replace(" moving .", ""))
+    together = pl.explain(model, ["what was it ?"] * 2, list(texts), score=score, n_steps=3, tolerance=1)
+    assert len(together[0].tokens) == len(together[1].tokens) + 2 <= 1.25 * len(together[1].tokens)
+    for text, result in zip(texts, together, strict=True):
+        alone = pl.explain(model, "what was it ?", text, score=score, n_steps=3, tolerance=1)
+        assert result.certificate.f_input == pytest.approx(alone.certificate.f_input, abs=1e-9)
+        assert result.scores == pytest.approx(alone.scores, abs=1e-9)
+
+
+def test_the_class_is_fixed_before_the_path_begins():
+    """Both ends are read at the class asked for, also where the model prefers another one there."""
+    model, tokenizer = models.in_double(models.classifier("bert"))
+    ids = tokenizer(TEXTS[0], return_tensors="pt")
+    masked = ids["input_ids"].clone()
+    masked[:, 1:-1] = tokenizer.mask_token_id
+    with torch.no_grad():
+        end, start = (model(**{**ids, "input_ids": each}).logits[0] for each in (ids["input_ids"], masked))
+    for label in range(3):
+        proof = pl.explain((model, tokenizer), TEXTS[0], target=label, n_steps=2, tolerance=1).certificate
+        assert (proof.f_input, proof.f_baseline) == pytest.approx((float(end[label]), float(start[label])), abs=1e-9)
+    default = pl.explain((model, tokenizer), TEXTS[0], n_steps=2)
+    assert default.meta["baseline"] == "mask" and default.certificate.tolerance == 1e-3
+    assert default.certificate.f_baseline == pytest.approx(float(start[int(end.argmax())]), abs=1e-9)
+
+
+def test_the_surest_tag_is_of_a_word():
+    """However sure the model is of a special token's tag, or that a word has none."""
+    model = load(models.tagger())
+    tokens = model.tokenise(TEXTS[1], None, Request())
+    sure = torch.full((len(tokens), 3), -9.0, dtype=torch.float64)
+    sure[0, 1], sure[-1, 2], sure[2, 0], sure[2, 2] = -0.1, -0.1, -0.1, -1.0
+    assert model._place(tokens, sure, {0: "O", 1: "PER", 2: "LOC"}, None) == (2, 2)
+
+
+def test_a_decoder_without_padding_reads_each_text_at_its_own_end():
+    module, tokenizer = models.in_double(models.classifier("gpt2"))
+    module.config.pad_token_id = None
+    texts = [TEXTS[0], TEXTS[0].replace(" moving .", "")]
+    together = pl.explain((module, tokenizer), texts, target=0, n_steps=3, tolerance=1)
+    for text, result in zip(texts, together, strict=True):
+        with torch.no_grad():
+            own = module(**tokenizer(text, return_tensors="pt")).logits[0, 0]
+        assert result.certificate.f_input == pytest.approx(float(own), abs=1e-9)
+
+
+def test_a_pairs_baseline_texts_each_lie_over_their_own():
+    model = load(models.answerer())
+    case = model.case("what was it ?", TEXTS[0], request=Request(baseline=("who is that !", "bad film")))
+    words = model.tokenizer.convert_ids_to_tokens(case.ends.start_ids)
+    first = [word for word, segment in zip(words, case.segments, strict=True) if segment == 0]
+    second = [word for word, segment in zip(words, case.segments, strict=True) if segment == 1]
+    assert first == ["who", "is", "that", "!"] and second[:2] == ["bad", "film"] and set(second[2:]) == {"[MASK]"}
+
+
 def test_sentence_transformer_with_all_its_modules(tmp_path, minilm):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Dense, Normalize, Pooling, Transformer

@@ -111,6 +111,8 @@ def test_sentences_are_told_apart_by_teacher_forcing():
     assert first.f_input == pytest.approx(logprob(prompt, "it was a movie ."), abs=1e-6)
     after = logprob(prompt, SAID) - logprob(prompt, "it was a movie .")
     assert second.f_input == pytest.approx(after, abs=1e-6)
+    (here, anyway), _ = ask().odds
+    assert (here, anyway) == pytest.approx((math.exp(first.f_input / 5), math.exp(first.f_baseline / 5))), "of a token"
 
 
 @pytest.mark.parametrize("method", EXACT)
@@ -185,6 +187,8 @@ def test_citations_follow_the_stated_threshold():
     made = replace(found, matrix=shares)
     assert made.citations == ((3, 1), ())  # 6 and 3 of 10; 0.1 makes nothing twice as likely
     assert made.with_threshold(0.5).citations == ((3,), ())
+    against = replace(found, matrix=np.array([[4.0, 0.0, 1.0, 0.0, -4.0, 0.0], [0.0] * 6]))
+    assert against.citations == ((1,), ()), "what speaks against a sentence makes no other source count for more"
     assert made.with_threshold(0.1).citations == ((3, 1, 2), ())
     assert made.cited() == "it was a movie . [3] [1] the man plays ."
     for wrong in (0, 1.5, True, "x"):

@@ -235,6 +235,16 @@ def test_a_build_that_fails_leaves_the_old_index_whole(folder, model):
         assert index.verify() == [] and [hit.score for hit in index.search(QUERY, one_sided=True)] == before
 
 
+def test_a_build_of_other_texts_keeps_only_the_files_whose_texts_are_the_same(folder, model):
+    """As many texts as before, one of them another: its file is made anew, the others stay."""
+    before = {file.name: file.read_bytes() for file in folder.glob("vectors-*.safetensors")}
+    changed = [*DOCUMENTS[:3], "who plays the guitar ?", DOCUMENTS[4]]
+    build(changed, folder, model, tolerance=1e-3)
+    after = {file.name: file.read_bytes() for file in folder.glob("vectors-*.safetensors")}
+    assert [name for name in sorted(after) if after[name] != before[name]] == ["vectors-00001.safetensors"]
+    assert {hit.text for hit in Index.open(folder, model).search(QUERY, one_sided=True)} == set(changed)
+
+
 def test_files_of_others_are_left_alone(model, tmp_path):
     mine = tmp_path / "vectors-mine.safetensors"
     mine.write_bytes(b"mine")

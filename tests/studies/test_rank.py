@@ -126,8 +126,30 @@ def test_long_documents_are_cut_at_sentences_on_request(model):
     piece = found[1]
     assert len(found) == 2 and long[piece.start :].startswith(piece.text) and piece.text.rstrip().endswith((".", "!"))
     assert piece.explanation.full_matrix.sum() == pytest.approx(piece.score, abs=1e-3)
+    assert long[piece.start : piece.start + len(piece.text)] == piece.text and piece.start > 0
+    pieces = passages(model, [long], chunk=True)
+    alone = pl.rank(model, QUERY, [each.text for each in pieces], n_steps=1)
+    assert len(pieces) > 2 and piece.score == pytest.approx(alone[0].score, abs=1e-6), "the best piece stands for it"
+    assert (piece.text, piece.start) == (pieces[alone[0].document].text, pieces[alone[0].document].start)
     with pytest.raises(pl.InputError, match="one sentence"):
         pl.rank(model, QUERY, ["movie " * 30], chunk=True)
+
+
+def test_of_equal_pieces_the_first_stands_for_its_document_and_equal_documents_keep_their_order():
+    twice = "the movie was good and funny . " * 4  # every piece is the same text
+    model = load(models.encoder("bert"))
+    model.limit = 10
+    ranking = pl.rank(model, QUERY, [twice, "a plot", twice], chunk=True, n_steps=1)
+    assert [hit.start for hit in ranking] == [0, 0, 0]
+    places = [hit.document for hit in ranking]
+    assert ranking[places.index(0)].score == ranking[places.index(2)].score and places.index(0) < places.index(2)
+
+
+def test_encoded_texts_are_held_to_half_the_tolerance(vectors):
+    """So that any pair with a cosine of a half or more is settled."""
+    for item in vectors:
+        limit = 0.5 * 1e-4 * np.linalg.norm(item.embedding)
+        assert max(item.gap, *item.error) <= limit
 
 
 def test_bad_input(model):

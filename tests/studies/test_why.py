@@ -99,6 +99,9 @@ def test_sentences_of_a_passage_share_its_score(model):
     (hit,) = pl.why(model, QUERY, [TEXTS[1]])
     assert [TEXTS[1][start:end].strip() for start, end, _ in hit.sentences] == ["a man plays guitar .", "it is great !"]
     assert sum(score for *_, score in hit.sentences) == pytest.approx(hit.scores.sum(), abs=1e-9)
+    border = TEXTS[1].index("it is")
+    first = sum(score for (start, end), score in zip(hit.spans, hit.scores, strict=True) if start < end <= border)
+    assert hit.sentences[0][2] == pytest.approx(first, abs=1e-9), "a word counts to the sentence it begins"
 
 
 def test_alone_or_among_others_a_hit_reads_the_same(model):
