@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.metadata import version
 from itertools import islice, repeat
 from typing import Any, Generic, Literal, overload
@@ -95,7 +96,7 @@ class Explainer(Generic[R]):
             truncation=truncation,
             softplus=softplus,
             accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
-            limits=Limits(room.internal_batch_size, room.memory_budget),
+            limits=Limits(room.internal_batch_size, room.memory_budget, vars(self.model).setdefault("counted", {})),
             options=self.model.read_options(options),
         )
         self._options = options
@@ -318,8 +319,11 @@ class Explainer(Generic[R]):
                 **plain,
             },
             "seconds": seconds,
-            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": version("transformers")},
+            "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": _version("transformers")},
         }
+
+
+_version = cache(version)  # it reads a file
 
 
 def as_list(text: Any) -> Any:

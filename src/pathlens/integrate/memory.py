@@ -30,7 +30,7 @@ class Limits:
     rows: int | None = None
     # bytes a batch and laid-out weights may take (a result's own sums on top); None: 2 GiB, or half of what is free
     budget: int | None = None
-    # bytes a row keeps, and the bound up to which they were counted: known from one text of an explainer to the next
+    # bytes a row keeps, and the bound up to which they were counted: known from one text of a model to the next
     counted: dict[Any, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes(self, device: torch.device) -> int:

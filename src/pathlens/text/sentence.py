@@ -12,12 +12,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
+from pathlens.integrand.secant.both import end_of
 from pathlens.text.adapter import Case, Request, Scores, Wrapped, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.tokens import Tokens
+
+
+NO_COSINE = "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,26 @@ class ReadSimilarity:
         other = torch.stack([case.target for case in cases]).to(output)
         product = (output * other).sum(-1)
         return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
+
+
+@dataclass(frozen=True)
+class ReadAgainst:
+    """Similarity with a fixed vector (k,), or with each of T rows (T, k), the text's own length held as it is at the text.
+
+    For secants, which run both ends at once: so it is linear in the embedding, and no run is needed to know the length.
+    """
+
+    similarity: str
+
+    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
+        rows = torch.stack([case.target for case in cases]).to(end_of(output))
+        value = (output * rows).sum(-1) if rows.ndim == 2 else (output[:, None] * rows).sum(-1)[..., None]
+        if self.similarity == "dot":
+            return value
+        length = end_of(output).detach().norm(dim=-1)
+        if bool((length == 0).any()):
+            raise NumberError(NO_COSINE)
+        return value / length.reshape(-1, *[1] * (value.ndim - 1))
 
 
 class SentenceEncoder(LanguageModel):
@@ -91,7 +115,7 @@ class SentenceEncoder(LanguageModel):
 
     def predicts(self, request: Request) -> bool:
         """Only to see that a cosine is defined."""
-        return super().predicts(request) and not request.vector
+        return super().predicts(request) and not request.vector and not _held(request)
 
     @cached_property
     def quiet_reference(self) -> Reference:
@@ -117,7 +141,7 @@ class SentenceEncoder(LanguageModel):
         if target is not None:
             cosine = target.value is not None and request.options_of(EncoderOptions).similarity == "cosine"
             if cosine and output is not None and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
-                raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
+                raise NumberError(NO_COSINE)
             return target
         if request.target is not None:
             raise InputError(
@@ -215,7 +239,8 @@ def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -
     """The vector itself, or its similarity with the second text's; None where neither is asked for.
 
     `("against", vector)`: the similarity with the vector, both lengths fixed, so that it is linear in the embedding;
-    `own` is the text's. `("scaled", vector)`: the same with the vector divided already.
+    `own` is the text's. `("scaled", vector)`: the same with the vector divided already. `("rows", (T, k))`: each row of a
+    text's vectors (they are divided by its length already) against the embedding: T numbers.
     """
     if request.vector:
         name = "embedding" if request.norm == "outside" else "normalised embedding"
@@ -223,12 +248,31 @@ def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -
     if isinstance(request.target, tuple) and request.target[0] == "similarity":
         kind = request.options_of(EncoderOptions).similarity
         return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), request.target[1])
-    if isinstance(request.target, tuple) and request.target[0] in ("against", "scaled"):
+    if isinstance(request.target, tuple) and request.target[0] in ("against", "scaled", "rows"):
         kind, vector = request.options_of(EncoderOptions).similarity, request.target[1]
+        if request.target[0] == "rows":
+            names = tuple(map(str, range(len(vector))))
+            return Target(f"{kind} similarity with the query's rows", ReadAgainst(kind), vector, outputs=names)
+        if _held(request):
+            unit = vector / _length(vector) if kind == "cosine" else vector
+            return Target(f"{kind} similarity with the query", ReadAgainst(kind), unit)
         if request.target[0] == "against" and own is not None:
             vector = against(vector, own, kind)
         return Target(f"{kind} similarity with the query", ReadSimilarity("dot"), vector)
     return None
+
+
+def _held(request: Request) -> bool:
+    """Is the text's length read where it is needed, with both ends at hand?"""
+    against = isinstance(request.target, tuple) and request.target[0] in ("against", "rows")
+    return against and not request.integral
+
+
+def _length(vector: Float[Tensor, " k"]) -> float:
+    length = float(vector.norm())
+    if length == 0:
+        raise NumberError(NO_COSINE)
+    return length
 
 
 def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: str) -> Float[Tensor, " k"]:
@@ -239,7 +283,7 @@ def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: s
         )
     length = float(vector.norm()) * float(own.norm())
     if similarity == "cosine" and length == 0:
-        raise NumberError("an embedding has length zero, so the cosine is not defined; use similarity='dot'")
+        raise NumberError(NO_COSINE)
     return vector / length if similarity == "cosine" else vector
 
 
@@ -252,11 +296,14 @@ def open_sentence_transformer(source: str, *, name: str | None = None, **options
     return SentenceTransformerEncoder(SentenceTransformer(source, **options), name=name)
 
 
+Reads = ReadEmbedding | ReadSimilarity | ReadAgainst
+
+
 @dataclass(frozen=True)
 class ReadShifted:
     """The shifted embedding, then what is read from it; `target` of a case: (its shift, what else)."""
 
-    read: ReadEmbedding | ReadSimilarity
+    read: Reads
     scale: float
 
     def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
@@ -320,14 +367,14 @@ class Shifted(Wrapped):
                     "starts; use method='ij' (its norm is taken outside), or similarity='dot'"
                 )
             request = replace(request, target=("similarity", self.embed(text_b, request)))
-        if isinstance(request.target, tuple) and request.target[0] == "against":
+        if isinstance(request.target, tuple) and request.target[0] == "against" and request.integral:
             kind = request.options_of(EncoderOptions).similarity
             own = self.embed(text, replace(request, target=None))
             request = replace(request, target=("scaled", against(request.target[1], own, kind)))
         case = self.inner.case(text, request=request)
         if request.block is not None:
             return case
-        if not isinstance(case.score, Score) or not isinstance(case.score.read, ReadEmbedding | ReadSimilarity):
+        if not isinstance(case.score, Score) or not isinstance(case.score.read, Reads):
             raise InputError(
                 "a shifted encoder explains similarities (text_b) or its embedding; for a function of your own wrap the model"
             )

@@ -190,13 +190,16 @@ class SideEncoder:
         return max(self.choices.accuracy.tolerance * SURE, 1e-5) * float(np.linalg.norm(embedding))
 
     def header(self, baseline_name: str = "") -> dict[str, Any]:
-        """How vectors of this encoder are made."""
+        """How vectors of this encoder are made, and which model made them: what is kept with them."""
+        return {**self.about(baseline_name), "stamp": fingerprint(self.explainer.model)}
+
+    def about(self, baseline_name: str = "") -> dict[str, Any]:
+        """The same without the model's stamp, which reads every weight."""
         meta = self.explainer.describe(self.method)
         meta.pop("seconds")
         return {
             **meta,
             "method": self.method.name,
-            "stamp": fingerprint(self.explainer.model),
             "norm": self.measure.norm,
             "similarity": self.measure.similarity,
             "baseline": _in_a_header(self.choices.baseline),

@@ -74,7 +74,7 @@ def why(
         replace(hit, notes=(*reason.meta.get("notes", ()), *doubt))
         for hit, reason, doubt in zip(explained, reasons, doubts, strict=True)
     )
-    meta = second.header(reasons[0].meta["baseline"]) | {"ordered": "given", "given": form}
+    meta = second.about(reasons[0].meta["baseline"]) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
 
 
@@ -106,7 +106,7 @@ def _paired(asked: Query, second: SideEncoder, texts: Sequence[str], show_progre
     sides = second.sides(texts, [second.any_pair] * len(texts), names, show_progress=show_progress)
     (one,) = asked.encoder.sides([asked.text], [asked.encoder.any_pair], ["the query"])
     baseline = " | ".join(dict.fromkeys([asked.baseline, second.embed(texts[:1])[1]]))
-    header = second.header(baseline)
+    header = second.about(baseline)
     return [pair_of(one, side, asked.measure, header) for side in sides]
 
 
