@@ -216,9 +216,12 @@ def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     return replace(result, method=method.name, path_a=solutions[0].path, path_b=solutions[1].path)
 
 
-def side_of(solution: Solution) -> Side:
-    """What one text's integral found, for any pair it may be in."""
-    value, units = solution.spread(), solution.units
+def side_of(solution: Solution, *, seen: bool = False) -> Side:
+    """What one text's integral found, for any pair it may be in. `seen`: by its products with T rows, a list of numbers."""
+    value, units, errors = solution.spread(), solution.units, solution.estimates()
+    f_start, f_end = (each[:, 0][None] if seen else each for each in (solution.f_start, solution.f_end))
+    if seen:
+        value, errors = value[:, None, :, 0], errors.sum(1)
     coordinates = value[:, :, 0] if solution.by_coordinate else None  # (U, d, k)
     return Side(
         text=solution.case.texts[0] if solution.case.texts else "",
@@ -226,9 +229,9 @@ def side_of(solution: Solution) -> Side:
         offsets=units.offsets,
         special=units.special,
         vectors=(value[:, 0] if coordinates is None else coordinates.sum(1)).numpy(),
-        reference=solution.f_start[0].numpy(),
-        embedding=solution.f_end[0].numpy(),
-        error=solution.estimates().numpy(),
+        reference=f_start[0].numpy(),
+        embedding=f_end[0].numpy(),
+        error=errors.numpy(),
         gap=solution.gap,
         nodes=solution.integral.nodes,
         passes=solution.passes,

@@ -234,6 +234,11 @@ class Explainer(Generic[R]):
                 results.append(or_error(self.assemble, each, outcome, seconds, spoken))
         return results
 
+    def read(self, pairs: Sequence[tuple[Any, Any]]) -> list[Prepared | Exception]:
+        """Many texts (text, second text or None) read together; one that cannot be gives its error in its place."""
+        with self.at_work():
+            return self._read([(*pair, None) for pair in pairs])
+
     def _read(self, wanted: Sequence[tuple[Any, Any, Any]]) -> list[Prepared | Exception]:
         """Texts (text, second text, tree) read together, each for its method, or its error."""
         methods = [or_error(self.method_for, text_b) for _, text_b, _ in wanted]

@@ -7,7 +7,7 @@ once and saved (`pl.encode`), a ranking and an index.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,31 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     scale = measure.scale(a.embedding, b.embedding)
     matrix, value = a.rows @ b.rows.T / scale, float(a.embedding @ b.embedding) / scale
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
-    reach, total = measure.reach(a.embedding, b.embedding), float(matrix.sum())
+    reach = measure.reach(a.embedding, b.embedding)
+    result = _pair(a, b, (measure, meta), matrix, value, (reach_a, reach_b, reach))
+    return replace(result, coordinates=_by_coordinate(a, b, scale))
+
+
+def pair_seen(a: Side, seen: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
+    """The same where the second text's vectors are known by their products with a's rows (and with e(a), last) alone.
+
+    The lengths are outside and in the products already; that of an error of `seen` is a number of the similarity.
+    """
+    matrix = np.concatenate([seen.reference[None], seen.vectors]).T[:-1]
+    reach_a = 1.0 / float(np.linalg.norm(a.embedding))
+    return _pair(a, seen, (measure, meta), matrix, float(seen.embedding[-1]), (reach_a, 1.0, 1.0))
+
+
+def _pair(
+    a: Side,
+    b: Side,
+    how: tuple[Measure, Mapping[str, Any]],
+    matrix: Float[np.ndarray, "A1 B1"],
+    value: float,
+    reaches: tuple[float, float, float],
+) -> PairExplanation:
+    """reaches: what an error of one length in a, or in b, can do to the similarity, and how large that can be."""
+    (measure, meta), (reach_a, reach_b, reach), total = how, reaches, float(matrix.sum())
     proof = Certificate.judge(
         f_input=value,
         f_baseline=float(matrix[0, 0]),
@@ -134,7 +158,6 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
         similarity=value,
         special_a=a.special,
         special_b=b.special,
-        coordinates=_by_coordinate(a, b, scale),
     )
 
 

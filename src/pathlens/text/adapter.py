@@ -178,6 +178,10 @@ class TextModel(ABC):
         """e(text), of a kind whose two texts are a pair."""
         raise ModelError(f"{self.name!r} is a {self.kind} model; it gives no vector of a text")
 
+    def embed_all(self, texts: Sequence[Any], request: Request) -> Float[Tensor, "N k"]:
+        """e(text) of many; a kind that reads ids in batches does that."""
+        return torch.stack([self.embed(text, request) for text in texts])
+
     def sides(self) -> tuple[TextModel, TextModel]:
         """What encodes the first and the second of two texts: itself, unless the encoder is a dual one."""
         return self, self

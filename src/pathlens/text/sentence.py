@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
 from pathlens.integrand.secant.both import end_of
-from pathlens.text.adapter import Case, Request, Scores, Wrapped, within
+from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, Scores, Wrapped, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
+from pathlens.text.own import far
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.tokens import Tokens
-
 
 NO_COSINE = "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
 
@@ -56,7 +56,7 @@ class ReadAgainst:
 
     similarity: str
 
-    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
+    def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
         rows = torch.stack([case.target for case in cases]).to(end_of(output))
         value = (output * rows).sum(-1) if rows.ndim == 2 else (output[:, None] * rows).sum(-1)[..., None]
         if self.similarity == "dot":
@@ -95,6 +95,11 @@ class SentenceEncoder(LanguageModel):
 
     def head(
         self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
+    ) -> Float[Tensor, "B k"]:
+        return self.pooled(states, mask, cases[0].meta.get("prompt_length"))  # one prompt per batch: see `case`
+
+    def pooled(
+        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], prompt_length: int | None
     ) -> Float[Tensor, "B k"]:
         """Mean, first token or last token of the states."""
         if self.pooling == "cls":
@@ -136,10 +141,52 @@ class SentenceEncoder(LanguageModel):
             vector: Tensor = self.forward(case.ends.end[None], [case], 0)[0]
         return vector
 
+    def embed_all(self, texts: Sequence[Any], request: Request) -> Float[Tensor, "N k"]:
+        """e(text) of many texts, from token ids as the model's own users have them: no path, no reference.
+
+        One by one where this kind reads its states otherwise, or where padding changes what the model says.
+        """
+        one_by_one = partial(super().embed_all, texts, request)
+        if getattr(self.head, "__func__", None) is not SentenceEncoder.head:
+            return one_by_one()
+        prompt = self.prompt(request)
+        cut = {"truncation": True, "max_length": self.limit} if request.truncation and self.limit else {}
+        ids = self.tokenizer([prompt + text for text in texts], verbose=False, **cut)["input_ids"]
+        held = self._first_after(prompt, texts[0]) if prompt else None
+        found: dict[int, Tensor] = {}
+        with torch.inference_mode():
+            for some in _by_length(ids):
+                longest = len(ids[some[-1]])
+                rows = torch.tensor([ids[n] + [self.network.pad] * (longest - len(ids[n])) for n in some])
+                lengths = torch.tensor([len(ids[n]) for n in some])
+                mask = (torch.arange(longest) < lengths[:, None]).to(self.network.device)
+                raw = self.module(input_ids=rows.to(self.network.device), attention_mask=mask.long())
+                states = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
+                vectors = self.pooled(states, mask, held).cpu()
+                if not found:  # the shortest text of a padded batch
+                    own = self.embed(texts[some[0]], request).cpu()
+                    if far(own, vectors[0], own, own):
+                        return one_by_one()
+                found |= zip(some, vectors, strict=True)
+        return torch.stack([found[number] for number in range(len(ids))])
+
+    def _first_after(self, prompt: str, text: str) -> int:
+        """Where the text's own tokens begin."""
+        offsets = self.tokenizer(prompt + text, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        return next((number for number, (_, end) in enumerate(offsets) if end > len(prompt)), len(offsets))
+
+    def prompt(self, request: Request) -> str:
+        """What is put before every text."""
+        return ""
+
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"] | None, request: Request) -> Target:
         target = embedding_target(request, None if output is None else output[0])
         if target is not None:
-            cosine = target.value is not None and request.options_of(EncoderOptions).similarity == "cosine"
+            cosine = (
+                target.value is not None
+                and target.value.ndim == 1
+                and request.options_of(EncoderOptions).similarity == "cosine"
+            )
             if cosine and output is not None and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
                 raise NumberError(NO_COSINE)
             return target
@@ -190,12 +237,12 @@ class SentenceTransformerEncoder(SentenceEncoder):
         ]
         return repr(described), str(self.normalised), str(self.sentence_transformer.truncate_dim)
 
-    def head(
-        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
+    def pooled(
+        self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], prompt_length: int | None
     ) -> Float[Tensor, "B k"]:
         features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}
-        if (length := cases[0].meta.get("prompt_length")) is not None:  # one prompt per batch: see `case`
-            features["prompt_length"] = length
+        if prompt_length is not None:
+            features["prompt_length"] = prompt_length
         for module in self.after:
             features = module(features)
         embedding: Tensor = features["sentence_embedding"]
@@ -230,6 +277,19 @@ class SentenceTransformerEncoder(SentenceEncoder):
         return replace(held, offsets=offsets, texts=(text,))
 
 
+def _by_length(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Numbers of texts that are run together: little padding, and no more tokens than a processor is quick with."""
+    some: list[int] = []
+    for number in sorted(range(len(ids)), key=lambda each: len(ids[each])):
+        length = len(ids[number])
+        if some and (length > WASTE * len(ids[some[0]]) or (len(some) + 1) * length > BUSY_TOKENS):
+            yield some
+            some = []
+        some.append(number)
+    if some:
+        yield some
+
+
 def compared(case: Case, text_b: Any) -> Case:
     """Says what it is compared with, where that is a text: so that it can be asked for again."""
     return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
@@ -251,8 +311,10 @@ def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -
     if isinstance(request.target, tuple) and request.target[0] in ("against", "scaled", "rows"):
         kind, vector = request.options_of(EncoderOptions).similarity, request.target[1]
         if request.target[0] == "rows":
+            held = kind if _held(request) else "dot"  # along a path the length is that at its end, known beforehand
+            rows = vector / _length(own) if held != kind and own is not None else vector
             names = tuple(map(str, range(len(vector))))
-            return Target(f"{kind} similarity with the query's rows", ReadAgainst(kind), vector, outputs=names)
+            return Target(f"{kind} similarity with the query's rows", ReadAgainst(held), rows, outputs=names)
         if _held(request):
             unit = vector / _length(vector) if kind == "cosine" else vector
             return Target(f"{kind} similarity with the query", ReadAgainst(kind), unit)

@@ -74,12 +74,14 @@ def passages(
     prompt: what the model puts before every text, which takes room too. names: what errors call the documents.
     """
     limit: int | None = None if truncation else getattr(model, "limit", None)
-    pieces = []
-    for number, text in enumerate(as_list(documents, "documents")):
+    pieces, every = [], as_list(documents, "documents")
+    texts = [prompt + text for text in every if isinstance(text, str)] if limit is not None else []
+    lengths = iter([len(ids) for ids in model.tokenizer(texts, verbose=False)["input_ids"]] if texts else ())
+    for number, text in enumerate(every):
         name = names[number] if names else f"document {number}"
         if isinstance(text, str) and not text.strip():
             raise InputError(f"{name}: text is empty ({text!r}); give a text with words")
-        length = _length(model, prompt + text) if isinstance(text, str) and limit is not None else 0
+        length = next(lengths) if isinstance(text, str) and limit is not None else 0
         if limit is None or length <= limit:
             pieces.append(Passage(number, text, name))
         elif chunk:

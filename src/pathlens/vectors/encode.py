@@ -213,6 +213,18 @@ class SideEncoder:
         prompt = prompt_of(self.model, request)
         return passages(self.model, documents, chunk=chunk, truncation=request.truncation, prompt=prompt, names=names)
 
+    def counts(self, texts: Sequence[Any], names: Sequence[str] = ()) -> list[int]:
+        """How many units each text has: what a push for every one of them costs."""
+        return [len(each.units[0]) for each in self._prepare(texts, names)]
+
+    def embed_all(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, k): e(text) of many texts, at the model's own speed, in float32."""
+        with self.explainer.at_work():
+            request = self.choices.request(self.method)
+            found = self.model.embed_all(texts, request)
+            found = found / found.norm(dim=-1, keepdim=True) if self.measure.norm == "inside" else found
+        return found.float().numpy()
+
     def embed(self, texts: Sequence[Any], names: Sequence[str] = ()) -> tuple[list[np.ndarray], str]:
         """e(text) of every text, and what their baseline is called, also where it is the model's own."""
         with self.explainer.at_work():

@@ -1,35 +1,37 @@
-"""An index that explains itself: embeddings and token vectors written once, hits with their reasons ever after.
+"""An index that explains itself: embeddings written once, hits with their reasons ever after.
 
-A folder with vector files of a few hundred passages, a table of embeddings, and a manifest written last.
+A folder with a table of passages and embeddings, vector files of a few hundred passages where explanations are stored,
+and a manifest written last (`build.py`). Opening reads the manifest alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pathlens.checks import check_choice, whole_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
-from pathlens.files import checksum, make_folder, write_whole
+from pathlens.explanation.pair import Side
+from pathlens.files import checksum, write_whole
 from pathlens.text.load import load
-from pathlens.vectors.documents import Passage, as_list, read_documents
-from pathlens.vectors.encode import SideEncoder, Vectors, check_model, chosen_baseline, measure_of
-from pathlens.vectors.rank import Candidate, Query, Ranking, ranked
-from pathlens.vectors.store import STORAGES, EmbeddingTable, digest, pack, unpack
+from pathlens.vectors import build as b
+from pathlens.vectors.build import build
+from pathlens.vectors.documents import Passage, as_list
+from pathlens.vectors.encode import SideEncoder, check_model, chosen_baseline, measure_of
+from pathlens.vectors.meet import Query
+from pathlens.vectors.rank import Candidate, Ranking, ranked
+from pathlens.vectors.store import unpack
+from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, Row, Table, sum_of
 
-FORMAT = 4  # an index of another format is refused
-MANIFEST = "index.json"
-SHORTEST = 1e-18  # the square of a shorter length is no float32: the store could not compare it
-PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
+__all__ = ["Index", "build"]
+CHANGING = "changing.json"  # while a change is on its way: the manifest still speaks of what was before
+FAR = 1e-3  # a stored score further than this from the vectors' or the model's own is of another text or model
 FIELDS = (
     "model",
     "stamp",
@@ -39,169 +41,32 @@ FIELDS = (
     "norm",
     "similarity",
     "tolerance",
-    "rows",
+    "parts",
     "passages",
-    "files",
+    "table",
 )
-CONTENT = ("files", "rows", "sha256", "embeddings_sha256")  # of a manifest; the rest says how it was made
-
-
-def build(
-    documents: str | Path | Sequence[str] | Mapping[str, str],
-    where: str | Path,
-    model: Any = "minilm",
-    *,
-    storage: str = "full",
-    keep: int = 8,
-    chunk: bool = False,
-    store: str | None = None,
-    show_progress: bool = False,
-    **choices: Any,
-) -> dict[str, Any]:
-    """Write an index; gives its manifest (passages, bytes, bytes per passage, how it was made).
-
-    documents: a folder (.txt, .md), a file with one document a line, a list of texts, or {name: text}.
-    storage: "full", or "strongest" (the `keep` longest vectors of each passage and an exact remainder);
-        unit="word" is the other way to a smaller index.
-    chunk: cut documents longer than the model takes at sentences.
-    store: where the table of embeddings lives, when not beside the rest (any LanceDB address, also object storage).
-    Other choices as in `pl.encode`: method, layer, unit, baseline, norm, tolerance, n_steps.
-
-    A build that was interrupted goes on where it stopped: finished vector files are kept. An index that is there
-    already stays whole until the first new vector file is ready to take its place.
-    """
-    check_choice("storage", storage, dict.fromkeys(STORAGES, ""))
-    whole_number("keep", keep)
-    encoder = SideEncoder.of(model, 1, **choices)
-    names, labels, texts = _read(documents)
-    pieces = encoder.passages(texts, chunk=chunk, names=labels)
-    for text, label in zip(texts, labels, strict=True):
-        if not isinstance(text, str):
-            raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
-    folder = Path(where)
-    header = encoder.header(encoder.embed([pieces[0].text], labels[:1])[1])
-    header |= {"storage": storage, "keep": keep if storage == "strongest" else None}
-    make_folder(folder)
-    table = EmbeddingTable(store or str(folder / "table"))
-    table.connect()  # can a table be written there? Asked before the work
-    files: list[dict[str, Any]] = []
-    embeddings = []
-    for number, start in enumerate(range(0, len(pieces), PER_FILE)):
-        file, some = folder / f"vectors-{number:05d}.safetensors", pieces[start : start + PER_FILE]
-        vectors = _vectors(file, encoder, header, some, names, show_progress)
-        files.append({"file": file.name, "passages": len(some), "bytes": file.stat().st_size, "sha256": checksum(file)})
-        embeddings.append(vectors.embeddings)
-    _remove_stale(folder, {each["file"] for each in files})
-    rows = [{"name": names[piece.document], "document": piece.document, "start": piece.start} for piece in pieces]
-    every = np.concatenate(embeddings)
-    table.write(every, rows)
-    return _write_manifest(folder, {**header, "embeddings_sha256": digest(every)}, files, rows, store)
-
-
-def _read(documents: Any) -> tuple[list[str], list[str], list[Any]]:
-    """Names of the documents, what errors call them, and their texts."""
-    if isinstance(documents, str | Path | Mapping):
-        named = documents.items() if isinstance(documents, Mapping) else zip(*read_documents(documents), strict=True)
-        names, texts = map(list, zip(*named, strict=True)) if documents else ([], [])
-        return names, [repr(name) for name in names], as_list(texts, "documents")
-    texts = as_list(documents, "documents")
-    names = [f"document {number}" for number in range(len(texts))]
-    return names, names, texts
-
-
-def _vectors(
-    file: Path,
-    encoder: SideEncoder,
-    header: Mapping[str, Any],
-    pieces: Sequence[Passage],
-    names: Sequence[str],
-    show_progress: bool,
-) -> Vectors:
-    """Those of an earlier run, when the file is whole, of the same making, and of the same texts; or made and written."""
-    texts = [piece.text for piece in pieces]
-    with suppress(StoreError):
-        vectors = Vectors.load(file)
-        if dict(vectors.header) == header and vectors.texts == tuple(texts):
-            return vectors
-    limits, labels = [encoder.any_pair] * len(texts), [piece.name for piece in pieces]
-    sides = encoder.sides(texts, limits, labels, show_progress=show_progress)
-    vectors = Vectors(tuple(pack(side, header["storage"], header["keep"] or 0) for side in sides), header)
-    _check_lengths(vectors, [names[piece.document] for piece in pieces])
-    _begin(file.parent)
-    vectors.save(file)
-    return vectors
-
-
-def _check_lengths(vectors: Vectors, names: Sequence[str]) -> None:
-    """Under the cosine a vector of length zero could never be found again, and nobody would know."""
-    if vectors.header["similarity"] != "cosine":
-        return
-    for name, length in zip(names, np.linalg.norm(vectors.embeddings.astype(float), axis=1), strict=True):
-        if length < SHORTEST:
-            how_long = "zero" if length == 0 else f"{length:.0e}, too short for 32 bits"
-            raise NumberError(
-                f"the embedding of {name!r} has length {how_long}, so the cosine is not defined; leave it out, or build "
-                "with similarity='dot'"
-            )
-
-
-def _begin(folder: Path) -> None:
-    """From here on the old index is gone; until the new one is whole, there is none."""
-    try:
-        (folder / MANIFEST).unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
-
-
-def _remove_stale(folder: Path, current: set[str]) -> None:
-    """Vector files of an earlier, larger index; files of others are left alone."""
-    for file in folder.glob(f"vectors-{'[0-9]' * 5}.safetensors"):
-        if file.name not in current:
-            _begin(folder)
-            file.unlink()
-
-
-def _write_manifest(
-    folder: Path, header: Mapping[str, Any], files: list[Any], rows: list[Any], store: str | None
-) -> dict[str, Any]:
-    table = Path(store or folder / "table").rglob("*")  # nothing, where it is kept elsewhere
-    size = sum(file["bytes"] for file in files) + sum(file.stat().st_size for file in table if file.is_file())
-    documents = len({row["document"] for row in rows})
-    manifest = {
-        "format": FORMAT,
-        **header,
-        "files": files,
-        "rows": rows,
-        "store": store,
-        "passages": len(rows),
-        "documents": documents,
-        "bytes": size,
-        "bytes_per_passage": size / len(rows),
-        "bytes_per_document": size / documents,
-    }
-    manifest["sha256"] = _manifest_sum(manifest)
-    write_whole(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False).encode())
-    return manifest
+FIELDS += ("version", "storage", "next_document", "documents")
+CONTENT = ("parts", "sha256", "table", "version", "next_document")  # of a manifest; the rest says how it was made
 
 
 class Index:
     """`Index.open(folder).search("a question", k=5)`. The model is the one the index was built with.
 
     A damaged vector file takes the explanations of its own passages and nothing else: their scores still come
-    from the table, and a damaged table is written again from the vector files (`repair`).
+    from the table, and damaged parts of the table are written again from the vector files (`repair`).
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], model: Any = None) -> None:
         self.folder, self.manifest = folder, manifest
-        self.table = EmbeddingTable(manifest.get("store") or str(folder / "table"))
-        self.choices = {name: manifest[name] for name in ("method", "layer", "tolerance", "norm") if manifest.get(name)}
+        self.table = Table(manifest.get("store") or str(folder / "table"), manifest["table"])
+        names = ("method", "layer", "tolerance", "norm", "similarity")
+        self.choices = {name: manifest[name] for name in names if manifest.get(name)}
         if (baseline := chosen_baseline(manifest["baseline"])) is not None:
             self.choices["baseline"] = baseline
         if manifest["unit"] != "spans":
             self.choices["unit"] = manifest["unit"]
         self._model = model
         self._encoder: SideEncoder | None = None
-        self._checked = "://" in self.table.where  # the table's numbers are read once; elsewhere: `verify`
         self._file = lru_cache(maxsize=32)(self._load_file)
 
     @staticmethod
@@ -220,20 +85,27 @@ class Index:
     def __len__(self) -> int:
         return self.manifest["passages"]
 
+    @property
+    def plain(self) -> bool:
+        return self.manifest["storage"] == "plain"
+
     def search(
         self,
         query: str,
         k: int = 5,
         *,
-        one_sided: bool = False,
+        one_sided: bool | None = None,
         similarity: str | None = None,
+        exact: bool = False,
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Ranking:
         """The k nearest passages, each with the decomposition of its score.
 
-        one_sided: each passage token against the whole query: no integral at all. Otherwise the query is integrated
-        once, and every hit is a matrix product.
+        one_sided: each passage token against the whole query; otherwise token × token. By default what costs little: with
+            stored vectors token × token (the query's vectors, then a product a hit), in a plain index one-sided (one pass
+            backwards for all hits).
+        exact: compare every row, also where the table has an index of neighbours (from 10,000 passages on).
         prompt, prompt_name: the query's own, for a model that reads queries and documents by different prompts.
         """
         if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
@@ -242,45 +114,254 @@ class Index:
         if prompts := {name: value for name, value in given.items() if value is not None}:
             encoder = SideEncoder.of(encoder.explainer.model, **self.choices, **prompts)
         asked = Query.of(encoder, query, measure_of(self.manifest, similarity))
-        count, sha256 = min(int(k), len(self)), None if self._checked else self.manifest.get("embeddings_sha256")
-        rows = self.table.nearest(asked.embedding, count, asked.measure.similarity, len(self), sha256)
-        self._checked = True
-        if len(rows) < count:
+        count, version = min(int(k), len(self)), self._version()
+        rows = self.table.nearest(asked.embedding, count, asked.measure.similarity, version, exact=exact)
+        if len(rows) < count and (exact or len(self) < NEIGHBOURS_FROM):
             raise NumberError(
                 f"only {len(rows)} of {count} passages have a cosine: the others' embeddings have length zero; "
                 "search with similarity='dot'"
             )
         meta = {name: value for name, value in self.manifest.items() if name not in CONTENT}
-        return ranked(asked, [self._candidate(asked, *row) for row in sorted(rows)], meta, one_sided=one_sided)
+        rows = sorted(rows, key=lambda row: (row.part, row.slot))
+        single = self.plain if one_sided is None else one_sided
+        if not self.plain:
+            return ranked(asked, [self._candidate(asked, row) for row in rows], meta, one_sided=single)
+        found = [Candidate(_passage(row), row.score, None, row.name) for row in rows]
+        ranking = ranked(asked, found, meta, one_sided=single, second=self._documents())
+        for hit in ranking:
+            self._check_hit(hit, asked)
+        return ranking
 
-    def _candidate(self, query: Query, number: int, score: float) -> Candidate:
+    def _documents(self) -> SideEncoder:
+        """The documents' side, which reads a text as the build did."""
+        encoder = self.encoder()
+        truncated = bool(self.manifest.get("chosen", {}).get("truncation"))
+        chosen = {**self.choices, **({"truncation": True} if truncated else {})}
+        prompts = {
+            name: self.manifest[name] for name in ("prompt", "prompt_name") if self.manifest.get(name) is not None
+        }
+        if not truncated and not prompts:
+            return replace(encoder, place=1)
+        return SideEncoder.of(encoder.explainer.model, 1, **chosen, **prompts)
+
+    def _check_hit(self, hit: Any, asked: Query) -> None:
+        """The model's own similarity against the store's: a text that is not the vector's would be explained wrongly."""
+        own = hit.certificate.f_input
+        size = max(1.0, abs(own)) if asked.measure.similarity == "dot" else 1.0
+        if not abs(own - hit.score) <= FAR * size:
+            raise self._changed(
+                f"it says {hit.score:.4f} of {hit.name!r}, and the model {own:.4f} of the text that stands there"
+            )
+
+    def _candidate(self, query: Query, row: Row) -> Candidate:
         """A row of the table with its vectors; without them (a damaged file), with the score as the table has it."""
-        row = self.manifest["rows"][number]
-        vectors = self._file(number // PER_FILE)
+        vectors = self._file(row.part)
+        passage = _passage(row)
         if vectors is None:
-            return Candidate(Passage(row["document"], row["name"], row["name"], row["start"]), score)
-        side = unpack(vectors[number % PER_FILE])
+            return Candidate(replace(passage, text=row.text), row.score, None, row.name)
+        side = vectors[row.slot] if row.slot < len(vectors) else None
+        if side is None or side.text != row.text:
+            raise self._changed(f"the text of {row.name!r} is not the one its vectors were made of")
+        side = unpack(replace(side, embedding=row.vector) if self.manifest["storage"] == "compact" else side)
         exact = query.score(side.embedding)
-        if not abs(exact - score) <= 1e-3 * query.measure.reach(query.embedding, side.embedding):
-            raise self.table.damaged(f"it says {score:.4f} where the vectors say {exact:.4f}")
-        return Candidate(Passage(row["document"], side.text, row["name"], row["start"]), exact, side, row["name"])
+        if not abs(exact - row.score) <= FAR * query.measure.reach(query.embedding, side.embedding):
+            raise self._changed(f"it says {row.score:.4f} of {row.name!r} where the vectors say {exact:.4f}")
+        return Candidate(passage, exact, side, row.name)
+
+    # ---------------------------------------------------------------- documents come and go
+
+    def add(self, documents: Any, *, show_progress: bool = False) -> int:
+        """Documents more: {id: text}, a list of texts, a file or a folder; gives how many. Ids must be new."""
+        names, labels, texts = b.read(documents, self.manifest["next_document"])
+        present = sorted({row.name for row in self.table.named(names, self._version())})
+        if present:
+            raise InputError(f"{_listed(present)} is in the index already; `update` replaces a document")
+        self._change([], names, labels, texts)
+        return len(texts)
+
+    def update(self, documents: Any) -> int:
+        """Documents in the place of those with the same ids."""
+        names, labels, texts = b.read(documents, self.manifest["next_document"])
+        self._change(self._present(names), names, labels, texts)
+        return len(texts)
+
+    def delete(self, ids: Sequence[str] | str) -> int:
+        """Documents by their ids; gives how many."""
+        names = [ids] if isinstance(ids, str) else as_list(ids, "ids")
+        rows = self._present(names)
+        if len(rows) == len(self):
+            raise InputError(
+                "these are all documents of the index; an index holds at least one: remove its folder instead"
+            )
+        self._change(rows, [], [], [])
+        return len(set(names))
+
+    def _present(self, names: Sequence[str]) -> list[Row]:
+        rows = self.table.named(names, self._version())
+        absent = sorted(set(names) - {row.name for row in rows})
+        if absent:
+            raise InputError(f"there is no document {_listed(absent)} in the index; `add` brings a new one")
+        return rows
+
+    def _change(self, gone: Sequence[Row], names: Sequence[str], labels: Sequence[str], texts: Sequence[Any]) -> None:
+        """Rows out, rows in, and a manifest that speaks of both; until it is written, readers see what was before."""
+        for label, text in zip(labels, texts, strict=True):
+            if not isinstance(text, str):
+                raise InputError(f"{label}: an index holds texts, got {type(text).__name__}")
+        if len(set(names)) < len(names):
+            raise InputError("the same id is given twice; a document has one id")
+        documents = self._documents() if texts else None
+        pieces = documents.passages(texts, chunk=bool(self.manifest.get("chunk")), names=labels) if documents else []
+        parts = [dict(part) for part in self.manifest["parts"]]
+        with self._changing():
+            old = sorted({row.name for row in gone})
+            for start in range(0, len(old), 1000):
+                quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in old[start : start + 1000])
+                self.table.delete(f"name IN ({quoted})")
+            by_number = {part["part"]: part for part in parts}
+            for row in gone:
+                part = by_number[row.part]
+                part["passages"] -= 1
+                part["gone"] = sorted([*part.get("gone", ()), row.slot])
+                part["sum"] = f"{(int(part['sum'], 16) - row.mark) % SUM:064x}"
+            if documents is not None:
+                first = 1 + max((part["part"] for part in parts), default=-1)
+                work = b._Work(self.folder, documents, self._header(), self.table, parts)
+                size = b.per_part(self.manifest["storage"])
+                every = [(piece, names[piece.document]) for piece in pieces]
+                for number, start in enumerate(range(0, len(every), size), first):
+                    parts.append(work.write(number, every[start : start + size], self.manifest["next_document"]))
+            parts = [part for part in parts if part["passages"]]
+            count = sum(part["passages"] for part in parts)
+            self.table.settle(b.metric_of(self.manifest), count)
+            gone_documents = len({row.document for row in gone})
+            facts = {
+                **{name: value for name, value in self.manifest.items() if name != "sha256"},
+                "next_document": self.manifest["next_document"] + len(texts),
+                "documents": self.manifest["documents"] - gone_documents + len(texts),
+            }
+            self.manifest = b.write_manifest(self.folder, facts, parts, self.table)
+        b.remove_stale(self.folder, self.manifest, self.table)
+        self._file.cache_clear()
+
+    def _header(self) -> dict[str, Any]:
+        """As the build's own vector files have it."""
+        made = ("format", "parts", "version", "passages", "bytes", "bytes_per_document", "sha256", "table")
+        return {n: v for n, v in self.manifest.items() if n not in (*made, "next_document", "documents")}
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """What an interrupted change left is undone first; a change that fails is undone at once."""
+        self._undo()
+        write_whole(self.folder / CHANGING, json.dumps({"version": self.manifest["version"]}).encode())
+        try:
+            yield
+        except Exception:
+            self._undo()
+            raise
+        (self.folder / CHANGING).unlink()
+
+    def _undo(self) -> None:
+        if (self.folder / CHANGING).exists():
+            if self.table.version != self.manifest["version"]:
+                self._restore()
+            with suppress(OSError):
+                (self.folder / CHANGING).unlink()
+
+    def _restore(self) -> None:
+        """The table as the manifest speaks of it; that is a new version, and the manifest says so."""
+        self.table.restore(self.manifest["version"])
+        facts = {name: value for name, value in self.manifest.items() if name != "sha256"}
+        self.manifest = b.write_manifest(self.folder, facts, self.manifest["parts"], self.table)
+
+    def _version(self) -> int:
+        """The table's version that is read: the manifest's. Another one is a change that was interrupted, or not ours."""
+        now, ours = self.table.version, self.manifest["version"]
+        if now != ours and not (self.folder / CHANGING).exists():
+            raise self._changed(f"it is at version {now}, and this index wrote version {ours}")
+        return ours
+
+    def _changed(self, what: str) -> StoreError:
+        return StoreError(
+            f"the table of {str(self.folder)!r} was changed by someone else, or is damaged: {what}",
+            "`pathlens index check` says which parts differ, `pathlens index repair` takes it back to what the index wrote",
+        )
+
+    # ---------------------------------------------------------------- is everything whole?
 
     def verify(self) -> list[str]:
-        """What is damaged, by name; an empty list when everything is whole."""
-        checks: list[Callable[[], Any]] = [partial(self._read_file, n) for n in range(len(self.manifest["files"]))]
-        checks.append(partial(self.table.check, len(self), self.manifest.get("embeddings_sha256")))
+        """What is damaged, by name; an empty list when everything is whole. Part by part: memory stays flat."""
         damages = []
-        for check in checks:
+        for part in self.manifest["parts"]:
             try:
-                check()
+                if "file" in part:
+                    self._read_file(part["part"])
             except PathlensError as error:
                 damages.append(str(error))
-        return damages
+        return damages + self._wrong_parts()[1]
+
+    def _wrong_parts(self, version: int | None = None) -> tuple[list[int], list[str]]:
+        """Parts of the table whose rows are not those written, by number and in words."""
+        wrong, words = [], []
+        known = 0
+        for part in self.manifest["parts"]:
+            try:
+                rows = self.table.part(part["part"], version)
+                known += len(rows)
+                if len(rows) == part["passages"] and sum_of(rows) == part["sum"]:
+                    continue
+                names = sorted({row.name for row in rows})
+                span = f" ({names[0]!r} … {names[-1]!r})" if names else ""
+                what = f"part {part['part']}{span} has {len(rows)} rows of {part['passages']}"
+                what += "" if len(rows) != part["passages"] else ", and its texts or numbers are not those written"
+            except PathlensError as error:
+                what = f"part {part['part']}: {error}"
+            wrong.append(part["part"])
+            words.append(f"the table of embeddings: {what}")
+        with suppress(PathlensError):
+            if not wrong and (count := self.table.count(version)) != known:
+                words.append(f"the table of embeddings has {count} rows, and this index wrote {known}")
+        return wrong, words
 
     def repair(self) -> None:
-        """Write the table of embeddings again from the vector files; the model is not needed."""
-        files = [self._read_file(number) for number in range(len(self.manifest["files"]))]
-        self.table.write(np.concatenate([vectors.embeddings for vectors in files]), self.manifest["rows"])
+        """The table as this index wrote it: back to its version, or damaged parts anew from vector files; no model needed."""
+        _, words = self._wrong_parts()
+        if words:
+            with suppress(PathlensError):
+                if self.table.version != self.manifest["version"]:
+                    self._restore()
+            _, words = self._wrong_parts()
+        if words:
+            self._rewrite()
+        elif self.table.version != self.manifest["version"]:  # joined or indexed by someone else: the rows are the same
+            facts = {name: value for name, value in self.manifest.items() if name != "sha256"}
+            self.manifest = b.write_manifest(self.folder, facts, self.manifest["parts"], self.table)
+
+    def _rewrite(self) -> None:
+        """Every row again, from the vector files."""
+        if self.manifest["storage"] in ("plain", "compact"):
+            raise StoreError(
+                f"the table of {str(self.folder)!r} is damaged, and nothing else holds its embeddings (storage "
+                f"{self.manifest['storage']!r}); run the same `pathlens index build` again"
+            )
+        fresh = Table(self.table.where, f"{self.table.name}-again")
+        parts = []
+        for part in self.manifest["parts"]:
+            sides, places = self._read_part(part["part"])
+            if not parts:
+                fresh.create(len(sides[0].embedding))
+            whole = [
+                Row(part["part"], slot, place[1], place[0], place[2], side.text, side.embedding)
+                for slot, (side, place) in enumerate(zip(sides, places, strict=True))
+            ]
+            rows = [row for row in whole if row.slot not in part.get("gone", ())]
+            fresh.add(rows)
+            parts.append({**part, "sum": sum_of(rows)})
+        fresh.settle(b.metric_of(self.manifest), len(self))
+        facts = {**{n: v for n, v in self.manifest.items() if n != "sha256"}, "table": fresh.name}
+        self.manifest = b.write_manifest(self.folder, facts, parts, fresh)
+        self.table = fresh
+        b.remove_stale(self.folder, self.manifest, fresh)
 
     def encoder(self) -> SideEncoder:
         """The model with the choices of the build, checked once."""
@@ -298,7 +379,7 @@ class Index:
             self._encoder = SideEncoder.of(model, **self.choices)
         return self._encoder
 
-    def _load_file(self, number: int) -> Vectors | None:
+    def _load_file(self, number: int) -> Sequence[Side] | None:
         """One vector file, or None when it is damaged: said once, and the others go on."""
         try:
             return self._read_file(number)
@@ -306,12 +387,15 @@ class Index:
             warnings.warn(f"{error}. Until then its passages are found but not explained", stacklevel=5)
             return None
 
-    def _read_file(self, number: int) -> Vectors:
-        """One vector file, when it is whole and the one this index was built with."""
-        entry = self.manifest["files"][number]
+    def _read_file(self, number: int) -> Sequence[Side]:
+        return self._read_part(number)[0]
+
+    def _read_part(self, number: int) -> tuple[Sequence[Side], Sequence[Any]]:
+        """One vector file, when it is whole and the one this index was built with: vectors, and which passages they are of."""
+        entry = next(part for part in self.manifest["parts"] if part["part"] == number)
         path = self.folder / entry["file"]
         try:
-            vectors = Vectors.load(path)
+            sides, header = b.load_vectors(path, self.manifest["storage"])
         except StoreError as error:
             raise StoreError(
                 f"{error.what}; run the same `pathlens index build` again, which writes this file again and "
@@ -321,14 +405,22 @@ class Index:
             raise StoreError(
                 f"{str(path)!r} is whole, but not the file this index was built with; run the same `pathlens index build` again"
             )
-        return vectors
+        return sides, header["places"]
+
+
+def _passage(row: Row) -> Passage:
+    return Passage(row.document, row.text, row.name, row.start)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" … ({len(names)} in all)" if len(names) > 3 else "")
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / b.MANIFEST).read_text(encoding="utf-8"))
         number = manifest["format"]
-        if number == FORMAT:
+        if number == b.FORMAT:
             _check_fields(manifest)
     except FileNotFoundError as error:
         if not any(folder.iterdir()):
@@ -336,17 +428,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
                 f"{str(folder)!r} is empty; build an index there: pathlens index build DOCUMENTS {folder}"
             ) from error
         raise StoreError(
-            f"{str(folder)!r} is half written: {MANIFEST}, which is written last, is missing; run the same `pathlens "
+            f"{str(folder)!r} is half written: {b.MANIFEST}, which is written last, is missing; run the same `pathlens "
             "index build` again, finished files are kept"
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{str(folder / MANIFEST)!r} is damaged ({error}); run the same `pathlens index build` again, the vector "
+            f"{str(folder / b.MANIFEST)!r} is damaged ({error}); run the same `pathlens index build` again, the vector "
             "files are kept"
         ) from error
-    if number != FORMAT:
+    if number != b.FORMAT:
         raise StoreError(
-            f"{str(folder)!r} was built by another version (index format {number}, this pathlens reads {FORMAT}; pathlens "
+            f"{str(folder)!r} was built by another version (index format {number}, this pathlens reads {b.FORMAT}; pathlens "
             f"{manifest.get('versions', {}).get('pathlens')}); build it again with `pathlens index build`"
         )
     return manifest
@@ -355,17 +447,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _check_fields(manifest: Mapping[str, Any]) -> None:
     """Everything a search reads is there; a manifest cut short is damaged, not half used."""
     missing = [name for name in FIELDS if name not in manifest]
-    entries = manifest["files"]
-    missing += [name for entry in entries for name in ("file", "passages", "sha256") if name not in entry]
     if missing:
         raise KeyError(f"without {', '.join(missing)}")
-    if not sum(entry["passages"] for entry in entries) == len(manifest["rows"]) == manifest["passages"]:
+    entries = manifest["parts"]
+    needed = (
+        ("part", "passages", "sum") if manifest["storage"] == "plain" else ("part", "passages", "sum", "file", "sha256")
+    )
+    missing += [name for entry in entries for name in needed if name not in entry]
+    if missing:
+        raise KeyError(f"without {', '.join(missing)}")
+    if sum(entry["passages"] for entry in entries) != manifest["passages"]:
         raise ValueError("its counts of passages do not agree")
-    if manifest.get("sha256", checksum := _manifest_sum(manifest)) != checksum:
+    if manifest.get("sha256", checksum := b.manifest_sum(manifest)) != checksum:
         raise ValueError("its content does not match its checksum")
-
-
-def _manifest_sum(manifest: Mapping[str, Any]) -> str:
-    """Over everything the manifest says but this sum itself."""
-    content = {name: value for name, value in manifest.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()

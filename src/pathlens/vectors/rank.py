@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from numbers import Integral
 from typing import Any
 
@@ -12,13 +11,14 @@ import numpy as np
 
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
+from pathlens.explanation.pair import Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Tabular, Viewable
 from pathlens.types import Span
 from pathlens.units.cuts import sentence_spans
 from pathlens.vectors.documents import Passage
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
+from pathlens.vectors.meet import Query, Reason, reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,11 @@ class Hit:
     document: int  # its number in the list given
     text: str  # the document, or its best passage
     score: float
-    explanation: PairExplanation | Explanation | None
+    explanation: Reason | None
     start: int = 0  # where the passage begins in the document
     given: float | None = None  # the score of the store it was found in
     notes: tuple[str, ...] = ()
+    name: str = ""  # what its document is called in an index
 
     @property
     def similarity(self) -> float:
@@ -194,13 +195,8 @@ def rank(
     asked = Query.of(first, query)
     embeddings, baseline = second.embed([piece.text for piece in pieces], [piece.name for piece in pieces])
 
-    def solve(chosen: Sequence[Candidate]) -> list[Side]:
-        texts, names = [each.passage.text for each in chosen], [each.passage.name for each in chosen]
-        limits = [_meets([asked.embedding], asked.measure)] * len(chosen)
-        return second.sides(texts, limits, names, show_progress=show_progress)
-
-    candidates = _best([asked.candidate(*each) for each in zip(pieces, embeddings, strict=True)])
-    return ranked(asked, candidates, first.header(baseline), solve=solve, **how)
+    candidates = _best([_candidate(asked, *each) for each in zip(pieces, embeddings, strict=True)])
+    return ranked(asked, candidates, first.about(baseline), second=second, show_progress=show_progress, **how)
 
 
 def _rank_vectors(encoder: SideEncoder, query: str, documents: Vectors, **how: Any) -> Ranking:
@@ -212,10 +208,10 @@ def _rank_vectors(encoder: SideEncoder, query: str, documents: Vectors, **how: A
         raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {norm!r}")
     asked = Query.of(encoder, query)
     pieces = [Passage(n, side.text, f"document {n}") for n, side in enumerate(documents)]
-    candidates = [asked.candidate(piece, side.embedding, side) for piece, side in zip(pieces, documents, strict=True)]
+    candidates = [_candidate(asked, piece, side.embedding, side) for piece, side in zip(pieces, documents, strict=True)]
     meta = dict(documents.header)  # one-sided: nothing of the query is integrated, so what is said is of the documents
     if not how["one_sided"]:
-        meta = encoder.header(documents.header.get("baseline_name", ""))
+        meta = encoder.about(documents.header.get("baseline_name", ""))
         meta["notes"] = mixed(meta, documents.header, "the query", "the documents")
     return ranked(asked, candidates, meta, **how)
 
@@ -230,32 +226,12 @@ class Candidate:
     name: str = ""  # what its document is called, where it has a name
 
 
-@dataclass(frozen=True, eq=False)
-class Query:
-    """The query's part in every pair: e(query) at once, its vectors when it is known whom it meets."""
-
-    text: Any
-    encoder: SideEncoder
-    measure: Measure
-    embedding: np.ndarray
-    baseline: str  # its name
-
-    @staticmethod
-    def of(encoder: SideEncoder, text: Any, measure: Measure | None = None) -> Query:
-        (embedding,), baseline = encoder.embed([text], ["the query"])
-        measure = encoder.measure if measure is None else measure
-        measure.scale(embedding, embedding)  # a query of length zero has no cosine
-        return Query(text, encoder, measure, embedding, baseline)
-
-    def score(self, embedding: np.ndarray) -> float:
-        return float(self.embedding @ embedding) / self.measure.scale(self.embedding, embedding)
-
-    def candidate(self, passage: Passage, embedding: np.ndarray, side: Side | None = None) -> Candidate:
-        """With its score; a passage that has none (length zero under the cosine) is named."""
-        try:
-            return Candidate(passage, self.score(embedding), side)
-        except NumberError as error:
-            raise NumberError(f"{passage.name}: {error}") from error
+def _candidate(query: Query, passage: Passage, embedding: np.ndarray, side: Side | None = None) -> Candidate:
+    """With its score; a passage that has none (length zero under the cosine) is named."""
+    try:
+        return Candidate(passage, query.score(embedding), side)
+    except NumberError as error:
+        raise NumberError(f"{passage.name}: {error}") from error
 
 
 def ranked(
@@ -265,39 +241,52 @@ def ranked(
     *,
     top: int | None = None,
     one_sided: bool = False,
-    solve: Callable[[Sequence[Candidate]], Sequence[Side | None]] | None = None,
+    second: SideEncoder | None = None,
+    show_progress: bool = False,
 ) -> Ranking:
     """Order candidates and explain the best `top` of them, wherever their vectors come from: ties stay as given.
 
-    solve: makes the vectors of those that are explained, where they are not there yet; one without vectors (of a
-    damaged file) keeps its score and its place, and is not explained. meta: how the documents' vectors are made.
+    second: explains those that have no vectors; without it, one that has none (of a damaged file) keeps its score and its
+    place, and is not explained. meta: how the documents' vectors are made.
     """
     order = sorted(candidates, key=lambda candidate: -candidate.score)
-    chosen = order[:top]
-    sides = [candidate.side for candidate in chosen] if solve is None else solve(chosen)
-    meta = dict(meta)
-    reading: Side | np.ndarray = query.embedding
+    chosen, meta = order[:top], dict(meta)
     if not one_sided:
         names = [query.baseline, meta.get("baseline_name") or query.baseline]
         meta["baseline_name"] = " | ".join(dict.fromkeys(names))
-        embeddings = [side.embedding for side in sides if side is not None]
-        if embeddings:
-            (reading,) = query.encoder.sides([query.text], [_meets(embeddings, query.measure)], ["the query"])
-    hits = []
-    for each, side in zip_longest(order, sides):
-        about = {**meta, "name": each.name} if each.name else meta
-        reason = None if side is None else _explain(reading, side, query.measure, about)
-        hits.append(Hit(each.passage.document, _shown(each.passage.text), each.score, reason, each.passage.start))
+    found = _stored(query, chosen, meta, one_sided)
+    if second is not None:
+        fresh = [each for each in chosen if each.side is None]
+        texts, labels = [each.passage.text for each in fresh], [each.passage.name for each in fresh]
+        made = reasons(query, second, texts, labels, pairs=not one_sided, show_progress=show_progress) if fresh else ()
+        found |= {id(each): _named(reason, each) for each, reason in zip(fresh, made, strict=True)}
+    hits = [
+        Hit(
+            each.passage.document,
+            _shown(each.passage.text),
+            each.score,
+            found.get(id(each)),
+            each.passage.start,
+            name=each.name,
+        )
+        for each in order
+    ]
     return Ranking(_shown(query.text), tuple(hits), meta)
 
 
-def _explain(a: Side | np.ndarray, b: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation | Explanation:
-    return pair_of(a, b, measure, meta) if isinstance(a, Side) else one_sided(a, b, measure, meta)
+def _stored(query: Query, chosen: Sequence[Candidate], meta: Mapping[str, Any], single: bool) -> dict[int, Reason]:
+    """Those whose vectors are there already: one product each."""
+    met = [(each, each.side) for each in chosen if each.side is not None]
+    if not met:
+        return {}
+    if single:
+        return {id(each): _named(one_sided(query.embedding, side, query.measure, meta), each) for each, side in met}
+    one = query.side([side.embedding for _, side in met])
+    return {id(each): _named(pair_of(one, side, query.measure, meta), each) for each, side in met}
 
 
-def _meets(others: Sequence[np.ndarray], measure: Measure) -> Callable[[np.ndarray], float]:
-    """How long an error of a text's vectors may be, so that its pair with every one of `others` settles."""
-    return lambda embedding: min(measure.length_limit(embedding, other) for other in others)
+def _named(reason: Reason, candidate: Candidate) -> Reason:
+    return replace(reason, meta={**reason.meta, "name": candidate.name}) if candidate.name else reason
 
 
 def _best(candidates: Iterable[Candidate]) -> list[Candidate]:

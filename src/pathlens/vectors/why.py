@@ -1,10 +1,4 @@
-"""Why is this hit here? The texts that any search returned, explained against the query; nothing was stored for it.
-
-    e(q)·e(x) / (‖e(q)‖ ‖e(x)‖) = e(q)·e(r) / (…) + Σ_i score_i
-
-With the query's vector and both lengths fixed the similarity is one number, linear in e(x), so one pass backwards gives
-every token of a hit its exact share (secants); `pairs=True` pushes every token forwards, for both texts.
-"""
+"""Why is this hit here? The texts that any search returned, explained against the query; nothing was stored for it."""
 
 from __future__ import annotations
 
@@ -14,22 +8,19 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import torch
 
-from pathlens.engine.options import IG, SECANT
 from pathlens.engine.prepare import by_side
-from pathlens.errors import InputError, PathlensError
-from pathlens.explanation.pair import pair_of
-from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.errors import InputError
+from pathlens.explanation.record import PairExplanation
 from pathlens.vectors.documents import as_list
 from pathlens.vectors.encode import SideEncoder
-from pathlens.vectors.rank import Hit, Query, Ranking
+from pathlens.vectors.meet import Query, Reason, reasons
+from pathlens.vectors.rank import Hit, Ranking
 
 TEXTS = ("text", "page_content", "content", "document", "passage", "body")  # where stores keep a hit's text
 SCORES = ("score", "_score", "similarity", "_relevance_score", "distance", "_distance")  # and what they say of it
 BESIDE = ("node", "document", "payload", "metadata", "fields", "_source", "entity")  # or one step further in
 OFF = 0.01  # a store's score may be this far from the model's: stores round their vectors
-Reason = Explanation | PairExplanation
 SPLIT = ("prompt", "prompt_name")  # may differ for queries and documents
 
 
@@ -63,51 +54,19 @@ def why(
     shared = {name: value for name, value in choices.items() if name not in SPLIT}
     asked = Query.of(SideEncoder.of(encoder, 0, **shared, **sides[0]), query)
     second = SideEncoder.of(asked.encoder.explainer.model, 1, **shared, **sides[1])
-    texts = [each.text for each in found]
-    reasons: Sequence[Reason] = (_paired if pairs else _against)(asked, second, texts, show_progress)
+    texts, names = [each.text for each in found], [f"hit {number}" for number in range(len(found))]
+    made = reasons(asked, second, texts, names, pairs=pairs, show_progress=show_progress)
     explained = [
         Hit(number, each.text, _similarity(reason), reason, given=each.score)
-        for number, (each, reason) in enumerate(zip(found, reasons, strict=True))
+        for number, (each, reason) in enumerate(zip(found, made, strict=True))
     ]
     form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
     noted = tuple(
         replace(hit, notes=(*reason.meta.get("notes", ()), *doubt))
-        for hit, reason, doubt in zip(explained, reasons, doubts, strict=True)
+        for hit, reason, doubt in zip(explained, made, doubts, strict=True)
     )
-    meta = second.about(reasons[0].meta["baseline"]) | {"ordered": "given", "given": form}
+    meta = second.about(made[0].meta["baseline"]) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
-
-
-def _against(asked: Query, second: SideEncoder, texts: Sequence[str], show_progress: bool) -> list[Explanation]:
-    """Every token of a hit against the whole query: one pass backwards a hit, all in shared batches."""
-    choices, method, measure = second.choices, second.method, asked.measure
-    scores = replace(method, gives="scores") if isinstance(method, SECANT) else IG()
-    vector = torch.from_numpy(asked.embedding)
-    target = ("similarity", vector) if measure.norm == "inside" else ("against", vector)
-    of_hits = second.explainer.asking(
-        scores,
-        model=second.model,
-        target=target,
-        baseline=by_side(choices.baseline, "baselines")[1],
-        unit=by_side(choices.unit, "units")[1],
-    )
-    results = of_hits.run(((text, None) for text in texts), total=len(texts), show_progress=show_progress)
-    for number, result in enumerate(results):
-        if isinstance(result, PathlensError):
-            raise type(result)(f"hit {number}: {result}") from result
-        if isinstance(result, Exception):
-            raise result
-    return [result for result in results if isinstance(result, Explanation)]
-
-
-def _paired(asked: Query, second: SideEncoder, texts: Sequence[str], show_progress: bool) -> list[PairExplanation]:
-    """Both texts token by token: vectors of every text, then a product a hit."""
-    names = [f"hit {number}" for number in range(len(texts))]
-    sides = second.sides(texts, [second.any_pair] * len(texts), names, show_progress=show_progress)
-    (one,) = asked.encoder.sides([asked.text], [asked.encoder.any_pair], ["the query"])
-    baseline = " | ".join(dict.fromkeys([asked.baseline, second.embed(texts[:1])[1]]))
-    header = second.about(baseline)
-    return [pair_of(one, side, asked.measure, header) for side in sides]
 
 
 def _similarity(reason: Reason) -> float:
