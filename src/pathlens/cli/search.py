@@ -43,7 +43,6 @@ def rank(
 
     cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
     """
-    check_why(why, one_sided)
     asked, texts = o.read_text(query), list(read_documents(documents, column).values())
     places = parse_places(why, len(texts))
     shown = max([top, *[place + 1 for place in places]])
@@ -51,11 +50,6 @@ def rank(
     with o.at_work():
         ranking = pl.rank(model, asked, texts, unit=unit, **how, **choices.given())
     output.give(ranking.with_reason(*places) if places else ranking)
-
-
-def check_why(why: str | None, one_sided: bool) -> None:
-    if why is not None and one_sided:
-        raise InputError("--why is the difference of two full explanations; leave --one-sided out")
 
 
 def parse_places(text: str | None, count: int) -> list[int]:
@@ -70,7 +64,9 @@ def parse_places(text: str | None, count: int) -> list[int]:
 
 EXAMPLES = """Examples:
 
-  pathlens index build minilm ./documents ./my-index
+  pathlens index build minilm ./documents ./my-index --plain
+
+  pathlens index add ./my-index ./more-documents
 
   pathlens index search ./my-index "How do I cook rice?" --top 3 --why 1,2 --html hits.html
 
@@ -91,21 +87,24 @@ def build(
     where: Annotated[Path, typer.Argument(help="The folder to write.")],
     *,
     column: o.Column = "text",
-    storage: Annotated[str, typer.Option(help="full, or strongest (with --keep).")] = "full",
-    keep: Annotated[int, typer.Option(help="Vectors kept per passage with --storage strongest.")] = 8,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Embeddings only: hits are explained when they are found.")
+    ] = False,
+    storage: Annotated[str, typer.Option(help="full, strongest or compact (with --keep; compact: 4 bits).")] = "full",
+    keep: Annotated[int | None, typer.Option(help="Vectors kept per passage (strongest: 8, compact: 12).")] = None,
     unit: o.Unit = "token",
     chunk: o.Chunk = False,
     choices: o.OfPairs,
     store: Annotated[str | None, typer.Option(help="A LanceDB address for the embeddings, if elsewhere.")] = None,
     quiet: o.Quiet = False,
 ) -> None:
-    """Embeddings and token vectors of every document, written once."""
+    """Embeddings of every document and, unless --plain, vectors that explain them, written once."""
     from pathlens.vectors.index import build as verb
 
-    kept: dict[str, Any] = {"storage": storage, "keep": keep, "chunk": chunk, "store": store, "unit": unit}
+    kept: dict[str, Any] = {"storage": "plain" if plain else storage, "keep": keep, "chunk": chunk, "store": store}
     texts = read_documents(documents, column)
     with o.at_work():
-        made = verb(texts, where, model, show_progress=o.watched() and not quiet, **kept, **choices.given())
+        made = verb(texts, where, model, show_progress=o.watched() and not quiet, unit=unit, **kept, **choices.given())
     typer.echo(
         f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
         f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"
@@ -119,6 +118,7 @@ def search(
     *,
     k: Annotated[int, typer.Option("--top", "-k", help="How many hits.", min=1)] = 5,
     one_sided: o.OneSided = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Compare every passage, not only near lists.")] = False,
     why: o.Why = None,
     model: Annotated[str | None, typer.Option(help="The model, when it is not where it was at the build.")] = None,
     output: o.Output,
@@ -126,11 +126,39 @@ def search(
     """The nearest passages, each with the decomposition of its score."""
     from pathlens.vectors.index import Index
 
-    check_why(why, one_sided)
     with o.at_work():
-        hits = Index.open(where, model).search(o.read_text(query), k, one_sided=one_sided)
+        hits = Index.open(where, model).search(o.read_text(query), k, one_sided=one_sided or None, exact=exact)
     places = parse_places(why, len(hits))
     output.give(hits.with_reason(*places) if places else hits)
+
+
+@_command
+def add(
+    where: Where,
+    documents: o.Documents,
+    *,
+    column: o.Column = "text",
+    update: Annotated[bool, typer.Option("--update", help="In the place of documents with the same names.")] = False,
+    model: Annotated[str | None, typer.Option(help="The model, when it is not where it was at the build.")] = None,
+) -> None:
+    """Documents more; a document is called by its file's name, or its file's and line."""
+    from pathlens.vectors.index import Index
+
+    opened = Index.open(where, model)
+    texts = read_documents(documents, column)
+    with o.at_work():
+        count = (opened.update if update else opened.add)(texts)
+    typer.echo(f"{count} documents {'updated' if update else 'added'}, {len(opened)} passages in all: {where}")
+
+
+@_command
+def delete(where: Where, names: Annotated[list[str], typer.Argument(help="What the documents are called.")]) -> None:
+    """Documents out of the index."""
+    from pathlens.vectors.index import Index
+
+    opened = Index.open(where)
+    count = opened.delete(names)
+    typer.echo(f"{count} documents deleted, {len(opened)} passages are left: {where}")
 
 
 @_command
@@ -147,9 +175,9 @@ def check(where: Where) -> None:
 
 @_command
 def repair(where: Where) -> None:
-    """Write the table of embeddings again from the vector files; the model is not needed."""
+    """The table as this index wrote it: back to its version, or anew from the vector files; the model is not needed."""
     from pathlens.vectors.index import Index
 
     opened = Index.open(where)
     opened.repair()
-    typer.echo(f"the table of {len(opened)} embeddings was written again")
+    typer.echo(f"the table of {len(opened)} embeddings is as this index wrote it")

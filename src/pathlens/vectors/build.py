@@ -192,6 +192,7 @@ class _Work:
         """The index as a whole; then whatever an older one left is removed."""
         assert self.table is not None and self.parts is not None
         self.table.settle(metric_of(self.header), sum(part["passages"] for part in self.parts))
+        self.table.forget()  # nobody reads it yet
         facts = {"table": self.table.name, "next_document": documents, "documents": documents}
         manifest = write_manifest(self.folder, {**self.header, **facts}, self.parts, self.table)
         with suppress(OSError):

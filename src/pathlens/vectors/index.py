@@ -75,7 +75,7 @@ class Index:
         folder = Path(where)
         if not folder.is_dir():
             raise StoreError(
-                f"there is no index at {str(folder)!r}; build one: pathlens index build DOCUMENTS {folder}"
+                f"there is no index at {str(folder)!r}; build one: pathlens index build minilm DOCUMENTS {folder}"
             )
         index = Index(folder, _read_manifest(folder), model)
         if model is not None:
@@ -276,10 +276,17 @@ class Index:
 
     def _version(self) -> int:
         """The table's version that is read: the manifest's. Another one is a change that was interrupted, or not ours."""
+        if self.table.version != self.manifest["version"]:
+            self._read_again()  # another process may have changed the index since
         now, ours = self.table.version, self.manifest["version"]
         if now != ours and not (self.folder / CHANGING).exists():
             raise self._changed(f"it is at version {now}, and this index wrote version {ours}")
         return ours
+
+    def _read_again(self) -> None:
+        encoder, model = self._encoder, self._model
+        self.__init__(self.folder, _read_manifest(self.folder), model)  # type: ignore[misc]
+        self._encoder = encoder
 
     def _changed(self, what: str) -> StoreError:
         return StoreError(
@@ -425,7 +432,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         if not any(folder.iterdir()):
             raise StoreError(
-                f"{str(folder)!r} is empty; build an index there: pathlens index build DOCUMENTS {folder}"
+                f"{str(folder)!r} is empty; build an index there: pathlens index build minilm DOCUMENTS {folder}"
             ) from error
         raise StoreError(
             f"{str(folder)!r} is half written: {b.MANIFEST}, which is written last, is missing; run the same `pathlens "

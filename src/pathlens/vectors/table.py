@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -138,7 +139,8 @@ class Table:
 
     def forget(self) -> None:
         """Older versions are removed from the disk."""
-        with _in_a_line(self, "write"):
+        with _in_a_line(self, "write"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of readers of older versions: ours read the manifest again
             self.open().optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     def part(self, number: int, version: int | None = None) -> list[Row]:
