@@ -1,4 +1,4 @@
-"""The page in a real browser: type, choose, wait, read, hover, scrub, export. Chromium, headless, no network."""
+"""The page in a real browser, by what a person does with it. Chromium, headless, no network; axe-core looks at every view."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,29 +24,40 @@ from pathlens.serve.app import make_app  # noqa: E402
 from pathlens.serve.tasks import ServerLimits  # noqa: E402
 from pathlens.text.load import load  # noqa: E402
 from pathlens.types import TEXT_UNITS  # noqa: E402
+from tests.rooms.test_chat import generator  # noqa: E402
 from tests.support.models import classifier, encoder  # noqa: E402
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 TEXT = "the movie was not really funny , but moving ."
 
 
-@pytest.fixture(scope="module")
-def address():
+@contextmanager
+def serving(models):
     import socket
 
     import uvicorn
 
-    models = {"tiny": load(classifier("bert")), "encoder": load(encoder("bert")), "toy": pl.ToyModel()}
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(models, limits=ServerLimits(units=600)), log_level="error", access_log=False)
-    )
+    app = make_app(models, limits=ServerLimits(units=600))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
     server.should_exit = True
     thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def address():
+    models = {
+        "tiny": load(classifier("bert")),
+        "encoder": load(encoder("bert")),
+        "writer": load(generator()),
+        "toy": pl.ToyModel(),
+    }
+    with serving(models) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +77,7 @@ def page(browser, address):
     trouble: list[str] = []
     made = browser.new_page(viewport={"width": 1200, "height": 900})
     made.set_default_timeout(60_000)
+    made.trouble = trouble
     made.on("pageerror", lambda error: trouble.append(str(error)))
     made.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
     made.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
@@ -79,19 +92,59 @@ def page(browser, address):
 
 def ready(page, address, link=""):
     page.goto(address + link)
-    page.wait_for_selector("#ask[data-ready]")
+    page.wait_for_selector("#ask[data-loaded]")
+
+
+def settled(page, before="") -> str:
+    """Wait for an answer other than the one before; give what went wrong, or ""."""
+    page.wait_for_function(
+        "before => { const done = document.getElementById('result').dataset.done; "
+        "return (done && done !== before) || !document.getElementById('wrong').hidden; }",
+        arg=before,
+    )
+    return page.inner_text("#wrong") if page.is_visible("#wrong") else ""
 
 
 def ask(page) -> str:
-    """Press the button, wait for the picture, give what the status says."""
-    before = page.get_attribute("#result", "data-done") or ""
+    page.wait_for_selector("#go:not([disabled])")
+    before = page.get_attribute("#ask", "data-answered")
     page.click("#go")
-    page.wait_for_function(
-        "before => (document.getElementById('result').dataset.done || '') !== before "
-        "|| document.getElementById('state').classList.contains('wrong')",
-        arg=before,
-    )
-    return page.inner_text("#state")
+    page.wait_for_function("before => document.getElementById('ask').dataset.answered !== before", arg=before)
+    return settled(page)
+
+
+def opened(page, address, link=""):
+    """The page as it greets: with its example explained."""
+    ready(page, address, link)
+    assert settled(page) == ""
+
+
+def view(page, name):
+    page.click(f"#tab-{name}")
+    assert page.get_attribute(f"#tab-{name}", "aria-selected") == "true"
+
+
+def options(page):
+    if not page.locator("details.options").get_attribute("open"):
+        page.click("details.options > summary")
+
+
+def numbers(page) -> list[float]:
+    return [float(v) for v in page.locator("#result .bars tr:not(.sum) .value").all_inner_texts()]
+
+
+def chances(page) -> dict[str, str]:
+    every = page.locator("#says .class").all()
+    return {each.locator("b").inner_text(): each.locator(".chance").inner_text() for each in every}
+
+
+def accessible(page, name):
+    """No serious or critical fault of axe-core; moderate ones are counted in the message of the next failure."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    bad = [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found if v["impact"] in ("serious", "critical")]
+    assert not bad, (name, bad, [v["id"] for v in found])
 
 
 def shot(page, name):
@@ -100,132 +153,365 @@ def shot(page, name):
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
-def test_the_form_offers_what_the_method_takes(page, address):
-    ready(page, address)
-    for method, taken in {"ig": [], "idg": ["tree"], "vaig": ["block"], "secant": ["block"]}.items():
-        page.select_option("[name=method]", method)
-        assert [name for name in ("tree", "block") if page.is_visible(f"[name={name}]")] == taken, method
-    assert page.locator("[name=unit] option:not([hidden])").all_inner_texts() == list(TEXT_UNITS)
-    page.fill("[name=text]", TEXT)
-    page.fill("[name=block]", "bert.encoder.layer.0")
-    assert ask(page).startswith("done") and "block=bert.encoder.layer.0" in page.get_attribute("#permalink", "href")
+def looked_at(page, name):
+    """Shot and checked in both themes; nothing sticks out sideways."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        shot(page, f"{name}-{scheme}")
+        accessible(page, f"{name} {scheme}")
+    page.emulate_media(color_scheme="light")
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 360, "height": 740})
+    shot(page, f"{name}-phone")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), f"{name} is too wide"
+    accessible(page, f"{name} phone")
+    page.set_viewport_size(wide)
 
 
-def test_type_choose_wait_read_and_hover(page, address):
+def test_it_opens_on_a_live_example_with_its_prediction(page, address):
+    opened(page, address)
+    assert page.inner_text("#result .text").strip() == page.input_value("[name=text]")
+    assert page.inner_text("#result h1").startswith("predicted LABEL_")
+    assert set(chances(page)) == {"LABEL_0", "LABEL_1", "LABEL_2"} and "baseline" in page.inner_text(
+        "#says .class >> nth=0"
+    )
+    drawer = page.locator("#result .diagnostics")
+    assert drawer.get_attribute("open") is None
+    drawer.locator("summary").click()
+    assert "passes" in drawer.inner_text()
+    looked_at(page, "explain")
+
+
+def test_it_says_what_the_library_says(page, address):
     ready(page, address)
+    options(page)
     page.fill("[name=text]", TEXT)
     page.select_option("[name=method]", "ig")
+    page.select_option("[name=unit]", "token")
     page.fill("[name=target]", "LABEL_1")
     page.fill("[name=baseline]", "pad")
-    assert ask(page).startswith("done")
+    assert ask(page) == ""
     wanted = pl.explain(load(classifier("bert")), TEXT, method="ig", target="LABEL_1", baseline="pad")
-    values = [float(v) for v in page.locator("#result .bars tr:not(.sum) .value").all_inner_texts()]
     kept = [s for s, special in zip(wanted.scores, wanted.special, strict=True) if not special]
-    assert len(values) == len(kept) and max(abs(a - b) for a, b in zip(values, kept, strict=True)) < 0.06
+    found = numbers(page)
+    assert len(found) == len(kept) and max(abs(a - b) for a, b in zip(found, kept, strict=True)) < 0.06
     unit = page.locator("#result .text .unit", has_text="funny")
     unit.hover()
     tip = unit.evaluate("node => getComputedStyle(node, '::after').content")
     assert "funny" in tip and any(c.isdigit() for c in tip)
-    assert page.locator("#result .text").first.inner_text().strip() == TEXT
-    shot(page, "explain")
 
 
-def test_wrong_input_is_said_in_words(page, address):
+def test_every_class_is_one_click_away(page, address):
+    opened(page, address)
+    before = page.get_attribute("#result", "data-done")
+    other = page.locator("#says .class[aria-pressed=false]").first
+    name, scores = other.locator("b").inner_text(), numbers(page)
+    other.click()
+    assert settled(page, before) == ""
+    assert page.inner_text("#says .class[aria-pressed=true] b") == name
+    assert name in page.inner_text("#result header p") and numbers(page) != scores
+
+
+@pytest.mark.parametrize("edit", ["mask", "delete", "replace"])
+def test_a_word_is_changed_and_everything_moves(page, address, edit):
     ready(page, address)
-    page.fill("[name=target]", "nobody")
     page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    was, scores, before = chances(page), numbers(page), page.get_attribute("#result", "data-done")
+    page.locator("#result .text .unit", has_text="not").click()
+    assert page.inner_text("#word-name") == "“not”"
+    if edit == "mask":
+        looked_at(page, "word")
+    if edit == "replace":
+        page.fill("#word [name=replacement]", "very")
+        page.keyboard.press("Enter")
+    else:
+        page.click(f"#word [data-edit={edit}]")
+    assert settled(page, before) == ""
+    words = page.inner_text("#result .text").split()
+    put = {"mask": ["[MASK]"], "delete": [], "replace": ["very"]}[edit]
+    assert words == [w for word in TEXT.split() for w in (put if word == "not" else [word])]
+    now = chances(page)
+    assert (
+        numbers(page) != scores
+        and f"was {was['LABEL_0']}" in page.locator("#says .class", has_text="LABEL_0").inner_text()
+    )
+    said = page.locator("#result td.was").all_inner_texts()
+    assert sum(text.startswith("was ") for text in said) == len(TEXT.split()) - 1
+    # the same numbers as asking for that text, and back again
+    plain = pl.explain(load(classifier("bert")), " ".join(words)).probabilities
+    for name, share in now.items():
+        assert abs(float(share.split()[0].lstrip("<>")) - 100 * plain[name]) < 0.1
+    before = page.get_attribute("#result", "data-done")
+    page.click("text=Back to your text")
+    assert settled(page, before) == "" and chances(page) == was and page.is_hidden("#edits")
+
+
+def test_only_what_applies_is_offered_and_defaults_are_the_models(page, address):
+    opened(page, address)
+    options(page)
+    assert page.get_attribute("[name=baseline]", "placeholder") == "mask"
+    assert page.inner_text("[name=method] option >> nth=0").startswith("ig")
+    for method, taken in {"ig": [], "idg": ["tree"], "vaig": ["block"], "secant": ["block"]}.items():
+        page.select_option("[name=method]", method)
+        assert [name for name in ("tree", "block") if page.is_visible(f"[name={name}]")] == taken, method
+    assert page.is_hidden("[name=passages]") and page.is_hidden("[name=contrast]")
+    assert page.locator("[name=unit] option").all_inner_texts() == list(TEXT_UNITS)
+    assert page.locator("[name=model] option").all_inner_texts()[0].startswith("tiny (")
+    assert "encoder" not in page.inner_text("[name=model]"), "one text has no similarity"
+    page.select_option("[name=model]", "writer")
+    assert page.inner_text("[data-name=text]") == "Prompt" and page.is_visible("[name=passages]")
+    assert page.get_attribute("[name=baseline]", "placeholder") == "mean"
+    view(page, "pair")
+    assert page.locator("[name=model] option").count() == 1 and page.is_visible("[name=text_b]")
+
+
+def test_tabs_without_a_model_are_not_there(browser):
+    """A server with a classifier alone has no similarity and no answers."""
+    with serving({"tiny": load(classifier("bert"))}) as address:
+        page = browser.new_page()
+        opened(page, address)
+        assert page.locator("[role=tab]:visible").all_inner_texts() == ["One text", "A table"]
+        page.close()
+
+
+def test_nothing_stale_stays_under_an_error(page, address):
+    opened(page, address)
+    options(page)
+    page.fill("[name=target]", "nobody")
     assert "nobody" in ask(page)
+    assert page.inner_html("#result") == "" and all(page.is_hidden(f"#{each}") for each in ("says", "tools", "further"))
     assert not page.is_disabled("#go")
+    looked_at(page, "error")
+    page.fill("[name=text]", "  ")
+    assert "is empty" in ask(page)
 
 
-def test_a_pair_has_arcs_and_a_slider(page, address):
+def test_a_server_that_is_gone_is_said(page, address):
+    opened(page, address)
+    page.route("**/api/**", lambda route: route.abort())
+    page.click("#go")
+    page.wait_for_selector("#wrong:visible")
+    assert "does not answer" in page.inner_text("#wrong") and page.inner_html("#result") == ""
+    page.context.clear_cookies()
+    page.trouble.clear()  # the browser's own line about the request that was cut
+
+
+def test_two_texts_and_their_pairs(page, address):
     ready(page, address)
-    page.select_option("[name=model]", "encoder")
+    view(page, "pair")
     page.fill("[name=text]", "a man plays guitar")
     page.fill("[name=text_b]", "the film was funny")
-    assert ask(page).startswith("done")
+    assert ask(page) == ""
+    assert "= pairs of words" in page.inner_text("#result h1") and "+ the rest" in page.inner_text("#result h1")
+    assert "word × word" in page.inner_text("#result")
     visible = page.locator("#result .arc[display=inline]")
     many = visible.count()
     page.locator("#result input.top").evaluate("node => { node.value = 3; node.dispatchEvent(new Event('input')); }")
     assert visible.count() == 3 < many
-    assert page.locator("#result .matrix tr.edge th").text_content() == "(reference)"  # folded where it is quiet
-    shot(page, "pair")
+    looked_at(page, "pair")
 
 
-def test_compare_shows_agreement_and_disagreement(page, address):
+ROWS = {
+    "csv": 'text,label\n"the film, was good",LABEL_0\nnot funny,LABEL_1\n"a ""movie"" was moving",LABEL_2\nthe plot,LABEL_1\n',
+    "tsv": "label\ttext\nLABEL_0\tthe film was good\nLABEL_1\tnot funny\nLABEL_2\ta movie\nLABEL_1\tthe plot\n",
+    "semicolons": "id;text;label\n1;the film, was good;LABEL_0\n2;not funny;LABEL_1\n3;a movie;LABEL_2\n4;the plot;LABEL_1\n",
+}
+
+
+def predicted(page):
+    page.wait_for_selector("#table[data-done]", state="attached")
+
+
+@pytest.mark.parametrize("kind", list(ROWS))
+def test_a_file_becomes_a_table_of_predictions(page, address, tmp_path, kind):
     ready(page, address)
-    page.click("[role=tab][data-view=compare]")
-    page.fill("[name=text]", TEXT)
-    page.check("[name=bases][value=mask]")
-    page.check("[name=bases][value=pad]")
-    assert ask(page).startswith("done")
-    text = page.inner_text("#result")
-    assert "Spearman" in text and "Kendall" in text and "ig · mask" in text and "sig · pad" in text
-    shot(page, "compare")
+    view(page, "table")
+    file = tmp_path / f"rows.{'tsv' if kind == 'tsv' else 'csv'}"
+    file.write_text(ROWS[kind], encoding="utf-8")
+    page.set_input_files("#file", str(file))
+    predicted(page)
+    assert page.locator(".many > tbody > tr").count() == 4 and "of 4 rows" in page.inner_text(".count")
+    labels = page.locator(".many > tbody > tr > td:nth-child(3)").all_inner_texts()
+    assert labels == ["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_1"], "the column of true classes was found"
+    texts = page.locator(".many .open").all_inner_texts()
+    assert texts[1] == "not funny" and (kind != "csv" or texts[:3:2] == ["the film, was good", 'a "movie" was moving'])
+    model = load(classifier("bert"))
+    said = [row.split()[0] for row in page.locator(".many > tbody > tr > td:nth-child(4)").all_inner_texts()]
+    assert said == [pl.explain(model, text).prediction for text in texts]
 
 
-def test_what_if_predicted_beside_actual(page, address):
+def test_the_table_is_sorted_filtered_and_opened(page, address):
     ready(page, address)
-    page.click("[role=tab][data-view=whatif]")
-    page.fill("[name=text]", TEXT)
-    assert ask(page).startswith("done")
-    assert page.locator("#result circle").count() == 10
-    page.select_option("#edit [name=unit_at]", label="4 not")
-    page.select_option("#edit [name=kind]", "replace")
-    page.fill("#edit [name=replacement]", "very")
+    view(page, "table")
+    page.fill("#rows", ROWS["csv"])
+    page.click("#go")
+    predicted(page)
+    right = int(page.inner_text(".sums .about").split()[0])
+    cells = page.locator(".confusion td button").all_inner_texts()
+    assert sum(map(int, cells)) == 4 and sum(map(int, cells[:: int(len(cells) ** 0.5) + 1])) == right
+    page.click("th[data-key=sure] button")
+    sure = [
+        float(v.split()[0].lstrip("<>")) for v in page.locator(".many > tbody > tr > td:last-child").all_inner_texts()
+    ]
+    assert sure == sorted(sure) and page.get_attribute("th[data-key=sure]", "aria-sort") == "ascending"
+    page.click("text=Most wrong")
+    wrong = page.locator(".many > tbody > tr").count()
+    assert wrong == 4 - right and page.is_checked(".choose [type=checkbox]")
+    page.click("text=As in the file")
+    page.fill(".choose [type=search]", "movie")
+    assert page.locator(".many > tbody > tr").count() == 1
+    page.fill(".choose [type=search]", "")
+    page.click("text=Most unsure")
+    page.locator(".many .open").first.click()
+    page.wait_for_selector(".many .detail .bars")
+    looked_at(page, "table")
+    text = page.locator(".many .open").first.inner_text()
+    page.click("text=Try changes to this text")
+    assert settled(page) == "" and page.input_value("[name=text]") == text
+
+
+def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
+    ready(page, address)
+    view(page, "table")
+    drop = """(text) => {
+      const data = new DataTransfer();
+      data.items.add(new File([text], "rows.csv", { type: "text/csv" }));
+      for (const kind of ["dragover", "drop"])
+        document.getElementById("drop").dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: data }));
+    }"""
+    page.evaluate(drop, "text,label\nthe film,LABEL_0\nthe plot,LABEL_2\n")
+    predicted(page)
+    assert page.locator(".many > tbody > tr").count() == 2
+    page.fill("#rows", "text,label\nthe film,LABEL_0\nthe plot,sideways\n")
+    page.keyboard.press("Tab")
+    page.select_option("[name=label_column]", label="label")
+    page.click("#go")
+    page.wait_for_selector("#wrong:visible")
+    assert "sideways" in page.inner_text("#wrong") and page.is_hidden("#table")
+
+
+def test_how_far_to_believe_a_table(page, address):
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", ROWS["csv"])
+    page.click("#go")
+    predicted(page)
+    page.click("text=How far to believe the explanations")
+    page.wait_for_selector("[data-part=belief] .pathlens")
+    assert "comprehensiveness" in page.inner_text("[data-part=belief]")
+
+
+def test_a_search_over_pasted_documents(page, address):
+    ready(page, address)
+    view(page, "rank")
+    page.fill("[name=text]", "music plays")
+    page.fill("[name=documents]", "the film was good\nmusic plays\nnot funny")
+    assert ask(page) == ""
+    assert page.locator("#result .ranking > section > details").count() == 3
+    assert "music plays" in page.inner_text("#result .ranking details >> nth=0")
     before = page.get_attribute("#result", "data-done")
-    page.click("#add")
-    page.wait_for_function("b => document.getElementById('result').dataset.done !== b", arg=before)
-    row = page.locator("#result .listing tbody tr").inner_text()
-    assert "not → very" in row and len(page.locator("#result .listing td.number").all()) == 3
-    shot(page, "whatif")
+    page.select_option("#why [aria-label=below]", "2")
+    page.click("#why >> text=Why?")
+    assert settled(page, before) == ""
+    assert "stands above 3." in page.locator("#result .ranking > section > h2").inner_text()
+    looked_at(page, "rank")
+
+
+def test_an_answer_with_its_sources(page, address):
+    ready(page, address)
+    view(page, "answer")
+    page.fill("[name=question]", "who was it ?")
+    page.fill("[name=sources]", f"a movie {HOSTILE} . the plot was good .\n\na man plays music .")
+    page.fill("[name=reply]", "the man is funny . it was a movie .")
+    assert ask(page) == ""
+    assert "with the sources" in page.inner_text("#result h1")
+    sentences = page.locator("#result .out")
+    assert sentences.count() == 2
+    shades = [page.locator("#result .source .unit").evaluate_all("all => all.map((each) => each.className)")]
+    for k in range(2):
+        sentences.nth(k).click()
+        assert f"({k + 1} of 2)" in page.inner_text(".chosen")
+        shades.append(page.locator("#result .source .unit").evaluate_all("all => all.map((each) => each.className)"))
+    assert shades[1] != shades[2] and page.locator("#result img").count() == 0
+    looked_at(page, "answer")
+
+
+def study(page, kind) -> str:
+    page.click(f"[data-study={kind}]")
+    page.wait_for_selector(f".study[data-kind={kind}][data-done]:not([data-done=''])")
+    assert page.get_attribute(f".study[data-kind={kind}]", "data-done") != "failed", page.inner_text(
+        f".study[data-kind={kind}]"
+    )
+    return page.inner_text(f".study[data-kind={kind}] .content")
+
+
+def test_methods_are_compared_beside_the_result(page, address):
+    ready(page, address)
+    page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    assert "Spearman" in study(page, "compare")
+    section = page.locator(".study[data-kind=compare]")
+    for name in ("mask", "pad"):
+        section.locator(f"input[name=baselines][value={name}]").check()
+    section.locator("text=Compare >> nth=-1").click()
+    page.wait_for_function("() => document.querySelector('.study .content').innerText.includes('sig · pad')")
+    text = section.inner_text()
+    assert "Kendall" in text and "ig · mask" in text
+    assert page.is_visible("#result .bars"), "the result itself stays"
+    looked_at(page, "compare")
+
+
+def test_how_far_to_believe_one_text(page, address):
+    ready(page, address)
+    page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    text = study(page, "whatif")
+    assert "predicted" in text and "actual" in text and "Spearman" in text
+    assert page.locator(".study circle").count() == 10
+    looked_at(page, "belief")
 
 
 def test_scrubbing_the_path_changes_what_is_read(page, address):
     ready(page, address)
-    page.click("[role=tab][data-view=path]")
     page.fill("[name=text]", TEXT)
-    assert ask(page).startswith("done")
-    place = page.locator("#result .place")
-    last, words = place.inner_text(), page.locator("#result .near").first.inner_text()
-    slider = page.locator("#result input.along")
-    slider.focus()
+    assert ask(page) == ""
+    study(page, "path")
+    place, near = page.locator(".study .place"), page.locator(".study .near").first
+    last, words = place.inner_text(), near.inner_text()
+    page.locator(".study input.along").focus()
     page.keyboard.press("Home")
     assert place.inner_text().startswith("0 %") and place.inner_text() != last
-    assert (
-        page.locator("#result .near").first.inner_text() != words
-        and "[MASK]" in page.locator("#result .near").first.inner_text()
-    )
-    assert page.locator("#result svg.track").count() == 3
-    shot(page, "path")
+    assert near.inner_text() != words and "[MASK]" in near.inner_text()
+    assert page.locator(".study svg.track").count() == 3
+    looked_at(page, "path")
 
 
-def test_layers_and_rank(page, address):
+def test_layers_and_nodes(page, address):
     ready(page, address)
-    page.click("[role=tab][data-view=layers]")
     page.fill("[name=text]", "not funny")
-    assert ask(page).startswith("done")
-    assert page.locator("#result .panels .bars").count() == 3 and page.locator("#result .curve").count()
-    shot(page, "layers")
-    page.click("[role=tab][data-view=nodes]")
-    assert ask(page).startswith("done")
-    assert "allowed" in page.inner_text("#result") and page.locator("#result .curve").count() == 5
-    shot(page, "nodes")
-    page.click("[role=tab][data-view=rank]")
-    page.select_option("[name=model]", "encoder")
-    page.fill("[name=documents]", "the film was good\nmusic plays")
-    assert ask(page).startswith("done")
-    assert page.locator("#result .ranking > section > details").count() == 2
-    page.fill("[name=why]", "1,2")
-    assert ask(page).startswith("done")
-    assert "stands above 2." in page.locator("#result .ranking > section > h2").inner_text()
-    shot(page, "rank")
+    assert ask(page) == ""
+    study(page, "layers")
+    assert page.locator(".study .panels .bars").count() == 3 and page.locator(".study .curve").count()
+    assert "allowed" in study(page, "nodes")
+    looked_at(page, "layers")
+
+
+@pytest.mark.parametrize("method, part", [("idg", ".tree"), ("ih", ".matrix")])
+def test_every_kind_of_result_fits_a_phone(page, address, method, part):
+    ready(page, address)
+    options(page)
+    page.fill("[name=text]", TEXT)
+    page.select_option("[name=method]", method)
+    assert ask(page) == ""
+    assert page.locator(f"#result {part}").count() >= 1
+    looked_at(page, method)
 
 
 def test_exports_and_permalink(page, address, tmp_path):
     ready(page, address)
     page.fill("[name=text]", TEXT)
-    ask(page)
+    assert ask(page) == ""
     saved = {}
     for kind in ("html", "png", "json"):
         with page.expect_download() as got:
@@ -244,15 +530,15 @@ def test_exports_and_permalink(page, address, tmp_path):
 
 
 def test_hostile_text_stays_text_everywhere(page, address, tmp_path):
-    ready(page, address)
+    opened(page, address)
+    options(page)
     page.select_option("[name=model]", "toy")
     page.fill("[name=text]", f"{HOSTILE} fine")
     page.fill("[name=baseline]", HOSTILE)
-    for view in ("explain", "compare", "whatif", "path"):
-        page.click(f"[role=tab][data-view={view}]")
-        assert ask(page).startswith("done"), view
-        assert page.locator("#result img").count() == 0
-        assert "onerror" in page.inner_text("#result")
+    assert ask(page) == ""
+    for kind in ("compare", "whatif", "path"):
+        assert "onerror" in study(page, kind), kind
+    assert page.locator("#shown img").count() == 0 and "onerror" in page.inner_text("#result")
     from pathlens.report import Report
 
     Report.of([pl.explain(pl.ToyModel(), f"{HOSTILE} fine")], title=HOSTILE).to_html(tmp_path / "r.html")
@@ -260,29 +546,69 @@ def test_hostile_text_stays_text_everywhere(page, address, tmp_path):
     assert page.locator("img").count() == 0 and HOSTILE in page.inner_text("body")
 
 
-def test_keyboard_alone_and_phone_width(page, address):
+def test_keyboard_alone_on_a_phone(page, address):
     page.set_viewport_size({"width": 360, "height": 740})
-    ready(page, address)
+    opened(page, address)
+    before = page.get_attribute("#result", "data-done")
     page.fill("[name=text]", TEXT)
-    page.focus("[name=text]")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector("#result[data-done]")
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out sideways"
-    page.focus("[role=tab][aria-selected=true]")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.dataset.view") == "compare"
+    assert settled(page, before) == ""
+    before = page.get_attribute("#result", "data-done")
     page.locator("#result .unit").first.focus()
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.textContent") == "movie"
-    shot(page, "phone")
+    assert page.evaluate("() => document.activeElement.textContent") == "movie"
+    page.keyboard.press("Enter")
+    assert page.inner_text("#word-name") == "“movie”"
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#word") and page.evaluate("() => document.activeElement.textContent") == "movie"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # the first choice: mask
+    assert settled(page, before) == "" and "[MASK]" in page.inner_text("#result .text")
+    page.wait_for_selector("#go:not([disabled])")
+    page.focus("[role=tab][aria-selected=true]")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("() => document.activeElement.dataset.view") == "pair"
+
+
+def test_work_can_be_stopped(page, address):
+    opened(page, address)
+    options(page)
+    page.select_option("[name=model]", "toy")
+    page.fill("[name=text]", " ".join(f"w{i}" for i in range(590)))
+    page.select_option("[name=method]", "ih")
+    page.wait_for_selector("#go:not([disabled])")
+    page.click("#go")
+    page.click("#cancel")
+    page.wait_for_selector("#shown[aria-busy=false]", state="attached")
+    assert page.inner_text("#state") in ("stopped", "") or page.inner_text("#state").startswith("done")
+    assert not page.is_disabled("#go") and page.is_hidden("#cancel")
 
 
 def test_five_hundred_tokens_are_drawn(page, address):
-    ready(page, address)
+    opened(page, address)
     page.select_option("[name=model]", "toy")
     page.fill("[name=text]", " ".join(f"w{i}" for i in range(500)))
-    assert ask(page).startswith("done")
+    assert ask(page) == ""
     assert page.locator("#result .text .unit").count() == 500
+
+
+def test_two_results_in_one_notebook_are_alive(page, tmp_path):
+    """What a notebook puts on its page: fragments one after the other, on a ground of its own."""
+    model = load(encoder("bert"))
+    pair = pl.explain(model, "a man plays guitar", "the film was funny", unit="word")
+    text = pl.explain(load(classifier("bert")), TEXT)
+    outputs = "".join(f"<div class='output'>{each._repr_html_()}</div>" for each in (pair, text, pair))
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!DOCTYPE html><body style='background:#111;color:#eee'>{outputs}</body>", encoding="utf-8")
+    page.goto(f"file://{file}")
+    assert page.locator(".pathlens[data-live]").count() == 3
+    sliders = page.locator("input.top")
+    sliders.nth(1).evaluate("node => { node.value = 2; node.dispatchEvent(new Event('input')); }")
+    drawn = page.locator(".pathlens >> nth=2").locator(".arc[display=inline]").count()
+    assert drawn == 2 < page.locator(".pathlens >> nth=0").locator(".arc[display=inline]").count()
+    grounds = page.locator(".pathlens").evaluate_all("all => all.map((each) => getComputedStyle(each).backgroundColor)")
+    assert len(set(grounds)) == 1 and sum(map(int, grounds[0][4:-1].split(","))) < 200, "no white slab on a dark page"
+    shot(page, "notebook")
 
 
 def test_a_report_is_filtered_sorted_and_opened(page, tmp_path):

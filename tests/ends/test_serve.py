@@ -13,11 +13,12 @@ from pathlens.checks import option_names
 from pathlens.engine.options import LEAST_NODES, Accuracy, options
 from pathlens.explanation.store import from_dict
 from pathlens.path.words.options import STRATEGIES
-from pathlens.serve.app import POLICY, make_app
+from pathlens.serve.app import FILES, POLICY, make_app
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from pathlens.text.options import GeneratorOptions, PromptedOptions
 from pathlens.types import BASELINES, RULES, TEXT_UNITS
+from tests.rooms.test_chat import generator
 from tests.support.models import classifier, encoder
 
 TEXT = "the movie was not really funny , but moving ."
@@ -43,7 +44,13 @@ class Held(pl.ToyModel):
 
 @pytest.fixture(scope="module")
 def models():
-    return {"toy": pl.ToyModel(), "tiny": load(classifier("bert")), "encoder": load(encoder("bert")), "slow": Held()}
+    return {
+        "toy": pl.ToyModel(),
+        "tiny": load(classifier("bert")),
+        "encoder": load(encoder("bert")),
+        "slow": Held(),
+        "writer": load(generator()),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +63,33 @@ def client(models):
 
 def test_health_and_methods(client):
     facts = client.get("/api/health").json()
-    assert [m["name"] for m in facts["models"]] == ["toy", "tiny", "encoder", "slow"]
+    assert [m["name"] for m in facts["models"]] == ["toy", "tiny", "encoder", "slow", "writer"]
     assert facts["models"][1]["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"] and facts["models"][2]["pair"]
     taken = {m["name"]: m["options"] for m in client.get("/api/methods").json()}
     assert set(taken) == set(pl.methods()) and {name for name in taken if "block" in taken[name]} == {"vaig", "secant"}
     assert facts["choices"]["baselines"] == list(BASELINES) and facts["choices"]["units"] == list(TEXT_UNITS)
+
+
+def test_a_model_says_what_its_empty_fields_mean(client, models):
+    """Defaults and the word that masks are the library's own: asking for them by name changes nothing."""
+    told = {each["name"]: each for each in client.get("/api/health").json()["models"]}
+    assert told["tiny"]["mask"] == "[MASK]" and told["writer"]["answers"] and not told["tiny"]["answers"]
+    for name, second in (("tiny", None), ("encoder", "the film"), ("toy", None)):
+        own = told[name]["defaults"]
+        plain = pl.explain(models[name], "not funny", second)
+        named = pl.explain(models[name], "not funny", second, **own)
+        assert named.method == plain.method == own["method"] and named.top(3) == plain.top(3), name
+
+
+def test_predictions_are_what_explaining_says(client, models):
+    texts = ["not funny", TEXT, "the plot " * 40]
+    rows = client.post("/api/predict", json={"model": "tiny", "texts": texts}).json()["rows"]
+    for text, row in zip(texts[:2], rows, strict=False):
+        wanted = pl.explain(models["tiny"], text)
+        assert row["prediction"] == wanted.prediction
+        assert row["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-6)
+    assert "40" in rows[2]["error"], "a text that is too long does not stop the others"
+    assert client.post("/api/predict", json={"model": "encoder", "texts": ["a"]}).status_code == 422
 
 
 def test_a_request_offers_what_the_library_takes(client):
@@ -94,6 +123,12 @@ def test_explain_gives_what_the_library_gives(client, models):
         ("path", {"model": "tiny", "text": TEXT, "points": 5}, "tracks"),
         ("layers", {"model": "tiny", "text": TEXT, "layers": [0, 1]}, "items"),
         ("nodes", {"model": "tiny", "text": TEXT, "counts": [4, 8]}, "errors"),
+        ("evaluate", {"model": "tiny", "texts": [TEXT, "not funny"], "methods": ["ig"]}, "columns"),
+        (
+            "answer",
+            {"model": "writer", "question": "who was it ?", "sources": ["a movie .", "a man ."], "reply": "the man ."},
+            "matrix",
+        ),
         (
             "rank",
             {"model": "encoder", "query": "a movie", "documents": ["the film", "good music"], "why": [0, 1]},
@@ -175,7 +210,7 @@ def test_headers_and_policy(client):
     assert page.headers["content-security-policy"] == POLICY and "unsafe-inline" not in POLICY.split("style-src")[0]
     assert page.headers["x-content-type-options"] == "nosniff"
     assert "http://" not in page.text and "https://" not in page.text
-    for name in ("page.js", "form.js", "page.css", "views.js", "views.css"):
+    for name in FILES:
         file = client.get(f"/static/{name}")
         assert file.status_code == 200 and "http://" not in file.text.replace("http://www.w3.org/2000/svg", "")
     assert client.get("/static/../app.py").status_code == 404

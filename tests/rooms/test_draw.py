@@ -308,7 +308,8 @@ def test_terminal_pair_exactly():
     assert (
         shown(result, 80)
         == """\
-ij · cosine similarity 0.6600
+cosine similarity 0.660 = pairs of tokens 0.260 + the rest 0.400
+ij · cosine similarity
 
   A 猫
   B cat [b]

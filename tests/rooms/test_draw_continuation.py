@@ -276,18 +276,25 @@ def test_the_served_page_explains_a_generator():
             page.on("pageerror", lambda error: trouble.append(str(error)))
             page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
             page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-            page.wait_for_selector("#ask[data-ready]")
-            assert page.is_hidden("[name=passages]") and page.is_visible("[name=text_b]")
+            page.wait_for_selector("#ask[data-loaded]")
+            page.wait_for_selector("#result[data-done]")
+            page.click("details.options > summary")
+            assert page.is_hidden("[name=passages]") and page.is_visible("[name=second]")
             page.select_option("[name=model]", "writer")
-            assert page.is_visible("[name=passages]") and page.is_hidden("[name=text_b]")
+            assert page.is_visible("[name=passages]") and page.is_hidden("[name=second]")
             assert page.inner_text("[data-name=text]") == "Prompt"
             page.fill("[name=text]", "who was it ?")
             page.fill("[name=passages]", f"a movie {NASTY} .\n\na man plays music .")
-            page.fill("[name=target]", "the man is funny")
+            page.fill("[name=said]", "the man is funny")
             page.select_option("[name=unit]", "passage")
+            before = page.get_attribute("#result", "data-done")
             page.click("#go")
-            page.wait_for_selector("#result[data-done], #state.wrong")
-            assert page.inner_text("#state").startswith("done"), page.inner_text("#state")
+            page.wait_for_function(
+                "b => document.getElementById('result').dataset.done !== b && document.getElementById('result').dataset.done"
+                " || !document.getElementById('wrong').hidden",
+                arg=before,
+            )
+            assert page.is_hidden("#wrong"), page.inner_text("#wrong")
             page.click(".out >> nth=1")
             assert "“man” (2 of 4)" in page.inner_text(".chosen")
             assert "passage 2" in page.inner_text(".strongest") and NASTY in page.inner_text(".prompt")
@@ -295,11 +302,14 @@ def test_the_served_page_explains_a_generator():
             shot = os.environ.get("PATHLENS_SCREENSHOTS")
             if shot:
                 page.screenshot(path=f"{shot}/generator.png", full_page=True)
-            page.fill("[name=target]", "")
+            page.fill("[name=said]", "")
             page.fill("[name=generate]", "3")
             before = page.get_attribute("#result", "data-done")
             page.click("#go")
-            page.wait_for_function("b => document.getElementById('result').dataset.done !== b", arg=before)
+            page.wait_for_function(
+                "b => { const now = document.getElementById('result').dataset.done; return now && now !== b; }",
+                arg=before,
+            )
             assert page.locator(".out").count() == 3
             link = page.get_attribute("#permalink", "href")
             assert "passages=" in link and "generate=3" in link

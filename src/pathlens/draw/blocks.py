@@ -121,12 +121,13 @@ class Texts(Block):
 
 
 class Bar(NamedTuple):
-    """A bar with its interval, where there is one."""
+    """A bar with its interval, where there is one, and the place of its unit in the result, where it is one's."""
 
     name: str
     value: float
     low: float | None = None
     high: float | None = None
+    unit: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -200,11 +200,30 @@ def sheet(parts: Sequence[Part], inner: float) -> Figure:
     top = height - MARGIN
     for part in parts:
         axes = figure.add_axes((MARGIN / wide, (top - part.height) / height, inner / wide, part.height / height))
-        axes.set(xlim=(0, inner), ylim=(part.height, 0), xticks=[], yticks=[])
-        axes.axis("off")
-        part.draw(axes)
+        _put(part, axes, inner)
         top -= part.height
     return figure
+
+
+def _put(part: Part, axes: Axes, wide: float) -> None:
+    axes.set(xlim=(0, wide), ylim=(part.height, 0), xticks=[], yticks=[])
+    axes.axis("off")
+    part.draw(axes)
+
+
+def abreast(columns: Sequence[tuple[float, Sequence[Part]]], gap: float) -> Part:
+    """Columns of parts side by side, each as wide as it says."""
+
+    def draw(axes: Axes) -> None:
+        left = 0.0
+        for wide, parts in columns:
+            top = 0.0
+            for part in parts:
+                _put(part, inside(axes, left, top, wide, part.height), wide)
+                top += part.height
+            left += wide + gap
+
+    return Part(max(sum(part.height for part in parts) for _, parts in columns), draw)
 
 
 def inside(axes: Axes, left: float, top: float, wide: float, tall: float) -> Axes:

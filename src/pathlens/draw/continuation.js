@@ -35,7 +35,8 @@
     };
     const bars = (column, limit) => {
       const order = [...column.keys()].filter((u) => column[u] !== 0).sort((a, b) => Math.abs(column[b]) - Math.abs(column[a]));
-      const table = el("table", "bars");
+      const falls = order.slice(0, view.bars).some((u) => column[u] < 0);
+      const table = el("table", falls ? "bars" : "bars rising");
       const row = (name, value, kind) => {
         const line = table.insertRow();
         if (kind) line.className = kind;
@@ -45,8 +46,8 @@
         if (kind) return;
         const bar = el("i", value > 0 ? "up" : "down");
         bar.style.width = `${((100 * Math.abs(value)) / limit).toFixed(1)}%`;
-        const cells = [el("td", "below"), el("td", "above")];
-        cells[value > 0 ? 1 : 0].append(bar);
+        const cells = [...(falls ? [el("td", "below")] : []), el("td", "above")];
+        cells[value > 0 ? cells.length - 1 : 0].append(bar);
         line.append(...cells);
       };
       let listed = 0;

@@ -63,12 +63,14 @@ def level(value: float, limit: float, *, signed: bool = True) -> str:
 
 
 def color_rules() -> str:
-    """The scale as CSS classes, for light and for dark pages."""
-    both = {False: "", True: ""}
-    for dark, step, (letter, sign) in product(both, range(1, LEVELS + 1), (("p", 1), ("n", -1), ("l", 1))):
-        back = palette.color(sign * step, LEVELS, signed=letter != "l", dark=dark)
-        both[dark] += f".pathlens .{letter}{step}{{background:{back};color:{palette.text_color(back)}}}"
-    return f"{both[False]}@media (prefers-color-scheme:dark){{{both[True]}}}"
+    """The scale as CSS classes, for light and for dark ground."""
+    rules = ""
+    for step, (letter, sign) in product(range(1, LEVELS + 1), (("p", 1), ("n", -1), ("l", 1))):
+        backs = [palette.color(sign * step, LEVELS, signed=letter != "l", dark=dark) for dark in (False, True)]
+        inks = map(palette.text_color, backs)
+        both = f"background:light-dark({','.join(backs)});color:light-dark({','.join(inks)})"
+        rules += f".pathlens .{letter}{step}{{{both}}}"
+    return rules
 
 
 def whole(title: str, body: Markup, data: str = "") -> str:

@@ -27,6 +27,9 @@ LEAST, WIDEST = 8.4, 13.4  # inches of a sheet without its margins
 BARS, PAIRS, PHRASES = 24, 8, 36
 LETTERS = 300  # of a plain text
 SIZE = 9.0  # of letters in a table
+GAP, NEIGHBOUR = 0.45, 6.2  # between neighbours, and the widest that a block with one is
+SCATTER, LISTED = 5.2, 5.6  # inches of a plot of points, and of a short list of bars
+LEFT = 4.0  # inches beside a table that a list of bars needs
 
 T = TypeVar("T")
 Place = tuple[float, float, float, float]  # left, top, width, height in inches
@@ -36,8 +39,47 @@ Drawn = tuple[tuple[Part, ...], tuple[str, ...]]  # parts of a sheet, and notes 
 def draw(thing: Any, *, unit: str | None = None) -> Figure:
     """The figure of a result, a study or a page, not written anywhere."""
     page = page_of(thing, unit)
-    inner = max([LEAST, *(WIDTHS[type(block)](block) for block in page.on("figure") if type(block) in WIDTHS)])
+    inner = _inner(page.on("figure"))
     return canvas.sheet(whole(page, inner), inner)
+
+
+def _inner(every: Sequence[blocks.Block]) -> float:
+    """As wide as the widest block, or as narrow neighbours side by side: better than an empty half."""
+    rows = (sum(each for _, each in row) + GAP * (len(row) - 1) for row in _rows(every, WIDEST) if len(row) > 1)
+    return max([LEAST, *rows, *(WIDTHS[type(block)](block) for block in every if type(block) in WIDTHS)])
+
+
+def _rows(every: Sequence[blocks.Block], room: float) -> list[list[tuple[blocks.Block, float]]]:
+    """Blocks with their widths; narrow neighbours share a row as far as they fit (texts with texts alone)."""
+    rows: list[list[tuple[blocks.Block, float]]] = []
+    for block in every:
+        wide = _narrow(block)
+        last = rows[-1] if rows else []
+        alike = last and (isinstance(last[-1][0], blocks.Running) == isinstance(block, blocks.Running))
+        if wide and alike and last[-1][1] and sum(each + GAP for _, each in last) + wide <= room + 1e-6:
+            last.append((block, wide))
+        else:
+            rows.append([(block, wide)])
+    return rows
+
+
+def body(every: Sequence[blocks.Block], inner: float) -> Drawn:
+    """Rows one below the other; what is alone in its row has the whole width."""
+    parts: list[Part] = []
+    notes: list[str] = []
+    for row in _rows(every, inner):
+        widths = [wide for _, wide in row] if len(row) > 1 else [inner]
+        drawn = [draw_block(block, wide) for (block, _), wide in zip(row, widths, strict=True)]
+        notes += [note for _, left_out in drawn for note in left_out]
+        columns = [(wide, each) for wide, (each, _) in zip(widths, drawn, strict=True)]
+        parts += [canvas.abreast(columns, GAP)] if len(row) > 1 else columns[0][1]
+    return tuple(parts), tuple(notes)
+
+
+def _narrow(block: blocks.Block) -> float:
+    """Inches of a block that may have a neighbour; 0: it takes the whole width."""
+    wide = NARROW[type(block)](block) if type(block) in NARROW else 0.0
+    return wide if wide <= NEIGHBOUR else 0.0
 
 
 def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
@@ -47,18 +89,19 @@ def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
 
 def whole(page: blocks.Page, inner: float) -> list[Part]:
     """Heading, blocks, legend, certificate, notes."""
-    head = [paragraph(page.title, inner, size=13, color=INK, weight="bold", after=0.03 if page.subtitle else 0.12)]
-    head += [paragraph(page.headline, inner, size=11, color=INK, after=0.03)] if page.headline else []
-    head += [paragraph(page.subtitle, inner, after=0.12)] if page.subtitle else []
-    drawn = [draw_block(block, inner) for block in page.on("figure")]
-    body, left_out = [p for parts, _ in drawn for p in parts], [n for _, notes in drawn for n in notes]
+    how = " · ".join(part for part in (page.title if page.headline else "", page.subtitle) if part)
+    head = [
+        paragraph(page.headline or page.title, inner, size=13, color=INK, weight="bold", after=0.03 if how else 0.12)
+    ]
+    head += [paragraph(how, inner, after=0.12)] if how else []
+    drawn, left_out = body(page.on("figure"), inner)
     proof = page.proof
     foot = [Part(0.1), *([_scale(proof)] if proof.full is not None else [])]
     foot += [paragraph(proof.legend, inner, color=INK)] if proof.legend else []
     for each in proof.sums:
         weight = "normal" if each.settled else "bold"
         foot.append(paragraph(f"{each.mark} {each.line}", inner, color=INK, weight=weight))
-    return [*head, *body, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]
+    return [*head, *drawn, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]
 
 
 def _scale(proof: blocks.Proof) -> Part:
@@ -91,10 +134,14 @@ def _plots(tall: float, placed: Iterable[tuple[Place, Callable[[Axes], None]]]) 
 
 
 def _abreast(
-    every: Sequence[T], tall: Callable[..., float], place: Callable[[int, T], Place], on: Callable[[T, Axes], None]
+    every: Sequence[T],
+    tall: Callable[..., float],
+    place: Callable[[int, T], Place],
+    on: Callable[[T, Axes], None],
+    abreast: int = 2,
 ) -> list[Part]:
-    """Rows of two, each as `tall` as it needs; `on` draws one on axes at its `place` in the row."""
-    rows = [every[k : k + 2] for k in range(0, len(every), 2)]
+    """Rows of so many, each as `tall` as it needs; `on` draws one on axes at its `place` in the row."""
+    rows = [every[k : k + abreast] for k in range(0, len(every), abreast)]
     return [_plots(tall(*row), [(place(k, each), partial(on, each)) for k, each in enumerate(row)]) for row in rows]
 
 
@@ -170,7 +217,7 @@ def bars(block: blocks.Bars, inner: float) -> Drawn:
     label = min(max([inches(fit(name, 34), 10) for name, *_ in lines], default=0.0), 3.0) + 0.1
     step = 0.235
     down, up = (max([0.0, *(sign * bar.value / block.limit for bar in shown)]) for sign in (-1, 1))
-    arm = min(inner - label - 0.85, 5.0) / max(down + up, 1e-9)
+    arm = (inner - label - 0.9) / max(down + up, 1e-9)
     zero = label + 0.85 + arm * down
 
     def draw(axes: Axes) -> None:
@@ -208,7 +255,8 @@ def grid(block: Grid, inner: float) -> Drawn:
     tall = top + min(rows * (0.28 if rows <= plots.NUMBERS else cell), 8.0)
 
     place = (label, top, columns * cell, tall - top)
-    return (_plots(tall + 0.15, [(place, partial(plots.heat_on, grid=block, upright=upright))]),), block.notes
+    plot = _plots(tall + 0.15, [(place, partial(plots.heat_on, grid=block, upright=upright))])
+    return (*_titled(block.title, inner), plot), block.notes
 
 
 def _longest(names: Sequence[str]) -> float:
@@ -219,6 +267,11 @@ def _longest(names: Sequence[str]) -> float:
 def continued(block: Continued, inner: float) -> Drawn:
     every = [_colored(part, block.bars.limit, inner) for part in (*block.prompt, block.spoken) if part]
     table, notes = grid(block.grid, inner)
+    wide = _grid_width(block.grid)
+    left = inner - wide - GAP
+    if left >= LEFT:  # the strongest sources stand where nothing would
+        strongest = *_titled("strongest sources", left), *bars(block.bars, left)[0]
+        table = (canvas.abreast([(wide, table), (left, strongest)], GAP),)
     return (paragraph("the prompt, and what it said", inner, size=8), *every, *table), notes
 
 
@@ -277,10 +330,11 @@ def _natural(block: blocks.Listing) -> list[float]:
 
 @draw_block.register
 def charts(block: blocks.Charts, inner: float) -> Drawn:
-    """Two abreast, with one key at the right of the first row."""
-    abreast = min(len(block.charts), 2)
+    """Two abreast (or all three), with one key at the right of the first row."""
+    abreast = 3 if len(block.charts) == 3 else min(len(block.charts), 2)
     names = max([inches(fit(name, 40), 8) for name in block.names], default=0.0)
     wide, tall = (inner - names - 0.7) / abreast, 3.0 if abreast > 1 else 3.6
+    above = 0.35 if any(chart.title for chart in block.charts) else 0.1
 
     def put(chart: blocks.Chart, axes: Axes) -> None:
         plots.chart_on(axes, chart)
@@ -288,9 +342,9 @@ def charts(block: blocks.Charts, inner: float) -> Drawn:
             plots.key(axes)
 
     def place(k: int, chart: blocks.Chart) -> Place:
-        return k * wide + 0.7, 0.35, wide - 0.85, tall - 0.85
+        return k * wide + 0.7, above, wide - 0.85, tall - 0.85
 
-    return (*_titled(block.title, inner), *_abreast(block.charts, lambda *row: tall, place, put)), ()
+    return (*_titled(block.title, inner), *_abreast(block.charts, lambda *row: tall, place, put, abreast)), ()
 
 
 @draw_block.register
@@ -328,7 +382,7 @@ def swarm(block: blocks.Swarm, inner: float) -> Drawn:
 
 @draw_block.register
 def scatter(block: blocks.Scatter, inner: float) -> Drawn:
-    plot = _plots(3.9, [((0.7, 0.35, 4.6, 3.05), partial(plots.scatter_on, block=block))])
+    plot = _plots(3.6, [((0.7, 0.1, SCATTER - 0.7, 3.05), partial(plots.scatter_on, block=block))])
     return (*_titled(block.title, inner), plot), ()
 
 
@@ -347,6 +401,28 @@ def folds(block: blocks.Folds, inner: float) -> Drawn:
     return (*table, *(whole(page, inner) if page is not None else ())), ()
 
 
+def _grid_width(block: Grid) -> float:
+    label = _longest(block.rows) if len(block.rows) <= plots.LABELS else 0.1
+    longest = _longest(block.columns) if len(block.columns) <= plots.LABELS else 0.1
+    return label + len(block.columns) * max(0.62, min(longest, 0.9))
+
+
+def _running_width(block: blocks.Running) -> float:
+    """Short texts under a title of their own; without one a text is the page's subject."""
+    if not block.title:
+        return 0.0
+    lines = ["".join(stretch.text for stretch in paragraph) for paragraph in block.paragraphs]
+    return max([inches(block.title, 9.5), *(inches(printable(line), 13) for line in lines)]) + 0.1
+
+
+# inches that a block would like where it may have a neighbour
+NARROW: dict[type[blocks.Block], Callable[[Any], float]] = {
+    blocks.Listing: lambda block: sum(_natural(block)),
+    blocks.Running: _running_width,
+    blocks.Scatter: lambda block: SCATTER,
+    blocks.Links: lambda block: LISTED if block.links else 0.0,
+    Grid: _grid_width,
+}
 # inches that a block would like; the others take what they get
 WIDTHS: dict[type[blocks.Block], Callable[[Any], float]] = {
     blocks.Phrases: lambda block: min(plots.leaves_width(block.nodes), WIDEST),

@@ -38,10 +38,11 @@ def sections(every: Sequence[blocks.Block]) -> Drawn:
 def article(page: blocks.Page, *extra: str) -> Markup:
     """A page as a part of a document; `extra` notes come first."""
     body, left_out = sections(page.on("page"))
-    subtitle = element("p", None, page.subtitle) if page.subtitle else ""
+    how = " · ".join(part for part in (page.title if page.headline else "", page.subtitle) if part)
+    head = _headline(page) if page.headline else element("h1", None, page.title)
     return element(
         "article", {"class": f"pathlens {page.kind}".strip()},
-        element("header", None, element("h1", None, page.title), _headline(page), subtitle),
+        element("header", None, head, element("p", None, how) if how else ""),
         body, _foot(page, [*extra, *left_out, *page.notes]),
     )  # fmt: skip
 
@@ -66,13 +67,15 @@ def document(thing: Any, path: str | Path | None = None, *, unit: str | None = N
 
 
 def _headline(page: blocks.Page) -> Markup:
-    """What the model says; a click shows every class."""
+    """What the model says comes first; a click shows every class."""
+    said = element("h1", None, page.headline)
     if not page.classes:
-        return element("p", {"class": "headline"}, page.headline) if page.headline else Markup("")
+        return said
     heads = element("tr", None, *(element("th", {"scope": "col"}, name) for name in ("class", "text", "baseline")))
     rows = (element("tr", None, *(element("td", None, cell) for cell in row)) for row in page.classes)
-    summary = element("summary", {"class": "headline"}, page.headline)
-    return element("details", {"class": "said"}, summary, element("table", None, heads, *rows))
+    return element(
+        "details", {"class": "classes"}, element("summary", None, said), element("table", None, heads, *rows)
+    )
 
 
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
@@ -122,7 +125,11 @@ def draw(block: blocks.Block) -> Drawn:
 def running(block: blocks.Running) -> Drawn:
     """Exactly the characters of the text, so that a copy of it is the text."""
     parts = [
-        element("p", {"class": "text", "dir": "auto"}, *(_stretch(each, block.limit, tabindex=0) for each in paragraph))
+        element(
+            "p",
+            {"class": "text", "dir": "auto"},
+            *(_stretch(each, block.limit, tabindex=0, **_places(each)) for each in paragraph),
+        )
         for paragraph in block.paragraphs
     ]
     if block.outside:
@@ -142,6 +149,11 @@ def _stretch(stretch: Stretch, limit: float, **marks: object) -> str:
     return element("span", {"class": _unit(stretch.value, limit), "title": stretch.tip, **marks}, stretch.text)
 
 
+def _places(stretch: Stretch) -> dict[str, object]:
+    """The units a stretch shows, for scripts."""
+    return {"data-units": " ".join(map(str, stretch.units))}
+
+
 def _unit(value: float, limit: float) -> str:
     return f"unit {level(value, limit)}".strip()
 
@@ -155,20 +167,22 @@ def texts(block: blocks.Texts) -> Drawn:
 def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     shown, sums, notes = block.pick(BARS)
-    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed) for bar in shown]
+    falls = any(bar.value < 0 for bar in shown)
+    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed, falls) for bar in shown]
     for name, text in sums:
         head = element("th", {"scope": "row"}, name)
         rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
-    return element("table", {"class": "bars"}, *rows), notes
+    return element("table", {"class": "bars" if falls else "bars rising"}, *rows), notes
 
 
-def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool) -> Markup:
-    name, value, low, high = bar
+def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool, falls: bool = True) -> Markup:
+    """One row; a table in which nothing falls has no room for bars to the left."""
+    name, value, low, high, unit = bar
     kind = "length" if not signed else "up" if value > 0 else "down"
     drawn = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
-    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed else []
+    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed and falls else []
     return element(
-        "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]"},
+        "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]", "data-unit": unit},
         element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
         *below, element("td", {"class": "above"}, drawn if value >= 0 else ""),
     )  # fmt: skip
@@ -383,7 +397,7 @@ def packed(matrix: np.ndarray) -> str:
 
 
 def _prompt(paragraph: Sequence[Stretch], limit: float, kind: str = "text prompt") -> Markup:
-    parts = [_stretch(part, limit, **{"data-units": " ".join(map(str, part.units))}) for part in paragraph]
+    parts = [_stretch(part, limit, **_places(part)) for part in paragraph]
     return element("p", {"class": kind, "dir": "auto"}, *parts)
 
 
@@ -426,7 +440,7 @@ def explorer(block: blocks.Explorer) -> Drawn:
     ]  # fmt: skip
     first = element("thead", None, element("tr", None, *heads, element("th", None, "adds up")))
     rows = [_openable(block, row, page) for row, page in zip(block.rows, block.pages, strict=True)]
-    table = element("div", {"class": "scroll"}, element("table", {"class": "rows"}, first, *rows))
+    table = element("div", {**SCROLL, "aria-label": "rows"}, element("table", {"class": "rows"}, first, *rows))
     return join([_controls(block), table]), ()
 
 

@@ -1,7 +1,18 @@
 (() => {
   "use strict";
+  // a notebook may be dark where the system is light, or the other way round: then the ground beneath decides
+  const beneath = (root) => {
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    for (let node = root.parentElement; node; node = node.parentElement) {
+      const [red, green, blue, alpha = 1] = (getComputedStyle(node).backgroundColor.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
+      const found = 0.3 * red + 0.6 * green + 0.1 * blue < 128 ? "dark" : "light";
+      if (alpha > 0.5) return found === system ? "" : found;
+    }
+    return "";
+  };
   const wire = (root) => {
     root.dataset.live = "1";
+    root.dataset.theme = beneath(root);
     // with a script, tips show at once; without one, the browser shows the title by itself
     for (const unit of root.querySelectorAll(".unit[title]")) {
       unit.dataset.tip = unit.title;

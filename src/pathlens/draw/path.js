@@ -123,6 +123,9 @@
     };
     slider.addEventListener("input", go);
     const scroll = el("div", "scroll");
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", "token by token");
     scroll.append(table);
     const row = el("div", "charts");
     row.append(...charts.map((each) => each.svg));

@@ -105,9 +105,11 @@ def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
     axes.axhline(0, color=DIM, lw=0.6)
     if block.same:
         axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
+    middle = (min(xs) + max(xs)) / 2
     for name, x, y in block.points if len(names) <= NAMED else ():
         style: Any = {"textcoords": "offset points", "size": 7, "color": DIM, "parse_math": False}
-        axes.annotate(fit(name, 24) if name else "", (x, y), (5, 3), **style)
+        place = {"xytext": (5, 3), "ha": "left"} if x <= middle else {"xytext": (-5, 3), "ha": "right"}  # inwards
+        axes.annotate(fit(name, 24) if name else "", (x, y), **place, **style)
 
 
 def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:

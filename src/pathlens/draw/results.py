@@ -10,7 +10,22 @@ from typing import Any
 import numpy as np
 
 from pathlens.draw import palette, words
-from pathlens.draw.blocks import Bar, Bars, Block, Chart, Charts, Links, Page, Phrases, Proof, Running, Sum, Texts
+from pathlens.draw.blocks import (
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Chart,
+    Charts,
+    Links,
+    Listing,
+    Page,
+    Phrases,
+    Proof,
+    Running,
+    Sum,
+    Texts,
+)
 from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
 from pathlens.draw.words import Stretch, visible
@@ -25,6 +40,7 @@ COLORS = f"{RAISES_WORD} raises what is explained, {LOWERS_WORD} lowers it"
 QUIET = 0.1  # a reference that adds at most this to a cosine is one number beside the pairs of tokens
 FOLDED = 64  # rows or columns of a table that is there twice; the data in a page has all of it
 CHOICES = 15  # bars of a chosen output token
+WAYS, STEPS = 30, 4  # of paths through words: tokens listed, and words of each on its way
 
 
 def explanation(result: record.Explanation) -> Page:
@@ -34,7 +50,21 @@ def explanation(result: record.Explanation) -> Page:
     if not _sums(result):
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
-    return _page(result, (*texts(result), bars), legend, bars.limit)
+    return _page(result, (*texts(result), bars, *_way(result)), legend, bars.limit)
+
+
+def _way(result: record.Explanation) -> tuple[Listing, ...]:
+    """The words that each token's path goes through, where it goes through words."""
+    moving = [token for token in getattr(result.path, "tokens", ()) if token.words]
+    if not moving:
+        return ()
+    rows: list[tuple[Cell, ...]] = []
+    for token in moving[:WAYS]:
+        steps = np.linspace(0, len(token.words) - 1, STEPS).round().astype(int)
+        rows.append((token.baseline, *(token.words[k] for k in steps), token.word))
+    left = f", the first {WAYS} of {len(moving)} tokens" if len(moving) > WAYS else ""
+    columns = ("from the baseline", "→", "", "", "", "to the text")[: STEPS + 2]
+    return (Listing(columns, tuple(rows), title=f"the words on the way{left}", where=("page", "figure")),)
 
 
 def pair(result: record.PairExplanation) -> Page:
@@ -58,18 +88,18 @@ def pair(result: record.PairExplanation) -> Page:
     both = Texts(tuple(named), title="the two texts, A and B")
     page = _page(result, (both, grid, links), legend, full)
     details = (*folded, *_rounds(result, ", first text"))
-    return dataclasses.replace(page, title=f"{page.title} {result.similarity:.4f}", details=details)
+    return dataclasses.replace(page, details=details)
 
 
 def _pair_grids(result: record.PairExplanation) -> tuple[Grid, tuple[Grid, ...]]:
     """The pairs of tokens, and folded away the same with its reference; with it at once where it adds much."""
     special = (result.special_a, result.special_b)
     rows, columns = (REFERENCE, *result.tokens_a), (REFERENCE, *result.tokens_b)
-    full = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title="token × token")
+    full = Grid(rows, columns, result.full_matrix, edge=1, corner="A ↓  B →", title=_by(result))
     full = full.without_zeros(*((False, *flags) if flags else () for flags in special))
     if not _quiet(result):
         return full, ()
-    pairs = Grid(result.tokens_a, result.tokens_b, result.matrix, corner="A ↓  B →", title="token × token")
+    pairs = Grid(result.tokens_a, result.tokens_b, result.matrix, corner="A ↓  B →", title=_by(result))
     whole = dataclasses.replace(full, title="with the reference row and column")
     return pairs.without_zeros(*special), (whole,) if max(full.values.shape) <= FOLDED else ()
 
@@ -87,7 +117,7 @@ def _pair_sum(result: record.PairExplanation) -> str:
     if _quiet(result):
         rest = palette.short(result.rest)
         return (
-            f"numbers are contributions to the similarity: pairs of tokens {palette.short(result.core)}, the reference {rest}, and "
+            f"numbers are contributions to the similarity: pairs of {_unit(result)}s {palette.short(result.core)}, the reference {rest}, and "
             f"they {_verb(result)} {palette.short(result.similarity)}"
         )
     return f"numbers are contributions to the similarity, with the reference row and column they {_verb(result)} {palette.short(result.similarity)}"
@@ -95,7 +125,7 @@ def _pair_sum(result: record.PairExplanation) -> str:
 
 def interactions(result: record.Interactions) -> Page:
     """Running text by score, the table, the strongest pairs with both halves summed."""
-    grid = Grid(result.tokens, result.tokens, result.matrix, between="with", title="token × token")
+    grid = Grid(result.tokens, result.tokens, result.matrix, between="with", title=_by(result))
     grid = grid.without_zeros(result.special, result.special)
     pairs = links_inside(result.matrix, LINKS)
     shown = _shown(result.special, result.tokens, pairs, 0, 1)
@@ -263,6 +293,14 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
     return (Charts((chart,), title="error against nodes"),)
 
 
+def _unit(result: record.Result) -> str:
+    return str(result.meta.get("unit") or "token")
+
+
+def _by(result: record.Result) -> str:
+    return f"{_unit(result)} × {_unit(result)}"
+
+
 def _sums(result: record.Result) -> bool:
     return result.certificate.kind != "per token"
 
@@ -290,8 +328,8 @@ def _top(full: float) -> str:
 def _scored(result: record.Explanation | record.Continuation) -> tuple[Bar, ...]:
     """A bar for each unit: all but special tokens without a score."""
     special = result.special or (False,) * len(result.tokens)
-    every = zip(map(Bar, result.tokens, result.scores.tolist()), special, strict=True)
-    return tuple(bar for bar, flag in every if bar.value != 0 or not flag)
+    every = enumerate(zip(result.tokens, result.scores.tolist(), special, strict=True))
+    return tuple(Bar(name, value, unit=k) for k, (name, value, flag) in every if value != 0 or not flag)
 
 
 def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:

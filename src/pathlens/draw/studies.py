@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlens.studies.whatif import Edit, WhatIf
 
 ROWS = 40  # units of a comparison; the strongest of more
-STEPS = 5  # places along a path whose words are listed
+STEPS = 3  # places along a path whose words are listed
 TOKENS = 30  # of those lists
 STRONGEST = 6  # tokens as curves over layers
 PATHS = {"ig": "straight line", "dig": "word to word", "udig": "word to word, near the line"}
@@ -156,7 +156,7 @@ def _curves(study: PathView) -> blocks.Charts:
 
 def _steps(study: PathView, track: Track) -> blocks.Listing:
     """The anchor or the nearest word of each token, at a few places."""
-    places = np.linspace(0, len(track.t) - 1, STEPS).round().astype(int)
+    places = np.linspace(0, len(track.t) - 1, STEPS + 2).round().astype(int)[1:-1]  # both ends are known already
     moving = [i for i, held in enumerate(study.held) if not held][:TOKENS]
     rows: tuple[tuple[blocks.Cell, ...], ...] = tuple(
         (study.tokens[i], *(visible(_word(track, int(k), i)) for k in places), float(track.share[-1, i]))

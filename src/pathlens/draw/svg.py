@@ -14,7 +14,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from pathlens.draw import blocks, palette
-from pathlens.draw.element import Markup, element
+from pathlens.draw.element import SCROLL, Markup, element
 from pathlens.draw.words import cut, visible
 
 WIDE, HIGH = 640.0, 300.0
@@ -258,7 +258,7 @@ def arcs(given: blocks.Links) -> Markup:
         element("label", None, "strongest ", top, element("output", {"class": "shown"}, f"{first} of {count}")),
         element("label", None, "at least ", least, element("output", {"class": "floor"}, "0")),
     )
-    return element("figure", None, controls, element("div", {"class": "scroll"}, drawing))
+    return element("figure", None, controls, element("div", {**SCROLL, "aria-label": "arcs"}, drawing))
 
 
 Shapes = tuple[list[str], list[Markup], float, float]  # of arcs, the names, width and height

@@ -127,7 +127,7 @@ def remarks(said: Mapping[str, Any]) -> list[str]:
     if likeliest(start) == name and start[name] >= text[name]:
         notes.append(
             f"the baseline alone is predicted {name} already ({percent(start[name])}): the scores say what moved the output "
-            "from there, not why it is so high; to ask that, compare with a text the model calls something else (baseline='…')"
+            "from there, not why it is so high; to ask that, give a text the model calls something else as the baseline"
         )
     return notes
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, Result, largest
+from pathlens.explanation.record import Explanation, Result, largest, percent
 from pathlens.types import Span
 from pathlens.units.cuts import sentence_spans, word_spans
 
@@ -84,6 +84,15 @@ class Answer(Result):
     def anyway(self) -> float:
         """The answer's probability without what the sources say: all of them at the baseline. With `contrast`, the odds."""
         return math.exp(min(self.certificate.f_baseline, 700.0))
+
+    @property
+    def headline(self) -> str:
+        """How likely a token of the answer is, by geometric mean, with the sources and without them."""
+        if self.contrast:
+            return ""
+        count, ends = sum(self.lengths), (self.certificate.f_input, self.certificate.f_baseline)
+        with_them, without = (percent(math.exp(end / count)) for end in ends)
+        return f"a token of this answer is {with_them} likely with the sources, {without} without them"
 
     @property
     def odds(self) -> tuple[tuple[float, float], ...]:

@@ -5,6 +5,7 @@ Scores are signed sums over a token's coordinates; nothing is normalised here.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -86,12 +87,20 @@ class Result(Tabular, Viewable):
     def headline(self) -> str:
         """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
         if not self.prediction:
-            return ""
+            return self._written()
         said = f"predicted {self.prediction}, {percent(self.probabilities[self.prediction])}"
         if not self.baseline_probabilities:
             return said
         start = likeliest(self.baseline_probabilities)
         return f"{said} (from the baseline alone: {start}, {percent(self.baseline_probabilities[start])})"
+
+    def _written(self) -> str:
+        """What a generator writes, and how likely that is: the output itself where it is a log-probability."""
+        written = self.meta.get("outputs") or ()
+        if self.meta.get("score") != "logprob" or len(written) != 1:
+            return ""
+        text, start = (percent(math.exp(min(f, 0.0))) for f in (self.certificate.f_input, self.certificate.f_baseline))
+        return f"says “{shortened(str(written[0]).strip())}”, {text} (from the baseline alone: {start})"
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
@@ -106,7 +115,7 @@ class Result(Tabular, Viewable):
 
     def __repr__(self) -> str:
         text = shortened(" | ".join(self.meta.get("texts", ())))
-        said = self.headline.partition(" (")[0]
+        said = self.headline.partition(" (")[0] if self.prediction else ""
         top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
         parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), said, top)
         return f"<{' · '.join(part for part in parts if part)}>"
@@ -316,6 +325,12 @@ class PairExplanation(Result):
     def rest(self) -> float:
         """What the reference adds: its row, its column and its cell. Small from a quiet reference, the default."""
         return float(self.full_matrix[0].sum() + self.full_matrix[1:, 0].sum())
+
+    @property
+    def headline(self) -> str:
+        """ "cosine similarity 0.544 = pairs of words 0.589 + the rest -0.044"."""
+        units = f"{self.meta.get('unit') or 'token'}s"
+        return f"{self.target} {self.similarity:.3f} = pairs of {units} {self.core:.3f} + the rest {self.rest:.3f}"
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names_a, names_b = ("(reference)", *self.tokens_a), ("(reference)", *self.tokens_b)

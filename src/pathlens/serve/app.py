@@ -41,7 +41,7 @@ HEADERS = {
 }  # fmt: skip
 CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
 FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
-FILES = ("page.css", "views.css", "page.js", "form.js", "views.js")
+FILES = ("page.css", "views.css", "page.js", "api.js", "form.js", "result.js", "table.js", "views.js")
 
 
 def make_app(

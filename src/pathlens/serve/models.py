@@ -6,7 +6,8 @@ A request gets a model by its name, watched: every pass is counted, every text b
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlens.errors import InputError
 from pathlens.serve.tasks import Meter, ServerLimits
 
 if TYPE_CHECKING:
-    from pathlens.text.adapter import Case, TextModel
+    from pathlens.text.adapter import Case, Said, TextModel
 
 PATIENCE = 0.1  # seconds between two looks at whether the task was called off
 
@@ -71,6 +72,9 @@ class ModelSlot:
             "labels": list(model.labels[:200]) if model is not None else [],
             "layers": model.depth if model is not None else 0,
             "generator": model is not None and "generate" in option_names(model.options),
+            "answers": model is not None and model.kind == "causal language model",
+            "defaults": _defaults(model) if model is not None else {},
+            "mask": _mask(model) if model is not None else "",
         }
 
 
@@ -118,6 +122,25 @@ class Models:
         return thread
 
 
+def _defaults(model: TextModel) -> dict[str, Any]:
+    """What an empty field means for this model."""
+    from pathlens.text.baseline import default_name
+
+    tokenizer, decoder = getattr(model, "tokenizer", None), getattr(model, "decoder", False)
+    own = "quiet" if model.two_texts_are_a_pair() else default_name(tokenizer, decoder) if tokenizer else "zero"
+    return {"method": model.default_method, "baseline": own, "layer": model.default_layer}
+
+
+def _mask(model: TextModel) -> str:
+    """What stands for a masked word in a text, where the tokenizer reads it as one; "" where nothing does."""
+    tokenizer = getattr(model, "tokenizer", None)
+    word = getattr(tokenizer, "mask_token", None)
+    if not word:
+        return ""
+    read = tokenizer(word, add_special_tokens=False)["input_ids"]
+    return str(word) if list(read) == [tokenizer.mask_token_id] else ""
+
+
 def _load(name: str) -> Any:
     from pathlens.text.load import load
 
@@ -147,5 +170,22 @@ def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
             if len(case) > limits.units:
                 raise InputError(f"the text has {len(case)} tokens; this server takes up to {limits.units}")
             return replace(case, score=_Counted(case.score, meter), pack=(case.pack, id(meter)))
+
+        def says(self, cases: Sequence[Case]) -> list[Said | None]:
+            bare = [
+                replace(each, score=each.score.score) if isinstance(each.score, _Counted) else each for each in cases
+            ]
+            return super().says(bare)
+
+        @contextmanager
+        def itself(self) -> Iterator[TextModel]:
+            """The model without its wrapper, for work that asks for its kind; a hook counts its passes meanwhile."""
+            whole = self.inner.whole()
+            hook = None if whole is None else whole.register_forward_pre_hook(lambda *_: meter.count(1))
+            try:
+                yield self.inner
+            finally:
+                if hook is not None:
+                    hook.remove()
 
     return Watched(model)

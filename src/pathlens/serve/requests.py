@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 import pathlens as pl
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, CommonOptions, options
+from pathlens.errors import InputError
+from pathlens.explanation.answer import CUTS
+from pathlens.serve.predictions import Predictions
 from pathlens.serve.tasks import BOUNDS
 from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
@@ -201,8 +204,58 @@ class RankRequest(Choices):
         return ranking.with_reason(*self.why) if self.why else ranking
 
 
+class EvaluateRequest(Choices):
+    """POST /api/evaluate: how far the scores can be believed, `pl.evaluate(model, texts, methods=…)`."""
+
+    texts: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
+    methods: list[Name] = Field(["ig", "sig"], min_length=1, max_length=8)
+
+    def answer(self, take: Take) -> Any:
+        without = ("target", "score", "unit", "baseline")
+        chosen: dict[str, Any] = {"baselines": [self.baseline]} if self.baseline else {}  # type: ignore[attr-defined]
+        return pl.evaluate(take(self.model), self.texts, methods=self.methods, **chosen, **self.choices(*without))
+
+
+class AnswerRequest(_Shared):
+    """POST /api/answer: `pl.answer(model, question, sources, answer)`, which part of which source made it say this."""
+
+    question: Text
+    sources: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
+    reply: Text | None = Field(None, description="The answer to explain; None: what the model writes.")
+    contrast: Words | None = None
+    method: Literal["secant", "sig", "ig"] = "secant"
+    unit: Literal[CUTS] = "sentence"  # type: ignore[valid-type]
+    generate: int = Field(60, ge=1, le=MOST["generate"])
+
+    def answer(self, take: Take) -> Any:
+        chosen: dict[str, Any] = {
+            "contrast": self.contrast,
+            "method": self.method,
+            "unit": self.unit,
+            "generate": self.generate,
+        }
+        with take(self.model).itself() as model:
+            return pl.answer(model, self.question, self.sources, self.reply, **chosen)
+
+
+class PredictRequest(_Shared):
+    """POST /api/predict: what a classifier says of many texts, each with the probability of every class."""
+
+    texts: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
+    texts_b: list[Text] | None = Field(None, max_length=BOUNDS["documents"])
+
+    def answer(self, take: Take) -> Predictions:
+        others: list[Any] = self.texts_b or [None] * len(self.texts)
+        if len(others) != len(self.texts):
+            raise InputError(f"{len(self.texts)} texts and {len(others)} second texts were given; they go in pairs")
+        return Predictions.of(take(self.model), list(zip(self.texts, others, strict=True)))
+
+
 REQUESTS: dict[str, Any] = {
     "explain": ExplainRequest,
+    "predict": PredictRequest,
+    "evaluate": EvaluateRequest,
+    "answer": AnswerRequest,
     "rank": RankRequest,
     "compare": CompareRequest,
     "whatif": WhatIfRequest,

@@ -57,7 +57,7 @@ class Reference:
 
     @property
     def name(self) -> str:
-        return f"quiet, {'learned from' if self.learned else 'the tokens'} {' '.join(self.tokens)}"
+        return f"quiet, {'learned from' if self.learned else 'the tokens'} “{' '.join(self.tokens)}”"
 
     def over(self, length: int) -> Float[Tensor, "S d"]:
         """The rows of so many places."""

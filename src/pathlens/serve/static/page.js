@@ -1,170 +1,146 @@
-"use strict";
 // Ask, wait, show. What comes back is a fragment whose texts were escaped by the server; no script in it can run.
-(() => {
-  const state = document.getElementById("state");
-  const result = document.getElementById("result");
-  const tools = document.getElementById("tools");
-  const edit = document.getElementById("edit");
-  const go = document.getElementById("go");
-  const cancel = document.getElementById("cancel");
-  let job = null; // the job on the page, or under way
-  let edits = []; // what-if: edits tried so far
-  let asked = 0; // only the latest question may draw
+import { Job, Stopped, call, facts } from "/static/api.js";
+import { body, fill, form, fromLink, putExample, setView, toLink, view, views } from "/static/form.js";
+import * as result from "/static/result.js";
+import * as table from "/static/table.js";
 
-  const secret = () => {
-    const said = new URLSearchParams(location.hash.slice(1));
-    if (said.has("token")) {
-      sessionStorage.setItem("token", said.get("token"));
-      said.delete("token");
-      history.replaceState(null, "", `#${said}`);
-    }
-    return sessionStorage.getItem("token");
-  };
-  const token = secret();
+const KINDS = { explain: "explain", pair: "explain", rank: "rank", answer: "answer" };
+const go = document.getElementById("go");
+const cancel = document.getElementById("cancel");
+const state = document.getElementById("state");
+const shown = document.getElementById("shown");
+let job = null; // the question under way
+let asked = 0; // only the latest question may draw
 
-  const call = async (path, options = {}) => {
-    const headers = { ...(options.body ? { "Content-Type": "application/json" } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-    const response = await fetch(path, { ...options, headers });
-    if (response.ok) return response;
-    let detail = `${response.status}`;
-    try {
-      detail = (await response.json()).detail || detail;
-    } catch {
-      /* not JSON: the number must do */
-    }
-    throw new Error(detail);
-  };
-  const say = (text, wrong = false) => {
-    state.textContent = text;
-    state.classList.toggle("wrong", wrong);
-  };
-  const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const say = (text) => {
+  state.textContent = text;
+};
+const wrong = document.getElementById("wrong");
+const complain = (text) => {
+  result.clear(); // nothing that answers another question stays under an error
+  table.reveal(false);
+  wrong.textContent = text;
+  wrong.hidden = !text;
+};
 
-  const follow = async (found, mine) => {
-    for (let wait = 60; ; wait = Math.min(wait * 1.4, 600)) {
-      const now = await (await call(`/api/jobs/${found.id}`)).json();
-      if (mine !== asked) return null;
-      if (now.state === "done") return now;
-      if (now.state === "failed" || now.state === "cancelled") throw new Error(now.error);
-      const at = now.stage ? `${now.stage} …` : `${now.points} points`;
-      say(now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${at}, ${now.seconds.toFixed(1)} s`);
-      await pause(wait);
-    }
-  };
+const progress = (now) => {
+  const at = now.stage ? `${now.stage} …` : now.points ? `${now.points} passes` : "reading";
+  say(now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${at}, ${now.seconds.toFixed(0)} s`);
+};
 
-  const ask = async (more = {}) => {
-    const mine = ++asked;
-    const view = form.dataset.view;
-    go.disabled = true;
-    cancel.hidden = false;
-    say("asking …");
-    result.setAttribute("aria-busy", "true"); // what is drawn below answers the question before
-    const started = performance.now();
-    try {
-      if (job && job.busy) await call(`/api/jobs/${job.id}`, { method: "DELETE" }).catch(() => {});
+// One question: `more` is added to what the form says; `show` draws what came of it.
+export const ask = async (more = {}, show = null) => {
+  const mine = ++asked;
+  if (job) job.stop();
+  say("asking …");
+  wrong.hidden = true;
+  shown.setAttribute("aria-busy", "true"); // what is drawn answers the question before
+  go.disabled = true;
+  cancel.hidden = false;
+  const started = performance.now();
+  try {
+    if (view() === "table") {
+      job = table.job();
+      await table.predict(job, say);
+    } else {
       const sent = { ...body(), ...more };
       const link = toLink();
-      job = await (await call(`/api/${view}?wait=false`, { method: "POST", body: JSON.stringify(sent) })).json();
-      job.busy = true;
-      const done = await follow(job, mine);
-      if (!done) return;
-      const html = await (await call(`/api/jobs/${job.id}/result?format=fragment`)).text();
+      job = new Job(KINDS[view()], sent);
+      await job.run(progress);
       if (mine !== asked) return;
-      job.busy = false;
-      result.innerHTML = html;
-      window.pathlensWire();
-      tools.hidden = false;
-      document.getElementById("permalink").href = link;
+      await result.show(job, link, show);
       history.replaceState(null, "", link);
-      if (view === "whatif") await offerEdits();
-      else edit.hidden = true;
-      const total = ((performance.now() - started) / 1000).toFixed(1);
-      say([`done in ${total} s`, ...done.warnings].join(" · "));
-      result.dataset.done = job.id;
-    } catch (error) {
-      if (mine !== asked) return;
-      if (job) job.busy = false;
-      say(error.message, true);
-    } finally {
-      if (mine === asked) {
-        go.disabled = false;
-        result.setAttribute("aria-busy", "false");
-        cancel.hidden = true;
-      }
     }
-  };
-
-  const offerEdits = async () => {
-    const found = await (await call(`/api/jobs/${job.id}/result?format=json`)).json();
-    const { tokens, special, offsets } = found.explanation;
-    const units = edit.querySelector("[name=unit_at]");
-    const before = units.value;
-    units.replaceChildren(...tokens.flatMap((name, i) => (special[i] || offsets[i][1] <= offsets[i][0] ? [] : [option(String(i), `${i} ${name}`)])));
-    if (before) units.value = before;
-    edit.hidden = false;
-  };
-
-  document.getElementById("add").addEventListener("click", () => {
-    const kind = edit.querySelector("[name=kind]").value;
-    edits.push({ unit: +edit.querySelector("[name=unit_at]").value, kind, replacement: kind === "replace" ? edit.querySelector("[name=replacement]").value : "" });
-    ask({ edits });
-  });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    edits = [];
-    ask();
-  });
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
-  cancel.addEventListener("click", () => job && call(`/api/jobs/${job.id}`, { method: "DELETE" }).catch((error) => say(error.message, true)));
-  const tabs = [...form.querySelectorAll("[role=tab]")];
-  tabs.forEach((tab, i) => {
-    tab.addEventListener("click", () => setView(tab.dataset.view));
-    tab.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const next = tabs[(i + step + tabs.length) % tabs.length];
-      setView(next.dataset.view);
-      next.focus();
-    });
-  });
-  for (const button of tools.querySelectorAll("[data-export]")) {
-    button.addEventListener("click", async () => {
-      const kind = button.dataset.export;
-      try {
-        const blob = await (await call(`/api/jobs/${job.id}/result?format=${kind}`)).blob();
-        const link = document.createElement("a");
-        link.href = URL.createObjectURL(blob);
-        link.download = `pathlens.${kind}`;
-        link.click();
-        setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-      } catch (error) {
-        say(error.message, true);
-      }
-    });
-  }
-  (async () => {
-    setView("explain");
-    try {
-      const health = async () => (await call("/api/health")).json();
-      const first = await health();
-      fillModels(first);
-      say("starting …");
-      fillForm(await (await call("/api/methods")).json(), first.choices);
+    if (mine !== asked) return;
+    say([`done in ${((performance.now() - started) / 1000).toFixed(1)} s`, ...job.warnings].join(" · "));
+  } catch (error) {
+    if (mine !== asked) return;
+    if (error instanceof Stopped) say("stopped");
+    else {
       say("");
-      const act = fromLink(location.hash);
-      form.dataset.ready = "1";
-      if (act) ask();
-      window.addEventListener("hashchange", () => fromLink(location.hash) && ask());
-      // models may still be on their way: a question can be asked already, and waits for them
-      for (let facts = await health(); facts.models.some((model) => model.state === "loading"); facts = await health()) {
-        fillModels(facts);
-        await pause(500);
-      }
-      fillModels(await health());
-    } catch (error) {
-      say(error.message, true);
+      complain(error.message);
     }
-  })();
+  } finally {
+    if (mine === asked) {
+      form.dataset.answered = String(mine);
+      shown.setAttribute("aria-busy", "false");
+      go.disabled = false;
+      cancel.hidden = true;
+      job = null;
+    }
+  }
+};
+
+const turn = (name) => {
+  if (name === view()) return;
+  asked++; // what is under way answers another view
+  if (job) job.stop();
+  job = null;
+  go.disabled = false;
+  cancel.hidden = true;
+  say("");
+  complain("");
+  setView(name);
+  table.reveal(name === "table");
+  putExample();
+};
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask();
+});
+form.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+cancel.addEventListener("click", () => job && job.stop());
+const tabs = [...document.querySelectorAll("[role=tab]")];
+for (const tab of tabs) {
+  tab.addEventListener("click", () => turn(tab.dataset.view));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const offered = tabs.filter((each) => !each.hidden);
+    const next = offered[(offered.indexOf(tab) + step + offered.length) % offered.length];
+    turn(next.dataset.view);
+    next.focus();
+  });
+}
+result.wire(ask, say, complain);
+table.wire(ask, complain);
+
+(async () => {
+  for (const tab of tabs) tab.hidden = true;
+  try {
+    const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+    const known = (await call("/api/methods")).json();
+    let told = await facts();
+    // the page opens with the link's model, or the first; the others join when they are there
+    const named = new URLSearchParams(location.hash.slice(1)).get("model");
+    const first = () => told.models.find((each) => each.name === named) || told.models[0];
+    while (first().state === "loading") {
+      say(`loading ${first().name} …`);
+      await pause(300);
+      told = await facts();
+    }
+    say("");
+    fill(told, await known);
+    if (!views().length) throw new Error("No model is ready: see what the server printed.");
+    const told_what = fromLink(location.hash);
+    table.reveal(view() === "table");
+    if (!told_what) putExample();
+    form.dataset.ready = "1";
+    if (told_what || view() !== "table") ask();
+    window.addEventListener("hashchange", () => {
+      if (fromLink(location.hash)) ask();
+    });
+    while (told.models.some((each) => each.state === "loading")) {
+      await pause(500);
+      told = await facts();
+      fill(told);
+    }
+    form.dataset.loaded = "1";
+  } catch (error) {
+    say("");
+    complain(error.message);
+  }
 })();

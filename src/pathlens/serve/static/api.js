@@ -1,0 +1,80 @@
+// Talking to the server: one job at a time is followed, and what goes wrong is said in the page's own words.
+const secret = () => {
+  const said = new URLSearchParams(location.hash.slice(1));
+  if (said.has("token")) {
+    sessionStorage.setItem("token", said.get("token"));
+    said.delete("token");
+    history.replaceState(null, "", `#${said}`);
+  }
+  return sessionStorage.getItem("token");
+};
+const token = secret();
+
+const WORDS = {
+  401: "This page needs the server's token. Open the link with #token=… that belongs to it.",
+  403: "The server does not answer to this page. Open the address that it printed when it started.",
+  404: "The server has forgotten this result; ask again.",
+  413: "This is too long for one request. Shorten it, or take fewer rows.",
+  429: "The server is busy with other questions. Try again in a moment.",
+};
+
+export const call = async (path, options = {}) => {
+  const headers = { ...(options.body ? { "Content-Type": "application/json" } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer. Is it still running?");
+  }
+  if (response.ok) return response;
+  let detail = "";
+  try {
+    detail = (await response.json()).detail;
+  } catch {
+    /* not JSON: the number must do */
+  }
+  throw new Error(WORDS[response.status] || detail || `The server failed (${response.status}).`);
+};
+
+export const facts = async () => (await call("/api/health")).json();
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export class Stopped extends Error {}
+
+// A question under way: `tell` hears how far it is, `stop` calls it off. Resolves to the finished job.
+export class Job {
+  constructor(kind, body) {
+    this.kind = kind;
+    this.body = body;
+    this.id = null;
+    this.stopped = false;
+    this.warnings = [];
+  }
+
+  async run(tell = () => {}) {
+    const told = await (await call(`/api/${this.kind}?wait=false`, { method: "POST", body: JSON.stringify(this.body) })).json();
+    this.id = told.id;
+    if (this.stopped) await this.stop();
+    for (let wait = 60; ; wait = Math.min(wait * 1.4, 600)) {
+      const now = await (await call(`/api/jobs/${this.id}`)).json();
+      if (now.state === "done") {
+        this.warnings = now.warnings;
+        return this;
+      }
+      if (now.state === "cancelled") throw new Stopped("stopped");
+      if (now.state === "failed") throw new Error(now.error);
+      tell(now);
+      await pause(wait);
+    }
+  }
+
+  async stop() {
+    this.stopped = true;
+    if (this.id) await call(`/api/jobs/${this.id}`, { method: "DELETE" }).catch(() => {});
+  }
+
+  async as(format) {
+    return call(`/api/jobs/${this.id}/result?format=${format}`);
+  }
+}

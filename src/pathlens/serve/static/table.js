@@ -1,0 +1,362 @@
+// A table of texts: read from a file, predicted in pieces, sorted and filtered; a row opens to its explanation.
+import { Job, Stopped } from "/static/api.js";
+import { form, model, option, view } from "/static/form.js";
+import { button, el, percent } from "/static/result.js";
+
+const EXAMPLE = `text,label
+"A warm, funny and moving film.",positive
+"Not really funny, but moving.",positive
+"Dull, and far too long.",negative
+"The best thing about it is that it ends.",negative
+"I did not expect to like it, and I did.",positive
+"Not bad at all.",positive
+"A clever idea, badly told.",negative
+"Two hours that I would like to have back.",negative
+"Beautiful pictures and nothing to say.",negative
+"It has its moments.",positive`;
+const PIECE = 32; // texts of one request
+const PAGE = 50; // rows drawn at once
+const NAMES = /^(label|class|target|gold|category|sentiment|y|truth)s?$/i;
+const TEXTS = /^(text|sentence|review|document|content|comment|body|question|title)s?$/i;
+
+const at = (id) => document.getElementById(id);
+const pick = (name) => form.elements[name];
+let head = [];
+let lines = []; // cells, as they were read
+let rows = []; // what is shown: { number, text, label, prediction, probabilities, sure, error }
+let sort = { key: "number", down: false };
+let filter = { text: "", prediction: "", label: "", wrong: false };
+let shown = PAGE;
+
+// ---- reading
+
+const separators = [",", "\t", ";"];
+
+// cells of a text with quoted fields; a quote inside one is written twice
+export const cells = (text, by) => {
+  const found = [];
+  let row = [];
+  let cell = "";
+  let quoted = false;
+  const close = () => {
+    row.push(cell);
+    cell = "";
+  };
+  for (let k = 0; k < text.length; k++) {
+    const c = text[k];
+    if (quoted) {
+      if (c !== '"') cell += c;
+      else if (text[k + 1] === '"') cell += text[++k];
+      else quoted = false;
+    } else if (c === '"' && !cell.trim()) {
+      cell = "";
+      quoted = true;
+    } else if (c === by) close();
+    else if (c === "\n" || c === "\r") {
+      if (c === "\r" && text[k + 1] === "\n") k++;
+      close();
+      found.push(row);
+      row = [];
+    } else cell += c;
+  }
+  close();
+  found.push(row);
+  return found.filter((each) => each.some((value) => value.trim()));
+};
+
+// the separator that gives most lines as many cells as the first has, more than one
+const read = (text) => {
+  const clean = text.replace(/^\ufeff/, "");
+  const tried = separators.map((by) => {
+    const found = cells(clean, by);
+    const wide = found.length ? found[0].length : 0;
+    return { found, wide, fit: wide > 1 ? found.filter((row) => row.length === wide).length / found.length : 0 };
+  });
+  const best = tried.reduce((a, b) => (b.fit > a.fit + 1e-9 ? b : a));
+  return best.fit ? best.found : clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]);
+};
+
+const load = (text) => {
+  const found = read(text);
+  if (!found.length) throw new Error("There are no rows in it. The first line names the columns, every other line is a text.");
+  const named = found[0].some((cell) => NAMES.test(cell.trim()) || TEXTS.test(cell.trim())) || (found.length > 1 && found[0].length > 1 && found[0].every((cell) => cell.trim().length < 30 && !model().labels.includes(cell.trim())));
+  head = named ? found[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : found[0].map((_, k) => (found[0].length === 1 ? "text" : `column ${k + 1}`));
+  lines = named ? found.slice(1) : found;
+  if (!lines.length) throw new Error("There is a line of names and no row below it.");
+  const mean = (k) => lines.reduce((sum, row) => sum + (row[k] || "").length, 0) / lines.length;
+  const places = head.map((_, k) => k);
+  const text_at = places.find((k) => TEXTS.test(head[k])) ?? places.reduce((a, b) => (mean(b) > mean(a) ? b : a));
+  const known = (k) => lines.every((row) => !row[k] || labelOf(row[k]) !== null);
+  const label_at = places.find((k) => k !== text_at && known(k) && lines.some((row) => row[k]));
+  pick("text_column").replaceChildren(...places.map((k) => option(String(k), head[k])));
+  pick("text_column").value = String(text_at);
+  pick("label_column").replaceChildren(option("", "no column"), ...places.map((k) => option(String(k), head[k])));
+  pick("label_column").value = label_at === undefined ? "" : String(label_at);
+  at("columns").hidden = head.length < 2;
+};
+
+// a cell as one of the model's classes: its name in any case, or its number; null where it is none
+const labelOf = (cell) => {
+  const labels = model().labels;
+  const said = (cell || "").trim();
+  const name = labels.find((label) => label.toLowerCase() === said.toLowerCase());
+  return name !== undefined ? name : /^\d+$/.test(said) && +said < labels.length ? labels[+said] : null;
+};
+
+const take = (text) => {
+  at("rows").value = text.length > 20000 ? "" : text;
+  at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
+  load(text);
+  loaded = text;
+};
+let loaded = "";
+
+// ---- predicting
+
+export const job = () => ({ warnings: [], part: null, stopped: false, async stop() {
+  this.stopped = true;
+  if (this.part) await this.part.stop();
+} });
+
+export const predict = async (whole, say) => {
+  const typed = at("rows").value.trim();
+  if (typed && typed !== loaded.trim()) take(typed);
+  if (!lines.length) throw new Error("There are no rows yet: choose a file, drop one, or paste some.");
+  const [text_at, label_at] = [+pick("text_column").value, pick("label_column").value];
+  const asked = lines.map((row, k) => ({ number: k + 1, text: (row[text_at] || "").trim(), label: label_at === "" ? null : labelOf(row[+label_at]), given: label_at === "" ? "" : (row[+label_at] || "").trim() }));
+  const strange = label_at === "" ? undefined : asked.find((row) => row.given && row.label === null);
+  if (strange) throw new Error(`“${strange.given}” in row ${strange.number} is none of this model's classes (${model().labels.slice(0, 8).join(", ")}). Choose another column for the true classes, or none.`);
+  rows = [];
+  [sort, filter, shown] = [{ key: "number", down: false }, { text: "", prediction: "", label: "", wrong: false }, PAGE];
+  const named = model().name;
+  frame(label_at !== "");
+  for (let k = 0; k < asked.length; k += PIECE) {
+    const piece = asked.slice(k, k + PIECE);
+    const full = piece.filter((row) => row.text);
+    const part = (whole.part = new Job("predict", { model: named, texts: full.map((row) => row.text) }));
+    if (whole.stopped) throw new Stopped("stopped");
+    if (full.length) {
+      await part.run();
+      const told = await (await part.as("json")).json();
+      full.forEach((row, i) => Object.assign(row, told.rows[i]));
+    }
+    for (const row of piece) {
+      if (!row.text) row.error = "there is no text in this row";
+      if (row.probabilities) {
+        const shares = Object.values(row.probabilities).sort((a, b) => b - a);
+        row.chance = shares[0];
+        row.sure = shares[0] - (shares[1] || 0);
+        row.wrong = row.label !== null && row.label !== row.prediction;
+        row.true_chance = row.label === null ? null : row.probabilities[row.label];
+      }
+    }
+    rows.push(...piece);
+    say(`${rows.length} of ${asked.length} rows`);
+    draw();
+  }
+  at("table").dataset.done = whole.part.id || "done";
+};
+
+// ---- showing
+
+const box = () => at("table");
+const part = (name) => box().querySelector(`[data-part=${name}]`);
+
+const frame = (labelled) => {
+  const keep = el("input", { type: "search", placeholder: "words in the text", "aria-label": "Filter by words in the text" });
+  keep.addEventListener("input", () => {
+    filter.text = keep.value.toLowerCase();
+    refresh();
+  });
+  const choose = (key, name) => {
+    const list = el("select", { "aria-label": name, "data-key": key }, el("option", { value: "" }, name), ...model().labels.map((label) => option(label)));
+    list.addEventListener("change", () => {
+      filter[key] = list.value;
+      refresh();
+    });
+    return list;
+  };
+  const wrong = el("input", { type: "checkbox" });
+  wrong.addEventListener("change", () => {
+    filter.wrong = wrong.checked;
+    refresh();
+  });
+  const order = (key, down) => () => {
+    sort = { key, down };
+    if (key === "true_chance") {
+      filter.wrong = true;
+      wrong.checked = true;
+    }
+    refresh();
+  };
+  const bar = el("div", { class: "row choose" }, keep, choose("prediction", "every prediction"));
+  if (labelled) bar.append(choose("label", "every true class"), el("label", {}, wrong, " only wrong ones"), button("Most wrong", order("true_chance", false)));
+  bar.append(button("Most unsure", order("sure", false)), button("As in the file", () => {
+    filter.wrong = wrong.checked = false;
+    order("number", false)();
+  }), el("output", { class: "count" }));
+  const columns = [["number", "#"], ["text", "Text"], ...(labelled ? [["label", "True class"]] : []), ["prediction", "Prediction"], ["chance", "Probability"], ...(labelled ? [["true_chance", "Of the true class"]] : []), ["sure", "Lead over the next"]];
+  const heads = columns.map(([key, name]) => {
+    const press = button(name, () => {
+      sort = { key, down: sort.key === key ? !sort.down : false };
+      refresh();
+    });
+    return el("th", { scope: "col", "data-key": key, "aria-sort": "none" }, press);
+  });
+  const table = el("table", { class: "many" }, el("caption", {}, "Choose a row to see why; a heading sorts."), el("thead", {}, el("tr", {}, ...heads)), el("tbody", { "data-part": "body" }));
+  const more = button("Show more rows", () => {
+    shown += PAGE;
+    draw();
+  }, { "data-part": "more" });
+  box().replaceChildren(el("div", { "data-part": "sums", class: "sums" }), bar, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "rows" }, table), more, el("div", { "data-part": "belief", class: "row" }));
+  box().dataset.labelled = labelled ? "1" : "";
+  delete box().dataset.done;
+  box().hidden = false;
+  part("belief").append(button("How far to believe the explanations", believe), el("output", { role: "status" }), el("div", { class: "content" }));
+};
+
+const refresh = () => {
+  shown = PAGE;
+  draw();
+};
+
+const kept = () => rows.filter((row) =>
+  (!filter.text || row.text.toLowerCase().includes(filter.text)) && (!filter.prediction || row.prediction === filter.prediction) &&
+  (!filter.label || row.label === filter.label) && (!filter.wrong || row.wrong));
+
+const draw = () => {
+  const sign = sort.down ? -1 : 1;
+  const value = (row) => row[sort.key] ?? null;
+  const list = kept().sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return (x === null) - (y === null); // what has no value stands last
+    return sign * (typeof x === "number" ? x - y : String(x).localeCompare(String(y))) || a.number - b.number;
+  });
+  for (const node of box().querySelectorAll("th[data-key]")) node.setAttribute("aria-sort", node.dataset.key !== sort.key ? "none" : sort.down ? "descending" : "ascending");
+  part("body").replaceChildren(...list.slice(0, shown).map(line));
+  part("more").hidden = list.length <= shown;
+  box().querySelector(".count").value = `${list.length} of ${rows.length} rows`;
+  sums();
+};
+
+const line = (row) => {
+  const number = (value) => el("td", { class: "number" }, value === undefined || value === null ? "·" : percent(value));
+  const labelled = box().dataset.labelled;
+  const open = button(row.text || "∅", () => toggle(row, tr), { class: "open", "aria-expanded": "false", dir: "auto" });
+  const said = row.error ? el("td", { class: "error" }, row.error) : el("td", {}, row.prediction);
+  const tr = el("tr", { class: row.wrong ? "wrong" : null }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", {}, row.label ?? "·") : null, said, number(row.chance), labelled ? number(row.true_chance) : null, number(row.sure));
+  if (row.wrong) said.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
+  return tr;
+};
+
+const toggle = async (row, tr) => {
+  const open = tr.querySelector(".open");
+  const next = tr.nextElementSibling;
+  if (next && next.classList.contains("detail")) {
+    next.remove();
+    open.setAttribute("aria-expanded", "false");
+    return;
+  }
+  if (row.error) return;
+  open.setAttribute("aria-expanded", "true");
+  const inside = el("td", { colspan: String(tr.cells.length) }, "explaining …");
+  tr.after(el("tr", { class: "detail" }, inside));
+  try {
+    row.why = row.why || (await (await (await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run()).as("fragment")).text());
+    inside.innerHTML = row.why;
+    const edit = button("Try changes to this text", () => {
+      location.hash = `#${new URLSearchParams({ view: "explain", model: model().name, text: row.text })}`;
+    });
+    inside.append(edit);
+    window.pathlensWire();
+  } catch (error) {
+    inside.textContent = error.message;
+  }
+};
+
+// how many are right, and which class is taken for which
+const sums = () => {
+  const known = rows.filter((row) => row.prediction !== undefined);
+  const judged = known.filter((row) => row.label !== null);
+  const place = part("sums");
+  place.replaceChildren();
+  if (!judged.length) {
+    const counts = model().labels.slice(0, 12).map((name) => `${name} ${known.filter((row) => row.prediction === name).length}`);
+    place.append(el("p", { class: "about" }, `Predicted: ${counts.join(", ")}.`));
+    return;
+  }
+  const right = judged.filter((row) => !row.wrong).length;
+  place.append(el("p", { class: "about" }, `${right} of ${judged.length} are right (${percent(right / judged.length)}).`));
+  const labels = model().labels.filter((name) => judged.some((row) => row.label === name || row.prediction === name)).slice(0, 12);
+  const table = el("table", { class: "confusion" }, el("caption", {}, "True class ↓ and prediction →: choose a cell to see its rows"));
+  table.append(el("tr", {}, el("td"), ...labels.map((name) => el("th", { scope: "col" }, name))));
+  const most = Math.max(1, ...labels.flatMap((a) => labels.map((b) => judged.filter((row) => row.label === a && row.prediction === b).length)));
+  for (const a of labels) {
+    const tr = el("tr", {}, el("th", { scope: "row" }, a));
+    for (const b of labels) {
+      const count = judged.filter((row) => row.label === a && row.prediction === b).length;
+      const press = button(String(count), () => {
+        [filter.label, filter.prediction, filter.wrong] = [a, b, false];
+        for (const list of box().querySelectorAll("select[data-key]")) list.value = filter[list.dataset.key];
+        refresh();
+      }, { "aria-label": `${count} rows of true class ${a} predicted ${b}` });
+      tr.append(el("td", { class: `${a === b ? "right" : "off"} f${Math.ceil((4 * count) / most)}` }, press));
+    }
+    table.append(tr);
+  }
+  place.append(table);
+};
+
+// the metrics of belief, over the first rows that are shown
+const believe = async () => {
+  const [status, content] = [part("belief").querySelector("output"), part("belief").querySelector(".content")];
+  const texts = kept().filter((row) => row.prediction !== undefined).slice(0, PIECE).map((row) => row.text);
+  if (!texts.length) return;
+  content.replaceChildren();
+  try {
+    const study = new Job("evaluate", { model: model().name, texts, methods: ["ig", "sig", "secant"] });
+    await study.run((told) => (status.textContent = `${told.points} passes, ${told.seconds.toFixed(0)} s`));
+    content.innerHTML = await (await study.as("fragment")).text();
+    window.pathlensWire();
+    status.textContent = `over ${texts.length} rows`;
+  } catch (error) {
+    status.textContent = error.message;
+  }
+};
+
+// ----
+
+export const reveal = (on) => {
+  box().hidden = !on || !rows.length;
+  if (on && !lines.length && !at("rows").value) {
+    at("rows").value = EXAMPLE;
+    load(EXAMPLE);
+    loaded = EXAMPLE;
+  }
+};
+
+export const wire = (ask, complain) => {
+  const open = async (file) => {
+    try {
+      take(await file.text());
+      await ask();
+    } catch (error) {
+      complain(error.message);
+    }
+  };
+  at("file").addEventListener("change", () => at("file").files.length && open(at("file").files[0]));
+  for (const kind of ["dragover", "drop"])
+    document.addEventListener(kind, (event) => {
+      if (view() !== "table" || ![...event.dataTransfer.types].includes("Files")) return;
+      event.preventDefault();
+      at("drop").classList.toggle("over", kind === "dragover");
+      if (kind === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+    });
+  at("rows").addEventListener("change", () => {
+    try {
+      if (at("rows").value.trim()) take(at("rows").value);
+    } catch (error) {
+      complain(error.message);
+    }
+  });
+};
