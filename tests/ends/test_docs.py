@@ -82,14 +82,25 @@ def test_the_reader_of_blocks_sees_them():
 NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 
 
-def test_notebooks_are_there_and_carry_no_outputs():
+def views(book) -> list[str]:
+    """What a reader sees of each cell: the outputs' kinds, in order."""
+    return [" ".join(sorted(out.get("data", {}))) for cell in book.cells for out in cell.get("outputs", ())]
+
+
+def test_notebooks_carry_what_they_show():
     import nbformat
 
     assert NOTEBOOKS
     for file in NOTEBOOKS:
-        book = nbformat.read(file, as_version=4)
-        for cell in book.cells:
-            assert not cell.get("outputs") and cell.get("execution_count") is None, f"strip {file.name}"
+        book, text = nbformat.read(file, as_version=4), file.read_text(encoding="utf-8")
+        assert len(text) < 1_500_000 and "Traceback" not in text, file.name
+        ends = [
+            cell
+            for cell in book.cells
+            if cell.cell_type == "code" and not cell.source.split("\n")[-1].startswith("assert")
+        ]
+        assert ends and all(cell.outputs for cell in ends), f"run {file.name} and save it"
+        assert not any(out.output_type in ("stream", "error") for cell in ends for out in cell.outputs), file.name
 
 
 @pytest.mark.slow
@@ -99,9 +110,11 @@ def test_every_notebook_runs(file, tmp_path):
     from nbclient import NotebookClient
 
     book = nbformat.read(file, as_version=4)
+    saved = views(book)
     NotebookClient(book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [out for cell in book.cells for out in cell.get("outputs", ()) if "text/html" in out.get("data", {})]
     assert shown and all("pathlens" in out["data"]["text/html"] for out in shown), "results draw themselves"
+    assert [each for each in views(book) if each] == [each for each in saved if each], "what is saved is what it shows"
 
 
 def test_every_method_has_a_page_with_all_it_promises():

@@ -108,8 +108,9 @@ def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
     middle = (min(xs) + max(xs)) / 2
     for name, x, y in block.points if len(names) <= NAMED else ():
         style: Any = {"textcoords": "offset points", "size": 7, "color": DIM, "parse_math": False}
-        place = {"xytext": (5, 3), "ha": "left"} if x <= middle else {"xytext": (-5, 3), "ha": "right"}  # inwards
-        axes.annotate(fit(name, 24) if name else "", (x, y), **place, **style)
+        side = 1 if x <= middle else -1  # names stand inwards
+        style |= {"xytext": (5 * side, 3), "ha": "left" if side > 0 else "right"}
+        axes.annotate(fit(name, 24) if name else "", (x, y), **style)
 
 
 def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from rich.cells import cell_len
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -142,7 +143,8 @@ def heat_table(grid: Grid, paper: Paper) -> tuple[Table, Grid]:
     table.add_column(Text(grid.corner, "dim"), width=label + 1, no_wrap=True, vertical="bottom")
     for j, name in enumerate(names):
         dim = "dim" if drawn.apart(1, j) else ""
-        table.add_column(Text(name, dim), width=wide, justify="right", overflow="fold", vertical="bottom")
+        head = Padding(Text(name, dim, justify="right", overflow="fold"), (0, 0, 0, 1))  # never touches its neighbour
+        table.add_column(head, width=wide, justify="right", vertical="bottom")
         if j + 1 == drawn.edge:
             table.add_column("│", width=2, justify="right", style="dim", header_style="dim", vertical="bottom")
     if drawn.signed:

@@ -96,7 +96,7 @@ class Result(Tabular, Viewable):
 
     def _written(self) -> str:
         """What a generator writes, and how likely that is: the output itself where it is a log-probability."""
-        written = self.meta.get("outputs") or ()
+        written: Any = self.meta.get("outputs") or ()
         if self.meta.get("score") != "logprob" or len(written) != 1:
             return ""
         text, start = (percent(math.exp(min(f, 0.0))) for f in (self.certificate.f_input, self.certificate.f_baseline))

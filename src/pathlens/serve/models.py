@@ -133,7 +133,7 @@ def _defaults(model: TextModel) -> dict[str, Any]:
 
 def _mask(model: TextModel) -> str:
     """What stands for a masked word in a text, where the tokenizer reads it as one; "" where nothing does."""
-    tokenizer = getattr(model, "tokenizer", None)
+    tokenizer: Any = getattr(model, "tokenizer", None)
     word = getattr(tokenizer, "mask_token", None)
     if not word:
         return ""
