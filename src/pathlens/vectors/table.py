@@ -133,8 +133,9 @@ class Table:
             if count >= NEIGHBOURS_FROM and not table.list_indices():
                 from lancedb.index import IvfFlat
 
+                kind: Any = metric
                 lists = max(1, int(np.sqrt(count)))
-                table.create_index("vector", config=IvfFlat(metric, lists, max_iterations=10, sample_rate=64))
+                table.create_index("vector", config=IvfFlat(kind, lists, max_iterations=10, sample_rate=64))
             table.optimize()
 
     def forget(self) -> None:
