@@ -132,6 +132,7 @@ class KnownNeighbours:
     def __getitem__(self, word: int) -> KnownNeighbours.Entry:
         if word not in self.known:
             distance = ((self.table - self.table[word]) ** 2).sum(axis=1)
+            distance[word] = np.inf  # as in scikit-learn's graph, which the authors use
             self.known[word] = np.argsort(distance, kind="stable")[: self.count]
         return self.Entry(self.known[word])
 

@@ -25,7 +25,7 @@ from tests.support.models import encoder as minilm_like
 from tests.support.twins import gradients as twins
 from tests.support.twins import hessians as twins_of_hessians
 from tests.support.twins import jacobians
-from tests.support.twins.word_paths import nearest
+from tests.support.twins.word_paths import others
 from tests.support.words import make_vocabulary
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -257,7 +257,7 @@ def test_known_neighbours_are_the_definitions():
     table = make_vocabulary(1, size=60).table.double().numpy()
     graph = KnownNeighbours(table, 9)
     for word in (0, 7, 59):
-        assert list(graph[word].tocoo().col) == list(nearest(table, table[word], 9))
+        assert list(graph[word].tocoo().col) == others(table, word, 9)
 
 
 def test_flops_of_a_call_are_counted_with_attention():

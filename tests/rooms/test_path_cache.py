@@ -6,7 +6,7 @@ import torch
 
 from pathlens.path import PathCache
 from pathlens.path.words.neighbours import NeighbourGraph, NeighbourSearch
-from tests.support.twins.word_paths import nearest as slow_nearest
+from tests.support.twins.word_paths import others as slow_others
 from tests.support.words import corners_of, dig, make_ends, make_vocabulary, udig
 
 
@@ -102,14 +102,34 @@ def test_the_neighbour_graph_can_be_stopped_and_goes_on(tmp_path):
     graph = NeighbourGraph(Counted(vocabulary.table), 6, tmp_path, block=10)
     assert graph.build(lambda done, total: seen.append((done, total))) == 30
     assert seen == [(10, 50), (20, 50), (30, 50), (40, 50), (50, 50)]
-    (tmp_path / "neighbours-6-10" / "block-000001.npz").write_bytes(b"damaged")
+    (tmp_path / "others-6-10" / "block-000001.npz").write_bytes(b"damaged")
     assert graph.build() == 10 and graph.build() == 0
 
     asked = graph.search.asked
     rows = graph.rows(np.arange(50))
     assert graph.search.asked == asked, "all of it is on disk"
     for i in range(50):
-        assert rows[i].tolist() == slow_nearest(table, table[i], 6).tolist()
+        assert rows[i].tolist() == slow_others(table, i, 6)
+
+
+@pytest.mark.parametrize("neighbours", [1, 7, 49])
+def test_the_neighbour_graph_is_scikit_learns(neighbours):
+    """The authors' graph: K rows, none of them the word itself."""
+    from sklearn.neighbors import kneighbors_graph
+
+    table = torch.randn(50, 6, generator=torch.Generator().manual_seed(9))  # no two rows alike: their order is not said
+    theirs = kneighbors_graph(table.double().numpy(), neighbours, mode="distance")
+    ours = NeighbourGraph(NeighbourSearch(table), neighbours).rows(np.arange(50))
+    assert ours.shape == (50, neighbours)
+    for word in range(50):
+        assert set(ours[word]) == set(theirs[word].tocoo().col) and word not in ours[word]
+
+
+def test_equal_rows_are_neighbours_and_a_word_still_is_none_of_its_own():
+    table = torch.cat([torch.zeros(4, 3), torch.eye(3)])
+    near = NeighbourGraph(NeighbourSearch(table), 2).rows(np.arange(7))
+    assert near[:4].tolist() == [[1, 2], [0, 2], [0, 1], [0, 1]]
+    assert near[4:].tolist() == [[0, 1]] * 3
 
 
 def test_dig_reads_a_graph_that_was_built(tmp_path):

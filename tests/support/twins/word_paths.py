@@ -29,18 +29,26 @@ def nearest(table, point, count):
     return np.argsort(distance, kind="stable")[:count]
 
 
+def others(table, word, count):
+    """The same of a word of the table, which is no neighbour of itself: as in scikit-learn's graph, the authors' own."""
+    return [i for i in nearest(table, table[word], count + 1) if i != word][:count]
+
+
 def word_path(table, token, baseline, *, method, strategy, steps, neighbours, end=None, start=None):
     """(anchor ids, points) from the baseline to the text, ends left out. Rows may stand in for ids."""
     table = np.asarray(table, dtype=np.float64)
     end = table[token] if end is None else end
     start = table[baseline] if start is None else start
     used, anchors, points = {token}, [], []
-    anchor, point, arrived = end, end, False
+    anchor, point, arrived, word = end, end, False, token
     for t in range(1, steps + 1):
         j = steps + 1 - t
         line_point = start + j / (steps + 1) * (end - start)
-        query = anchor if method == "dig" else line_point
-        candidates = [i for i in nearest(table, query, neighbours) if i != baseline and i not in used]
+        if method == "dig" and word is not None:
+            near = others(table, word, neighbours)
+        else:
+            near = nearest(table, anchor if method == "dig" else line_point, neighbours)
+        candidates = [i for i in near if i != baseline and i not in used]
         chosen = None
         if not arrived:
             chosen = _best(table, candidates, start, end, anchor, j, steps, strategy)
@@ -50,6 +58,7 @@ def word_path(table, token, baseline, *, method, strategy, steps, neighbours, en
         else:
             anchor, name = table[chosen], chosen
             used.add(chosen)
+        word = name
         anchors.append(-1 if name is None else int(name))
         point = _gridded(anchor, start, end, j, steps) if strategy == "grid" else monotone(anchor, start, point, steps)
         points.append(point)

@@ -122,7 +122,7 @@ class NeighbourSearch:
 
 
 class NeighbourGraph:
-    """The K nearest rows of each row of a table, itself included, nearest first, ties by lower id.
+    """The K nearest other rows of each row of a table, nearest first, ties by lower id: it is no neighbour of itself.
 
     Rows are searched when asked for and the latest are kept in memory. With a folder, `build`
     writes the whole graph there block by block; it may be stopped at any moment and goes on where it was.
@@ -141,8 +141,7 @@ class NeighbourGraph:
         known |= self._from_disk([i for i in wanted if i not in known])
         missing = [i for i in wanted if i not in known]
         if missing:
-            near, _ = self.search.nearest(self.search.rows(np.array(missing)), self.neighbours)
-            known.update(zip(missing, near.astype(np.int32), strict=True))
+            known.update(zip(missing, self._others(np.array(missing)), strict=True))
         with self._lock:
             for i in wanted:
                 self._rows[i] = known[i]
@@ -159,12 +158,18 @@ class NeighbourGraph:
         for low in range(0, total, self.block):
             high = min(total, low + self.block)
             if self._read(low // self.block) is None:
-                near, _ = self.search.nearest(self.search.rows(np.arange(low, high)), self.neighbours)
-                write_arrays(self._path(low // self.block), near=near.astype(np.int32))
+                write_arrays(self._path(low // self.block), near=self._others(np.arange(low, high)))
                 searched += high - low
             if progress is not None:
                 progress(high, total)
         return searched
+
+    def _others(self, ids: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n K"]:
+        """One more than asked for, and then without itself; behind so many equal rows it is not there to be left out."""
+        near, _ = self.search.nearest(self.search.rows(ids), self.neighbours + 1)
+        own = near == ids[:, None]
+        own[~own.any(axis=1), -1] = True
+        return near[~own].reshape(len(ids), self.neighbours).astype(np.int32)
 
     def _from_disk(self, ids: list[int]) -> dict[int, np.ndarray]:
         if self.folder is None:
@@ -179,7 +184,7 @@ class NeighbourGraph:
 
     def _path(self, number: int) -> Path:
         assert self.folder is not None
-        return self.folder / f"neighbours-{self.neighbours}-{self.block}" / f"block-{number:06d}.npz"
+        return self.folder / f"others-{self.neighbours}-{self.block}" / f"block-{number:06d}.npz"
 
     def _read(self, number: int) -> np.ndarray | None:
         near = read_arrays(self._path(number)).get("near")

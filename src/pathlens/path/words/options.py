@@ -38,8 +38,10 @@ class Settings:
 
     @property
     def key(self) -> str:
-        """What a path depends on; the factor only says where a rule looks on it."""
-        return f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}"
+        """What a path depends on; the factor only says where a rule looks on it. In dig K are others than the word itself."""
+        return (
+            f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}{'-others' if self.method == 'dig' else ''}"
+        )
 
 
 PRESETS: Mapping[str, Settings] = MappingProxyType(

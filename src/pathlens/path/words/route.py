@@ -41,7 +41,7 @@ def dig(ends: Ends, settings: Settings, cache: PathCache | None = None) -> Route
     """Anchor a^t is chosen among the K nearest words of a^{t−1}, with a⁰ = w; `c^t = mono(a^t; w′, c^{t−1})`.
 
     *greedy*: the smallest ‖a − mono(a; w′, a^{t−1})‖₂. *maxcount*: the most coordinates kept by mono.
-    The K nearest rows of a word include the word itself, which is used up.
+    A word is none of its own K neighbours, as in the graph the authors use; a row that is no word has the K nearest words.
 
     Paper: Sanyal and Ren, "Discretized Integrated Gradients for Explaining Language Models" (2021).
 
@@ -142,10 +142,11 @@ def checked_vocabulary(ends: Ends, settings: Settings) -> Vocabulary:
             "which works at any layer"
         )
     size, width = ends.vocabulary.table.shape
-    if settings.neighbours > size:
+    most = size - (settings.method == "dig")  # a word is no neighbour of itself
+    if settings.neighbours > most:
         raise InputError(
             f"{settings.method} was asked for neighbours={settings.neighbours}, but the vocabulary has only "
-            f"{size} words; use neighbours={size} or fewer"
+            f"{size} words; use neighbours={most} or fewer"
         )
     if width != ends.end.shape[1]:
         raise InputError(f"the table's rows have {width} numbers, the text's rows {ends.end.shape[1]}")
