@@ -86,8 +86,10 @@ def test_a_row_turns_back_into_the_very_result(kind, method, more, tmp_path, tmp
         for name, value in two.items():
             if name in ("scores", "matrix", "full_matrix", "vectors", "f_input", "f_baseline"):
                 np.testing.assert_allclose(np.array(one[name], float), np.array(value, float), atol=1e-6)
-            elif name not in ("certificate", "similarity", "nodes", "plain"):
+            elif name not in ("certificate", "similarity", "nodes", "plain", "check", "seal"):
                 assert one[name] == value, name
+        assert found.altered == "" and one["check"]["units"] == two["check"]["units"]
+        assert one["check"]["actual"] == pytest.approx(two["check"]["actual"], abs=1e-6)
         assert one["certificate"]["gap"] == pytest.approx(two["certificate"]["gap"], abs=1e-6)
         assert len(found.top(2)) == len(wanted.top(2)) and found.meta["texts"][0] in {g["a"] for g in given}
         found.to_html()

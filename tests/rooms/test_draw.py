@@ -301,7 +301,7 @@ def test_terminal_pair_exactly():
     full = np.array([[0.5, -0.1, 0.0], [0.0, 0.3, -0.04]])
     result = PairExplanation(
         method="ij", target="cosine similarity",
-        certificate=samples.certificate(0.66, f_input=0.66, kind="matrix"),
+        certificate=samples.certificate(0.66, f_input=0.66, gap=0.0, relative_gap=0.0, kind="matrix"),
         tokens_a=("猫",), tokens_b=("cat", "[b]"), offsets_a=((0, 1),), offsets_b=((0, 3), (4, 7)),
         full_matrix=full, similarity=0.66, meta={"texts": ["猫", "cat [b]"], "notes": ["cut at 512 tokens"]},
     )  # fmt: skip
@@ -328,8 +328,8 @@ ij · cosine similarity
    to the similarity, with the reference row and column they sum to 0.66; full
    colour is 0.300, the largest |contribution| of two tokens; larger ones, with
    the reference, have that colour too.
- ✓ adds up: all cells with the reference, 0.66000 of 0.66000 (gap 5e-05,
-   0.008%), settled, 31 nodes, 33 passes
+ ✓ adds up: all cells with the reference, 0.6600 of 0.6600 (gap 0, 0%), settled,
+   31 nodes, 33 passes
  · cut at 512 tokens"""
     )
 
@@ -376,7 +376,8 @@ def test_rows_that_were_not_asked_for_are_dots(tmp_path):
     result = samples.interactions()
     matrix = result.matrix.copy()
     matrix[2:, 2:] = np.nan  # only the first token's row and column
-    partly = replace(result, matrix=matrix, certificate=samples.certificate(1.0, kind="per token"))
+    proof = samples.certificate(float(matrix[1].sum()), kind="per token")
+    partly = replace(result, matrix=matrix, certificate=proof, meta={**result.meta, "rows": [1]})
     text = shown(partly)
     assert "·" in text and "nan" not in text and "everything to" not in text
     assert all(np.isfinite(value) for *_, value in block_of(partly, blocks.Links).links)

@@ -134,12 +134,15 @@ def test_the_terminal_prints_the_numbers_of_the_table(width):
 
 
 def test_unsettled_columns_are_marked():
-    bad = samples.certificate(3.7, converged=False, gap=0.9, relative_gap=0.2)
+    loose = {"converged": False, "gap": 0.9, "relative_gap": 0.2}
+    bad = samples.certificate(3.7, f_input=0.5 + 3.7 + 0.9, **loose)
     result = replace(samples.passages(), certificates=(bad, samples.certificate(2.1)))
     assert "1 of 2 settled" in shown(result)
     facts = block(result).facts
     assert facts["settled"] == [False, True, True] and "NOT settled" in facts["lines"][0]
     long = samples.long_continuation()
+    total = float(long.matrix[:, 0].sum())
+    bad = samples.certificate(total, f_input=0.5 + total + 0.9, **loose)
     long = replace(long, certificates=(bad, *long.certificates[1:]))
     assert "✗" in shown(long)
 

@@ -7,11 +7,15 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 
 import pathlens as pl
 from pathlens.engine.methods import METHODS
 from pathlens.engine.options import RECORDS, build, options
+from pathlens.quadrature import gauss
 from pathlens.studies.zoom import zoom
+from pathlens.text.adapter import Request
+from pathlens.text.load import load
 from tests.support import models
 from tests.support.models import TEXTS
 
@@ -125,6 +129,26 @@ def test_a_units_coordinates_are_the_sum_of_its_tokens(method, unit):
             inside = [k for k, (a, b) in enumerate(tokens.offsets) if low <= a and b <= high and a < b]
             if not special:
                 assert np.allclose(tokens.coordinates[inside].sum(0), row, atol=1e-9)
+
+
+@pytest.mark.parametrize("context", ["full", "prefix"])
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_n_steps_of_sig_by_coordinate_are_nodes_of_every_unit(context, unit):
+    """However long a token's own way is: its line is its own integral."""
+    how = {"method": "sig", "coordinates": True, "context": context, "unit": unit, "target": 1}
+    result = pl.explain(models.classifier("bert"), TEXT, n_steps=10, tolerance=1.0, **how)
+    assert result.certificate.nodes == 10 * (len(result.tokens) - 2)  # all but [CLS] and [SEP]
+    case = load(models.classifier("bert")).case(TEXT, request=Request(target=1))
+    nodes, line = gauss(10), {"full": case.ends.end, "prefix": case.ends.start}[context]
+    moved = [k for k, (a, b) in enumerate(case.offsets) if result.offsets[1][0] <= a < b <= result.offsets[1][1]]
+    start, end = line.clone(), line.clone()
+    start[moved], end[moved] = case.ends.start[moved], case.ends.end[moved]
+    shares = torch.zeros(end.shape, dtype=torch.float64)
+    for t, weight in zip(nodes.t, nodes.weight, strict=True):
+        point = torch.lerp(start, end, float(t)).requires_grad_()
+        (slope,) = torch.autograd.grad(case.score(point[None], [case]).sum(), point)
+        shares += weight * slope.double() * (end - start).double()
+    assert np.allclose(result.coordinates[1], shares[moved].sum(0), atol=1e-7)
 
 
 def test_coordinates_of_a_pair_go_by_unit_too():

@@ -177,7 +177,8 @@ def phrases(text: str = "Not really funny, but moving.") -> PhraseTree:
         return me
 
     grow(0, len(tokens))
-    signed = rng.normal(size=len(spans))
+    scores = rng.normal(size=len(tokens))
+    signed = np.array([scores[low:high].sum() / np.sqrt(high - low) for low, high in spans])
     dividend = np.abs(signed) / np.abs(signed).sum()
 
     def value(i: int) -> float:
@@ -189,7 +190,6 @@ def phrases(text: str = "Not really funny, but moving.") -> PhraseTree:
         words = text[span[0] : span[1]]
         nodes.append(Phrase(span, words, value(i), float(dividend[i]), float(signed[i]), children[i],
                             "S" if i == 0 else "NP" if children[i] else ""))  # fmt: skip
-    scores = rng.normal(size=len(tokens))
     return PhraseTree(
         method="idg", target="positive", certificate=certificate(float(scores.sum())), nodes=tuple(nodes),
         tokens=tokens, offsets=offsets, scores=scores, tree="given brackets", meta={"texts": [text]},

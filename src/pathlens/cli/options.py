@@ -137,7 +137,8 @@ def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:
     """An option as a field, from its record. None: not given, so its default holds."""
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
-    flag = f"--{option.name.replace('_', '-')}"
+    name = option.name.replace("_", "-")
+    flag = f"--{name}/--no-{name}" if option.default is True else f"--{name}"  # what is on must be turned off
     alike = {choices: [t for t in option.takers if option.takers[t] == choices] for choices in option.takers.values()}
     named = [(f"[{', '.join(names)}]" if any(names) else "", " | ".join(choices)) for choices, names in alike.items()]
     shown = " ".join(part for part in (option.help, *chain.from_iterable(named)) if part).replace("[", r"\[")

@@ -123,10 +123,10 @@ class Questions:
 
     def overview(self) -> dict[str, Any]:
         """Counts over the whole run."""
-        names = ("rows", "failed", "explained", "converged", "tokens", "passes")
+        names = ("rows", "failed", "explained", "converged", "checked", "agreed", "tokens", "passes")
         counts = self.rows(
-            "select count(*), count(error), count(*) - count(error), count(*) filter (converged), "
-            "coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint from run"
+            "select count(*), count(error), count(*) - count(error), count(*) filter (converged), count(agrees), "
+            "count(*) filter (agrees), coalesce(sum(len(tokens) + coalesce(len(tokens_b), 0)), 0)::bigint, coalesce(sum(passes), 0)::bigint from run"
         )[0]
         return dict(zip(names, counts, strict=True))
 
@@ -175,9 +175,9 @@ class Questions:
         )
 
     def words_by_slice(self, column: str, most: int, least: int) -> list[tuple[Any, ...]]:
-        """(value, word, times, texts, mean, low, high)."""
+        """(value, class, word, times, texts, mean, low, high): what raises one class lowers another, so they are kept apart."""
         joined = f"(select u.*, r.{quoted(column)} as slice from unit u join run r on u.row = r.row)"
-        return self.strongest(joined, most, least, "slice")
+        return self.strongest(joined, most, least, "slice, target")
 
     def texts(self, most: int) -> list[tuple[Any, ...]]:
         """(row, text, second text) of explained rows, evenly over the run where there are more than `most`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ import pyarrow as pa
 from pathlens.corpus.formats import Row
 from pathlens.errors import PathlensError
 from pathlens.explanation import store
+from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import PairExplanation
 from pathlens.units.units import units
 
-VERSION = 1  # raised when a reader of the old files would misread the new ones
+VERSION = 2  # raised when a reader of the old files would misread the new ones
 COLUMNS: dict[str, pa.DataType] = {
     "row": pa.int64(),
     "id": pa.string(),
@@ -56,7 +57,11 @@ COLUMNS: dict[str, pa.DataType] = {
     "error_estimate": pa.list_(pa.float64()),
     "gaps": pa.list_(pa.float64()),  # of single tokens or rows, where each has its own sum
     "sum_of": pa.string(),  # what the gap is of: total, per token, matrix, vector
+    "predicted": pa.float64(),  # by the scores, of the strongest units at the baseline; null where nothing was asked
+    "actual": pa.float64(),  # what the model does then
+    "agrees": pa.bool_(),
     "detail": pa.string(),
+    "seal": pa.string(),  # a checksum of the result that the row gives back
 }
 PROOF = {"rows": "gaps", "kind": "sum_of"}  # fields of the certificate under another name
 SIDE = ("tokens", "offsets", "special")
@@ -158,12 +163,16 @@ def _result(row: Row, result: Any) -> dict[str, Any]:
         record[column] = value
     for field in fields(Certificate):
         record[PROOF.get(field.name, field.name)] = getattr(result.certificate, field.name)
+    if result.check is not None and result.check.applies:
+        record |= {name: getattr(result.check, name) for name in ("predicted", "actual", "agrees")}
     rest = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in (*SHARED, *columns)}
     empty = [name for name, value in rest.items() if value is None or (isinstance(value, str | tuple) and not value)]
     rest = {name: store.plain(value) for name, value in rest.items() if name not in empty}
     rest["meta"] = store.plain({name: value for name, value in result.meta.items() if name not in RUN_META})
     record["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
-    return record | _words(row, result)
+    record |= _words(row, result)
+    given_back = result_of({"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, **record})
+    return {**record, "seal": seal(replace(given_back, edited=result.edited))}
 
 
 def _words(row: Row, result: Any) -> dict[str, list[int]]:
@@ -192,14 +201,14 @@ def word_numbers(tokens: Any, offsets: Any, segments: Any, texts: Any) -> list[i
 
 def result_of(record: Mapping[str, Any]) -> Any:
     """A row as a result again; None where the row has an error."""
-    if record["error"] is not None or record["kind"] is None:
+    if record.get("error") is not None or record["kind"] is None:
         return None
     detail = json.loads(record["detail"])
     texts = [text for text in (record["text"], record["text_b"]) if text is not None]
     body = {
         **detail,
         "pathlens": store.SCHEMA,
-        **{name: record[name] for name in ("kind", "method", "target")},
+        **{name: record[name] for name in ("kind", "method", "target", "seal") if name in record},
         "certificate": {f.name: record[PROOF.get(f.name, f.name)] for f in fields(Certificate)},
         "meta": {**detail["meta"], "texts": texts, "row": record["row"], "id": record["id"]},
     }

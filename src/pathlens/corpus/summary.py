@@ -138,6 +138,8 @@ def _notes(counts: Mapping[str, Any], about: Mapping[str, Any], ask: Questions, 
 def _overview(counts: Mapping[str, Any]) -> SummaryTable:
     low, high = wilson(counts["converged"], counts["explained"])
     share = counts["converged"] / counts["explained"] if counts["explained"] else math.nan
+    believed = counts["agreed"] / counts["checked"] if counts["checked"] else math.nan
+    least, most = wilson(counts["agreed"], counts["checked"])
     rows = {
         "rows": counts["rows"],
         "explained": counts["explained"],
@@ -146,6 +148,10 @@ def _overview(counts: Mapping[str, Any]) -> SummaryTable:
         "share settled": share,
         "  95 % interval, from": low,
         "  to": high,
+        "checked against the model": counts["checked"] or math.nan,
+        "share where it does what the scores predict": believed,
+        "  95 % interval of it, from": least,
+        "  to ": most,
         "tokens": counts["tokens"],
         "model passes": counts["passes"],
     }
@@ -203,8 +209,8 @@ def _slices(
         columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
         tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name)), is_slice=True))
         words = tuple(ask.words_by_slice(name, min(most, 5), least))
-        columns = _beside(name, "word", *MEASURED)
-        tables.append(SummaryTable(f"words_by_{name}", f"strongest words by {name}", columns, words))
+        columns = _beside(name, "class", "word", *MEASURED)
+        tables.append(SummaryTable(f"words_by_{name}", f"strongest words by {name} and class", columns, words))
     return tables
 
 

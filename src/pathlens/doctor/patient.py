@@ -89,7 +89,7 @@ class Patient:
 
     def explain(self, text: Any = None, *, model: TextModel | None = None, **choices: Any) -> Any:
         """A result for the patient's text (or another); warnings are the laws' business, not the user's."""
-        choices = {"method": "ig", "tolerance": self.tolerance, **choices}
+        choices = {"method": "ig", "tolerance": self.tolerance, "check": False, **choices}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run = Explainer(self.subject if model is None else self.fixed(model), **choices)

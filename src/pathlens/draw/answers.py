@@ -12,7 +12,7 @@ from pathlens.draw import palette, words
 from pathlens.draw.blocks import Bar, Bars, Block, Listing, Page, Running, Texts
 from pathlens.draw.grid import Grid
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
-from pathlens.draw.results import CHOICES, _page, _sums, _top
+from pathlens.draw.results import CHOICES, _page, _sums, _top, proofs
 from pathlens.draw.words import Stretch, visible
 from pathlens.explanation.answer import Answer
 
@@ -137,9 +137,8 @@ def _facts(result: Answer, names: tuple[str, ...], columns: tuple[str, ...]) -> 
         "tokens": names,
         "outputs": columns,
         "whole": "the whole answer",
-        "lines": [words.certificate_line(each) for each in certificates],
+        **proofs(result, certificates),
         "ends": [f"{each.f_input:.4g}, anyway {each.f_baseline:.4g}" for each in certificates],
-        "settled": [bool(each.converged) for each in certificates],
         "score": "log-probability",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),

@@ -48,10 +48,12 @@ class Sum:
     settled: bool
     words: str
     name: str = ""
+    altered: bool = False  # the numbers are not those it was made of
+    open: bool = False  # nobody can say
 
     @property
     def mark(self) -> str:
-        return "✓" if self.settled else "✗"
+        return "·" if self.open else "✓" if self.settled else "✗"
 
     @property
     def line(self) -> str:
@@ -66,6 +68,7 @@ class Proof:
     full: float | None = None  # the value in full colour; None: there is no common scale
     signed: bool = True
     sums: tuple[Sum, ...] = ()
+    checks: tuple[Sum, ...] = ()  # does the model do what the numbers predict?
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -335,7 +338,7 @@ class Explorer(Block):
     media = ("page",)
     columns: tuple[tuple[str, str, bool], ...]
     choices: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]  # with `converged`
+    rows: tuple[Mapping[str, Any], ...]  # with `converged` and a `mark`
     pages: tuple[Page, ...]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pathlens.draw import blocks, page_of, palette
 from pathlens.draw.studies import correlations
-from pathlens.draw.words import cut, visible
+from pathlens.draw.words import cut, in_short, visible
 from pathlens.explanation.store import many_to_dict
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ARROWS = {"lower": " ↓", "higher": " ↑", "": ""}
 CONTROLS = ("random", "leave-one-out")
 MEETINGS = 4  # pairs of words named per hit
+SURE = 10  # texts: fewer redrawn say nothing of a mean, however their intervals lie
 LONG = 160  # characters of a document on one line
 HIDDEN = ("all_words", "gap_histogram")  # of a corpus: in files alone; the picture has the histogram
 CLASSES = 4  # of a corpus drawn at most, the most frequent ones
@@ -36,7 +37,8 @@ def evaluation(study: Evaluation) -> blocks.Page:
     agreement = zip(study.ways, study.agreement, strict=True)
     reading = (
         f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
-        "lower; random and leave-one-out are controls; ★ best, controls aside"
+        "lower; random and leave-one-out are controls; ★ better than every other row, controls aside: the interval of the paired "
+        f"difference leaves zero out (from {SURE} texts on)"
     )
     return blocks.Page(
         f"{model}faithfulness over {study.texts} texts, k = {study.share:.0%} ({study.protocol} protocol)",
@@ -80,13 +82,19 @@ def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> blocks.
 
 
 def _best(study: Evaluation, column: Column) -> frozenset[str]:
-    """The best rows of a metric, controls aside; rows that choose the same tokens are equally good."""
-    known = [(study.estimate(way, column.name).value, way) for way in study.ways if way not in CONTROLS]
-    known = [(value, way) for value, way in known if np.isfinite(value)]
+    """The best rows of a metric, controls aside, if they are surely better than all others on the same texts.
+
+    Rows that choose the same tokens are equally good.
+    """
+    cells = {way: study.estimate(way, column.name) for way in study.ways if way not in CONTROLS}
+    known = {way: cell.value for way, cell in cells.items() if cell.n >= SURE}
     if not column.better or len(known) < 2:
         return frozenset()
-    top = (min if column.better == "lower" else max)(value for value, _ in known)
-    return frozenset(way for value, way in known if np.isclose(value, top, rtol=1e-6, atol=0.0))
+    top = (min if column.better == "lower" else max)(known.values())
+    best = {way for way, value in known.items() if np.isclose(value, top, rtol=1e-6, atol=0.0)}
+    gained = [study.difference(min(best), way, column.name) for way in known if way not in best]
+    sure = all(each.high < 0 if column.better == "lower" else each.low > 0 for each in gained)
+    return frozenset(best) if sure else frozenset()
 
 
 def _interval(study: Evaluation, way: str, column: Column) -> str:
@@ -161,9 +169,7 @@ def _meetings(explanation: Any) -> str:
     if explanation is None:
         return "not explained"
     met = [f"{'–'.join(map(visible, names))} {score:+.3f}" for *names, score in explanation.top(MEETINGS)]
-    proof = explanation.certificate
-    adds_up = f"adds up within {proof.gap:.0e}" if proof.converged else f"not settled, gap {proof.gap:.0e}"
-    return f"{', '.join(met)}   [{adds_up}]"
+    return f"{', '.join(met)}   [{in_short(explanation)}]"
 
 
 # ---------------------------------------------------------------- a corpus

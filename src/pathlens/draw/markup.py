@@ -80,26 +80,28 @@ def _headline(page: blocks.Page) -> Markup:
 
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     proof = page.proof
-    sums = [
-        element("p", {"class": "certificate" + ("" if each.settled else " rough")},
-                element("strong", None, f"{each.mark} {each.name}: " if each.name else f"{each.mark} "), each.words)
-        for each in proof.sums
-    ]  # fmt: skip
+    sums, checks = ([_said(each) for each in some] for some in (proof.sums, proof.checks))
     folded = [
         element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
         for block in page.details
     ]
     if sums:
         rough = next((each for each in proof.sums if not each.settled), None)
-        words = "does not add up as it should" if rough else "adds up" if len(sums) == 1 else "all add up"
+        bad = "altered" if any(each.altered for each in proof.sums) else "does not add up as it should"
+        words = bad if rough else "adds up" if len(sums) == 1 else "all add up"
         line = element("summary", None, f"{(rough or proof.sums[0]).mark} {words} · diagnostics")
         sums = [element("details", {"class": "diagnostics", "open": "open" if rough else None}, line, *sums, *folded)]
         folded = []
     listed = element("ul", {"class": "notes"}, *[element("li", None, note) for note in notes]) if notes else ""
     legend = element("p", {"class": "legend"}, proof.legend) if proof.legend else ""
-    if not (legend or sums or listed or folded):
+    if not (legend or sums or checks or listed or folded):
         return Markup("")
-    return element("footer", None, _scale(proof), legend, *sums, listed, *folded)
+    return element("footer", None, _scale(proof), legend, *sums, *checks, listed, *folded)
+
+
+def _said(each: blocks.Sum) -> Markup:
+    mark = element("strong", None, f"{each.mark} {each.name}: " if each.name else f"{each.mark} ")
+    return element("p", {"class": "certificate" + ("" if each.settled else " rough")}, mark, each.words)
 
 
 def _scale(proof: blocks.Proof) -> Markup:
@@ -466,7 +468,7 @@ def _openable(block: blocks.Explorer, row: Any, page: blocks.Page) -> Markup:
         text = f"{row[key]:.4g}" if isinstance(row[key], float) else printable(str(row[key]))
         kind = "number" if number else f"words of-{key}"
         cells.append(element("td", {"class": kind, "dir": "auto"}, text if number else cut(text, 160)))
-    mark = element("td", {"class": "mark"}, "✓" if row["converged"] else "✗")
+    mark = element("td", {"class": "mark"}, row["mark"])
     line = element("tr", {"class": "row", "tabindex": 0, "aria-expanded": "false"}, *cells, mark)
     inside = element("td", {"colspan": len(block.columns) + 1}, article(page))
     folded = element("tr", {"class": "detail", "hidden": "hidden"}, inside)

@@ -188,7 +188,7 @@ def continuation(result: record.Continuation) -> Page:
     )
     each = (
         f"a cell is what a source adds to an output token; a column sums to that token's change, everything "
-        f"{'to' if result.certificate.converged else 'should sum to'} {_change(result)}"
+        f"{'to' if result.settled else 'should sum to'} {_change(result)}"
         if additive
         else "a cell is the change of an output token when that source alone is put back; columns have no common sum"
     )
@@ -218,9 +218,27 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
     return (Running(tuple(_paragraphs(result, limit).values()), limit, outside),)
 
 
-def sum_of(certificate: Certificate, name: str = "") -> Sum:
-    """The certificate in words."""
-    return Sum(bool(certificate.converged), words.certificate_line(certificate), visible(name) if name else "")
+def sum_of(result: record.Result, name: str = "") -> Sum:
+    """The certificate in words, held against the numbers that stand beside it now."""
+    return Sum(result.settled, words.proof_line(result), visible(name) if name else "", bool(result.altered))
+
+
+def check_of(result: record.Result, name: str = "") -> tuple[Sum, ...]:
+    """The check of belief in words, where there was one."""
+    check = result.check
+    if check is None or result.altered:
+        return ()
+    return (Sum(check.agrees, words.check_line(check), visible(name) if name else "", open=not check.applies),)
+
+
+def proofs(result: record.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
+    """For a script: every certificate in words, and whether it holds; none does in a result that was altered."""
+    if result.altered:
+        return {"lines": [words.proof_line(result)] * len(certificates), "settled": [False] * len(certificates)}
+    return {
+        "lines": [words.certificate_line(each) for each in certificates],
+        "settled": [bool(each.converged) for each in certificates],
+    }
 
 
 def _page(
@@ -242,7 +260,7 @@ def _page(
         visible(" · ".join(how)) if how else "",
         blocks,
         (*notes, *_own_notes(result)),
-        Proof(visible(legend), full, signed, (sum_of(certificate),)),
+        Proof(visible(legend), full, signed, (sum_of(result),), check_of(result)),
         _rounds(result),
         partial(_data, result),
         headline=visible(result.headline) if result.headline else "",
@@ -314,7 +332,7 @@ def _colors(result: record.Result) -> str:
 
 
 def _verb(result: record.Result) -> str:
-    return "sum to" if result.certificate.converged else "should sum to"
+    return "sum to" if result.settled else "should sum to"
 
 
 def _change(result: record.Result) -> str:
@@ -393,9 +411,8 @@ def _facts(result: record.Continuation) -> dict[str, Any]:
         "tokens": [visible(token) for token in result.tokens],
         "outputs": [visible(output) for output in result.outputs],
         "whole": WHOLE,
-        "lines": [words.certificate_line(each) for each in certificates],
+        **proofs(result, certificates),
         "ends": [f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}" for each in certificates],
-        "settled": [bool(each.converged) for each in certificates],
         "score": str(result.meta.get("score") or "output"),
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),

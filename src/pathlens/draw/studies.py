@@ -11,7 +11,7 @@ import numpy as np
 
 from pathlens.draw import blocks, palette
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
-from pathlens.draw.results import COLORS, sum_of, texts, title_of
+from pathlens.draw.results import COLORS, check_of, sum_of, texts, title_of
 from pathlens.draw.words import visible
 from pathlens.explanation.record import Explanation, VectorExplanation
 
@@ -48,6 +48,8 @@ def comparison(study: Comparison) -> blocks.Page:
         if isinstance(each, Explanation)
         for text in texts(each)
     )
+    both = zip(study.results, study.labels, strict=True)
+    checks = tuple(each for result, label in both for each in check_of(result, label))
     legend = f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
@@ -59,7 +61,7 @@ def comparison(study: Comparison) -> blocks.Page:
             ),
         ),
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
-        proof=blocks.Proof(legend, sums=tuple(map(sum_of, (each.certificate for each in study.results), study.labels))),
+        proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
     )
 
@@ -193,7 +195,7 @@ def layers(study: Layers) -> blocks.Page:
     scale = palette.number(limit, palette.decimals(limit), sign=False)
     where = "Layer k: the states that enter block k; 0: the word embeddings."
     legend = f"{COLORS}; all panels have one scale, up to {scale}. {where}"
-    sums = tuple(sum_of(each.certificate, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
+    sums = tuple(sum_of(each, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
     return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",
         blocks=(
@@ -215,7 +217,7 @@ def nodes(study: NodeStudy) -> blocks.Page:
     allowed, name = f"allowed {proof.bound:.1e}", "largest error of a score"
     chart = blocks.Chart(series, "nodes", name, "", True, proof.bound, allowed, ticks)
     rows = tuple((rule, *(f"{error:.1e}" for error in row)) for rule, row in study.errors.items())
-    mark = "✓" if proof.converged else "✗"
+    mark = "✓" if study.explanation.settled else "✗"
     return blocks.Page(
         f"error against nodes: {title_of(study.explanation)}",
         blocks=(

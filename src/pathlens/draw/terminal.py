@@ -78,7 +78,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[tuple[Text, Text]
     if proof.legend:
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
         yield swatch, Text(proof.legend)
-    for each in proof.sums:
+    for each in (*proof.sums, *proof.checks):
         yield Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse")
     for note in [*notes, *page.notes]:
         yield Text(" ·", "dim"), Text(visible(note), "dim")

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from pathlens.draw import palette
 from pathlens.draw.palette import short
 from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.check import Check
 from pathlens.explanation.record import Result
 from pathlens.types import Span
 
@@ -126,6 +127,42 @@ def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int
         spans[i] = (len(text), len(text) + len(word))
         text, end = text + word, offsets[i][1]
     return text, spans
+
+
+def proof_line(result: Result) -> str:
+    """Whether a result adds up, in plain words: of one that is not as it was made, that."""
+    altered = result.altered
+    return f"altered: {altered}" if altered else certificate_line(result.certificate)
+
+
+def check_line(check: Check) -> str:
+    """The check of belief in plain words."""
+    if not check.applies:
+        return f"not checked against the model: {check.reason}"
+    named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
+    if check.vector:
+        off = (
+            f"the vectors predict a change of length {check.predicted:.3g}, the model's is {check.actual:.3g}, "
+            f"{check.difference:.2g} apart"
+        )
+    else:
+        off = f"predicted {check.predicted:+.3g}, actual {check.actual:+.3g}"
+    if check.agrees:
+        return f"believable: with {named} at the baseline, {off}"
+    return f"do not read single words here: with {named} at the baseline, {off}"
+
+
+def in_short(result: Result) -> str:
+    """The same in a few words; of one that has not settled, what keeps it: its sum, or single numbers."""
+    proof = result.certificate
+    if result.altered:
+        return "✗ altered"
+    if proof.converged:
+        return f"adds up within {proof.gap:.0e}"
+    if proof.gap > proof.bound:
+        return f"not settled: the sum is off by {proof.gap:.0e}, {proof.bound:.0e} allowed"
+    off = f" by {max(proof.error_estimate):.0e}" if proof.error_estimate else ""
+    return f"the sum is within {proof.gap:.0e}, but single numbers may be off{off}, {proof.bound:.0e} allowed"
 
 
 def certificate_line(certificate: Certificate) -> str:

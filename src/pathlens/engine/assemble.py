@@ -17,6 +17,7 @@ from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.check import Check
 from pathlens.explanation.pair import Side, pair_of
 from pathlens.explanation.record import (
     Continuation,
@@ -44,6 +45,7 @@ class Order:
     tolerance: float
     meta: Mapping[str, Any]
     said: Sequence[Said | None] = ()  # what the model says at both ends of each case
+    check: Check | None = None  # where it was asked for
 
 
 def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:
@@ -80,6 +82,8 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "baselines": None if None in baselines else baselines,
     }
     notes = [*(note for each in solutions for note in each.case.notes), *remarks(spoken(order.said))]
+    if solutions[0].shared > 1:
+        notes.append(f"{solutions[0].shared} targets in one call: its passes are those of all of them together")
     return {
         **order.meta,
         **case.meta,
@@ -101,6 +105,7 @@ def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "tokens": units.names,
         "offsets": units.offsets,
         "special": units.special,
+        "check": order.check,
         **spoken(order.said),
     }
 
@@ -213,7 +218,7 @@ def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     a, b = map(side_of, solutions)
     baseline = " | ".join(dict.fromkeys(each.case.baseline for each in solutions))
     result = pair_of(a, b, method.measure(order.tolerance), {**meta_of(order, solutions), "baseline": baseline})
-    return replace(result, method=method.name, path_a=solutions[0].path, path_b=solutions[1].path)
+    return replace(result, method=method.name, path_a=solutions[0].path, path_b=solutions[1].path, check=order.check)
 
 
 def side_of(solution: Solution, *, seen: bool = False) -> Side:
@@ -292,7 +297,7 @@ def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
     Each baseline is the same for both integrals, so the rows of the mean are expected gradients.
     """
     rows, units = order.prepared.rows, solutions[0].units
-    matrices = np.stack([_matrix(solution, rows) for solution in solutions])
+    matrices = np.stack([interaction_matrix(solution, rows) for solution in solutions])
     matrix = matrices.mean(0)
     scores = torch.stack([each.placed(each.integral.extra.get("ig", each.integral.value)) for each in solutions])
     shared = _shared(order, solutions)
@@ -314,7 +319,7 @@ def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
     )
 
 
-def _matrix(solution: Solution, rows: tuple[int, ...] | None) -> Float[np.ndarray, "U U"]:
+def interaction_matrix(solution: Solution, rows: tuple[int, ...] | None) -> Float[np.ndarray, "U U"]:
     """Rows not asked for hold their mirrored entries, NaN elsewhere."""
     count, moving = len(solution.units), solution.moving.cpu().numpy()
     full = np.zeros((count, count))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice, repeat
 from typing import Any, Generic, Literal, overload
@@ -17,13 +17,24 @@ import torch
 
 from pathlens.checks import given, option_names, whole_number
 from pathlens.engine.assemble import Order, assemble
+from pathlens.engine.belief import check
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Resources, Scores, Secants, build
-from pathlens.engine.prepare import Choices, Prepared, check_method, prepare, prepare_side, tree_source, trees_for
+from pathlens.engine.prepare import (
+    Choices,
+    Prepared,
+    check_method,
+    for_target,
+    prepare,
+    prepare_side,
+    tree_source,
+    trees_for,
+)
 from pathlens.engine.progress import Progress
-from pathlens.engine.solve import Solution, solve
+from pathlens.engine.solve import Solution, solve, solve_targets
 from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
+from pathlens.explanation.check import Check
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
@@ -80,6 +91,7 @@ class Explainer(Generic[R]):
         memory_budget: int | None = None,
         max_nodes: int = MAX_NODES,
         softplus: float | None = None,
+        check: bool = True,
         **options: Any,
     ) -> None:
         self.model = load(model, **{n: options.pop(n) for n in option_names(LoadOptions) if n in options})
@@ -95,6 +107,7 @@ class Explainer(Generic[R]):
             score=score,
             truncation=truncation,
             softplus=softplus,
+            check=check,
             accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
             limits=Limits(room.internal_batch_size, room.memory_budget, vars(self.model).setdefault("counted", {})),
             options=self.model.read_options(options),
@@ -158,7 +171,15 @@ class Explainer(Generic[R]):
             raise InputError(f"{len(texts)} texts and {len(others)} second texts were given; they go in pairs")
         if texts:
             self.method_for(others[0])  # a wrong choice is not the first text's fault
-        results = (self._with_targets if many and isinstance(self.choices.target, list) else self.run)(
+        targets = self._targets(many)
+        work = (
+            partial(self._every_target, targets)
+            if targets
+            else self._with_targets
+            if many and isinstance(self.choices.target, list)
+            else self.run
+        )
+        results = work(
             list(zip(texts, others, strict=True)),
             trees=trees_for(self._tree, len(texts)) if many else None,
             total=len(texts),
@@ -168,10 +189,73 @@ class Explainer(Generic[R]):
         for number, result in enumerate(results):
             if isinstance(result, Exception):
                 if many and isinstance(result, PathlensError):
-                    raise type(result)(f"text {number}: {result}") from result
+                    raise type(result)(f"text {number // max(len(targets), 1)}: {result}") from result
                 raise result
         warn_unsettled([result for result in results if isinstance(result, Result)])
-        return Results(results) if many else results[0]
+        return Results(results) if many or targets else results[0]
+
+    def _targets(self, many: bool) -> tuple[Any, ...]:
+        """Targets that every text is asked about: all classes, or those in a list for one text; none: each text has one."""
+        target = self.choices.target
+        if isinstance(target, str) and target == "all":
+            return self.model.every_target()
+        if not many and isinstance(target, list):
+            if not target:
+                raise InputError("the list of targets is empty; give at least one, or target='all'")
+            return tuple(target)
+        return ()
+
+    def _every_target(
+        self,
+        targets: tuple[Any, ...],
+        pairs: Sequence[tuple[Any, Any]],
+        *,
+        trees: Sequence[Any] | None,
+        total: int,
+        show_progress: bool = False,
+        batch_size: int = 64,
+    ) -> list[Result | Exception]:
+        """Text by text a result for each target; the targets of one text share their forward passes."""
+        each = [self._asked_for(target) for target in targets]
+        wanted = zip(pairs, repeat(self._tree) if trees is None else trees, strict=False)
+        results: list[Result | Exception] = []
+        with Progress(total, show_progress) as tick:
+            while chunk := list(islice(wanted, batch_size)):
+                started = time.perf_counter()
+                with self.at_work():
+                    groups = [self._read_for(each, (*pair, tree)) for pair, tree in chunk]
+                    ready = [group for group in groups if not isinstance(group, Exception)]
+                    choices = self.choices
+                    solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
+                    said = [self.model.says(group[0].cases) for group in ready]
+                    checks = [self.check(group, found) for group, found in zip(ready, solved, strict=True)]
+                seconds = (time.perf_counter() - started) / len(chunk)
+                whole = iter(zip(ready, solved, said, checks, strict=True))
+                for group in groups:
+                    if isinstance(group, Exception):
+                        results += [group] * len(targets)
+                        continue
+                    read, found, spoken, checked = next(whole)
+                    for one, text, outcome, check in zip(each, read, found, checked, strict=True):
+                        failed = isinstance(outcome, Exception)
+                        made = outcome if failed else or_error(one.assemble, text, outcome, seconds, spoken, check)
+                        results.append(made)
+        return results
+
+    def _asked_for(self, target: Any) -> Explainer[Any]:
+        """The same with a target of its own."""
+        one = copy(self)
+        one.choices = replace(self.choices, target=target)
+        return one
+
+    def _read_for(self, each: Sequence[Explainer[Any]], given: tuple[Any, Any, Any]) -> list[Prepared] | Exception:
+        """One text for every target: read once, and anew only where a target needs it."""
+        (first,) = each[0]._read([given])
+        if isinstance(first, Exception):
+            return first
+        others = [or_error(for_target, one.choices, first, (first.method, *given)) for one in each[1:]]
+        failed = next((error for error in others if isinstance(error, Exception)), None)
+        return failed or [first, *(read for read in others if not isinstance(read, Exception))]
 
     def _with_targets(
         self, pairs: Sequence[tuple[Any, Any]], *, trees: Sequence[Any] | None, total: int, **how: Any
@@ -183,8 +267,7 @@ class Explainer(Generic[R]):
         results: dict[int, Result | Exception] = {}
         for target in [each for k, each in enumerate(targets) if each not in targets[:k]]:
             places = [k for k, each in enumerate(targets) if each == target]
-            one = copy(self)
-            one.choices = replace(self.choices, target=target)
+            one = self._asked_for(target)
             own = None if trees is None else [trees[k] for k in places]
             found = one.run([pairs[k] for k in places], trees=own, total=len(places), **how)
             results |= zip(places, found, strict=True)
@@ -219,19 +302,20 @@ class Explainer(Generic[R]):
         with self.at_work():
             read = self._read([(*pair, tree) for pair, tree in wanted])
             ready = [each for each in read if isinstance(each, Prepared)]
-            solved = iter(self.solve(ready, tick, tick.points))
+            found = self.solve(ready, tick, tick.points)
             said = iter(self.model.says([case for each in ready for case in each.cases]))
+            solved = iter(zip(found, self.check(ready, found), strict=True))
         seconds = (time.perf_counter() - started) / len(wanted)
         results: list[Result | Exception] = []
         for each in read:
             if isinstance(each, Exception):
                 results.append(each)
                 continue
-            outcome, spoken = next(solved), list(islice(said, len(each.cases)))
+            (outcome, check), spoken = next(solved), list(islice(said, len(each.cases)))
             if isinstance(outcome, Exception):
                 results.append(outcome)
             else:
-                results.append(or_error(self.assemble, each, outcome, seconds, spoken))
+                results.append(or_error(self.assemble, each, outcome, seconds, spoken, check))
         return results
 
     def read(self, pairs: Sequence[tuple[Any, Any]]) -> list[Prepared | Exception]:
@@ -278,19 +362,30 @@ class Explainer(Generic[R]):
         with self.at_work():
             return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
 
+    def check(
+        self, prepared: Sequence[Prepared], solved: Sequence[tuple[Solution, ...] | Exception]
+    ) -> list[Check | None]:
+        """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""
+        if not self.choices.check:
+            return [None] * len(prepared)
+        with self.at_work():
+            return check(prepared, solved, self.choices.limits)
+
     def assemble(
         self,
         prepared: Prepared,
         solutions: Sequence[Solution],
         seconds: float = 0.0,
         said: Sequence[Said | None] | None = None,
+        check: Check | None = None,
     ) -> Result:
-        """The result of one prepared and solved text. `said`: what the model says at both ends of each case, if known."""
+        """The result of one prepared and solved text. `said`: what the model says at both ends of each case, if known.
+        `check`: of these solutions (`Explainer.check`)."""
         if said is None:
             with self.at_work():
                 said = self.model.says(prepared.cases)
         meta = self.describe(prepared.method, seconds)
-        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, said), solutions)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, said, check), solutions)
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
@@ -320,6 +415,7 @@ class Explainer(Generic[R]):
                 "method": method.name,
                 "layer": choices.layer,
                 "truncation": choices.truncation,
+                **({} if choices.check else {"check": False}),
                 **asdict(choices.accuracy),
                 **plain,
             },
@@ -407,8 +503,9 @@ def explain(
         iterable of texts gives `Results`, a list. A chat model also takes `pl.chat(...)` or messages.
     method: "ig" (default), "secant" (default of generators), "ij" (default for a sentence encoder with two texts), "sig",
         "vaig", …: `pl.methods()`; with its options by name, or as a record: `method="udig", steps=30` is `method=pl.UDIG(steps=30)`.
-    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output; for several
-        texts also a list with one of these for each. Of a
+    target: class index or label; "start", "end", "span"; (token index, label); or a function of the output. For several
+        texts also a list with one of these for each; for one text a list asks for all of them, and "all" for every class
+        (of several texts: of each): `Results`, text by text, the same numbers as separate calls from shared passes. Of a
         generator: a continuation (" Paris"), a token id, or None for the predicted next token; then also contrast
         (" London": why not that), generate (so many tokens of its own), sink (the token held in front, or None).
     baseline: "mask" (default where there is one), "pad", "unk", "eos", "zero", "mean", a text, a tensor, or a
@@ -419,6 +516,8 @@ def explain(
     tolerance: how exactly the scores must add up, relative to the output's change (default 1e-3).
     n_steps: fixes the number of nodes; rule: "adaptive" (default), "gauss", "midpoint", "trapezoid", "left",
         "right", "split" (forward passes alone).
+    check: False leaves out the check of belief (`result.check`): the strongest units at the baseline together, what the scores
+        predict of it and what the model does; one forward pass.
     truncation, internal_batch_size, memory_budget (bytes), max_nodes, softplus (β: smooth ReLU for the explanation);
         pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id; device ("cuda",
         "mps", "cpu", "auto") for any model given by name.

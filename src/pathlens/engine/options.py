@@ -46,6 +46,7 @@ class CommonOptions:
     score: str | None = option(None, "What is read from the output.", choices=SCORES)
     truncation: bool = option(False, "Cut texts that are too long.")
     softplus: float | None = option(None, "Round ReLU off, by softplus of this sharpness (10).")
+    check: bool = option(True, "Mask the strongest units: does the model do what the scores predict?")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,6 +130,18 @@ def _prepared(choices: Choices, given: Given, read: list[Case | Exception] | Exc
     return Prepared(method, entry, tuple(cases), groups, limits, phrases, rows)
 
 
+def for_target(choices: Choices, prepared: Prepared, given: Given) -> Prepared:
+    """A text that was read, asked about another target (`choices.target`); read anew only where it must be."""
+    request = choices.request(prepared.method)
+    cases = [None if choices.softplus else choices.model.retargeted(case, request) for case in prepared.cases]
+    if all(cases):
+        return replace(prepared, cases=tuple(case for case in cases if case is not None))
+    (read,) = prepare(choices, [given])
+    if isinstance(read, Exception):
+        raise read
+    return read
+
+
 def prepare_side(choices: Choices, method: Method[Any], text: Any, place: int = 0) -> Prepared:
     """Read one text of a pair on its own: the first (place 0) or the second. Its vectors belong to no pair yet."""
     request = replace(choices.request(method), baseline=by_side(choices.baseline, "baselines")[place])

@@ -36,10 +36,11 @@ from pathlens.integrate.drive import (
 from pathlens.integrate.interactions import interactions
 from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
+from pathlens.integrate.together import OfSeveral, together
 from pathlens.path.line import line
 from pathlens.path.staircase import moving_units, staircase
 from pathlens.path.words.route import nodes_per_leg
-from pathlens.text.adapter import Case
+from pathlens.text.adapter import Case, TextModel
 from pathlens.types import Points, Route
 from pathlens.units.units import Units
 
@@ -63,6 +64,7 @@ class Solution:
     gaps: Float[Tensor, "U"] | None = None  # where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
     passes: int = 0
+    shared: int = 1  # targets of one call that these passes answered together
 
     def spread(self) -> Float[Tensor, "U *value"]:
         """Values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
@@ -110,6 +112,44 @@ def solve(
         of_text[-1].over = done
     run([job for of_text in jobs for job in of_text], limits)
     return [_solutions(of_text) for of_text in jobs]
+
+
+def solve_targets(
+    model: TextModel,
+    groups: Sequence[Sequence[Prepared]],
+    accuracy: Accuracy,
+    limits: Limits,
+    done: Callable[[Any], None] | None = None,
+    watch: Callable[[Any], None] | None = None,
+) -> list[list[tuple[Solution, ...] | Exception]]:
+    """`solve` for texts that were read for several targets each: those of one text share their passes where they can."""
+    found: list[list[tuple[Solution, ...] | Exception]] = []
+    shared: list[tuple[int, Job]] = []
+    for number, group in enumerate(groups):
+        case = _one_case(model, group)
+        if case is None:
+            found.append(solve(group, accuracy, limits, None, watch))
+            continue
+        work = together([drive(each, 0, accuracy) for each in group])
+        shared.append((number, Job(case, moving_of(case, group[0].units[0])[0], work, watch=watch, over=done)))
+        found.append([])
+    run([job for _, job in shared], limits)
+    for number, job in shared:
+        every = [job.error] * len(groups[number]) if job.error is not None else job.result
+        found[number] = [
+            each if isinstance(each, Exception) else (replace(each, passes=job.passes, shared=len(every)),)
+            for each in every
+        ]
+    return found
+
+
+def _one_case(model: TextModel, group: Sequence[Prepared]) -> Case | None:
+    """All targets of a text as one case; None where the method, or the model, takes them one by one."""
+    first = group[0]
+    exact = first.entry.telescopes and not first.method.by_coordinate
+    if len(first.cases) > 1 or not (exact or OfSeveral.can(first.entry.integrand(first.method))):
+        return None
+    return model.together([each.cases[0] for each in group])
 
 
 def _solutions(jobs: Sequence[Job]) -> tuple[Solution, ...] | Exception:
@@ -235,7 +275,7 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         integral, rows = _exact(text, route, shares), torch.arange(len(units))
     else:
         large = text.change.numel() * (len(case) if text.by_coordinate else len(moving)) > LARGE
-        integral = yield from _integrate(text, route, text.entry.integrand(text.method), accuracy.n_steps, goal, large)
+        integral = yield from _integrate(text, route, text.entry.integrand(text.method), goal, large)
     gap = largest(integral.extra["gap"] if "gap" in integral.extra else goal.gap(integral.value))
     return text.solution(integral, rows, limit, gap, path=route.detail)
 
@@ -261,13 +301,12 @@ def _split(text: _Text, goal: Goal) -> Drive:
     return (yield from splitting(make, len(text.units), goal, cells=text.accuracy.n_steps))
 
 
-def _integrate(
-    text: _Text, route: Route, integrand: Integrand, n_steps: int | None, goal: Goal, large: bool = False
-) -> Drive:
-    """By the rule asked for, with so many nodes or as many as it takes."""
-    name = text.rule
+def _integrate(text: _Text, route: Route, integrand: Integrand, goal: Goal, large: bool = False) -> Drive:
+    """By the rule asked for, with so many nodes or as many as it takes. Where every leg is a unit's own, n is of each."""
+    name, n_steps, per_leg = text.rule, text.accuracy.n_steps, text.entry.telescopes
     if n_steps is not None:
-        return (yield from fixed(route, integrand, goal, name="gauss" if name == "adaptive" else name, n=n_steps))
+        name = "gauss" if name == "adaptive" else name
+        return (yield from fixed(route, integrand, goal, name=name, n=n_steps, per_leg=per_leg))
     if name == "adaptive":
         if large:  # the nested family keeps many sums of the size of the result; doubling keeps two
             return (yield from doubling(route, integrand, goal, name="gauss"))
@@ -294,9 +333,8 @@ def _per_unit(text: _Text, route: Route, moving: Tensor, shares: Tensor | None) 
     def gaps(value: Tensor) -> Tensor:
         return (belongs @ value.sum(-1) - wanted).abs()
 
-    legs, n_steps = len(route.legs), text.accuracy.n_steps
-    goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * legs)
-    integral = yield from _integrate(text, route, Coordinates(), n_steps and n_steps * legs, goal)
+    goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * len(route.legs))
+    integral = yield from _integrate(text, route, Coordinates(), goal)
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = off = gaps(integral.value)
     known = (belongs / belongs.sum(1, keepdim=True)).T @ off  # a unit's own gap, shared among its tokens

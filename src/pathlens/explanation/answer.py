@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from pathlens.errors import InputError
+from pathlens.explanation.binding import mismatch
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, Result, largest, percent
+from pathlens.explanation.record import Explanation, Result, largest, percent, shortened
 from pathlens.types import Span
 from pathlens.units.cuts import sentence_spans, word_spans
 
@@ -46,6 +47,11 @@ class Answer(Result):
     contrast: str = ""
     threshold: float = THRESHOLD
     repeats: tuple[tuple[float, ...], ...] = ()  # (source, source, loss without one, without the other, without both)
+
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the scores", self.matrix, self.certificate)
+        for sentence, row, each in zip(self.sentences, self.matrix, self.certificates, strict=True):
+            yield mismatch(f"the scores of {shortened(sentence)!r}", row, each)
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.binding import read_only
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.types import NORMS, SIMILARITIES, TOLERANCE, Span
@@ -41,6 +42,9 @@ class Side:
     notes: tuple[str, ...] = ()
     baseline: str | tuple[str, ...] | None = None  # how to ask for its reference again, where that is a name or a text
     coordinates: Float[np.ndarray, "U d k"] | None = field(default=None, repr=False)  # on request
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def rows(self) -> Float[np.ndarray, "U1 k"]:

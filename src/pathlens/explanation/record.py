@@ -17,7 +17,9 @@ from jaxtyping import Float
 
 from pathlens.errors import InputError
 from pathlens.explanation import reduce
+from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.check import Check
 from pathlens.explanation.view import Tabular, Viewable
 from pathlens.types import Span
 
@@ -59,7 +61,12 @@ class Result(Tabular, Viewable):
     prediction: str = ""  # the likeliest class at the text, where the model has classes
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
+    check: Check | None = None  # what the scores predict for the strongest units, and what the model does
+    edited: str = ""  # loaded from a file that is not as it was written: what shows it
     entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain Python values (what `save` writes)."""
@@ -76,6 +83,20 @@ class Result(Tabular, Viewable):
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per token, pair of tokens or phrase."""
+
+    @property
+    def altered(self) -> str:
+        """What shows that the result is not as it was made, in words; nothing where it is. Sums are taken again, here and now."""
+        return self.edited or next(filter(None, self.doubts()), "")
+
+    @property
+    def settled(self) -> bool:
+        """Do the numbers that stand here add up as their certificate says, within the tolerance?"""
+        return self.certificate.converged and not self.altered
+
+    @abstractmethod
+    def doubts(self) -> Iterator[str]:
+        """Every sum of this kind of result, taken again: words where it is not the certificate's, else nothing."""
 
     @property
     def text(self) -> str | tuple[str, ...]:
@@ -117,7 +138,8 @@ class Result(Tabular, Viewable):
         text = shortened(" | ".join(self.meta.get("texts", ())))
         said = self.headline.partition(" (")[0] if self.prediction else ""
         top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
-        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), said, top)
+        doubt = "✗ altered" if self.altered else ""
+        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), said, top, doubt)
         return f"<{' · '.join(part for part in parts if part)}>"
 
     @abstractmethod
@@ -139,8 +161,8 @@ class Result(Tabular, Viewable):
             parts=(mine, its),
         )
         target = f"{self.target} − {other.target}" if self.target != other.target else f"{self.target}, a difference"
-        plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}}
-        return replace(self, target=target, certificate=proof, **plain, **values)
+        plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}, "check": None}
+        return replace(self, target=target, certificate=proof, edited=self.edited or other.edited, **plain, **values)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -177,6 +199,14 @@ class Explanation(OfUnits):
     coordinates: Float[np.ndarray, "U d"] | None = None  # before summing, on request
     standard_error: Float[np.ndarray, "U"] | None = None  # over a sample of baselines
     path: Any = None  # what the path says about itself, for paths through words
+
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the scores", self.scores, self.certificate)
+        if self.coordinates is not None:
+            slack = rounding(self.coordinates)
+            yield apart(
+                "the scores are not the sums of their coordinates", self.coordinates.sum(-1), self.scores, slack
+            )
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, token in enumerate(self.tokens):
@@ -218,6 +248,11 @@ class Continuation(OfUnits):
     path: Any = None
     entry: ClassVar[tuple[str, ...]] = ("token", "output", "score")
 
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the scores", self.matrix, self.certificate)
+        for output, column, each in zip(self.outputs, self.matrix.T, self.certificates, strict=True):
+            yield mismatch(f"the scores of {output!r}", column, each)
+
     @property
     def scores(self) -> Float[np.ndarray, "U"]:
         """Each source's share of the whole continuation."""
@@ -235,6 +270,7 @@ class Continuation(OfUnits):
             target=f"{self.outputs[index]!r} ({self.meta.get('score', 'score')})",
             certificate=self.certificates[index],
             meta={**self.meta, "output_index": int(index)},
+            check=None,  # it is of all output tokens together
             scores=self.matrix[:, index].copy(),
         )
 
@@ -269,6 +305,13 @@ class VectorExplanation(OfUnits):
     f_baseline: Float[np.ndarray, "out d"] | None = None  # the output at the baseline
     path: Any = None
     entry: ClassVar[tuple[str, ...]] = ("output", "token", "norm")
+
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the vectors", self.vectors, self.certificate)
+        if self.f_input is not None and self.f_baseline is not None:
+            gap = np.linalg.norm(self.vectors.sum(1) - (self.f_input - self.f_baseline))
+            slack = rounding(np.array([self.certificate.f_input, self.certificate.f_baseline]))
+            yield apart("the vectors miss the output's change by another gap", gap, self.certificate.gap, slack)
 
     @property
     def norms(self) -> Float[np.ndarray, "out U"]:
@@ -310,6 +353,11 @@ class PairExplanation(Result):
     path_a: Any = None  # what the paths say about themselves, for paths through words
     path_b: Any = None
     entry: ClassVar[tuple[str, ...]] = ("token_a", "token_b", "score")
+
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the cells", self.full_matrix, self.certificate)
+        value = self.certificate.f_input
+        yield apart("the similarity is not the certificate's", self.similarity, value, rounding(np.array([value])))
 
     @property
     def matrix(self) -> Float[np.ndarray, "A B"]:
@@ -356,6 +404,14 @@ class Interactions(OfUnits):
     scores: Float[np.ndarray, "U"]  # IG, computed on its own
     standard_error: Float[np.ndarray, "U U"] | None = None
     entry: ClassVar[tuple[str, ...]] = ("token", "other", "score")
+
+    def doubts(self) -> Iterator[str]:
+        taken = list(self.meta.get("rows", range(len(self.matrix))))  # those asked for
+        matrix, gaps = self.matrix[taken], self.certificate.rows
+        yield mismatch("the interactions", matrix, self.certificate)
+        if len(gaps) == len(taken):  # those of words are their tokens'
+            off = np.abs(matrix.sum(1) - self.scores[taken])
+            yield apart("rows miss their scores by other gaps", off, np.array(gaps), rounding(matrix))
 
     def __sub__(self, other: Interactions) -> Interactions:
         """Entry by entry; it adds up to the difference of the two changes."""
@@ -410,6 +466,19 @@ class PhraseTree(Result):
     family_note: str = ""  # the one of `meta["notes"]` that is about the family
     plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates
     entry: ClassVar[tuple[str, ...]] = ("text", "value")
+
+    def doubts(self) -> Iterator[str]:
+        yield mismatch("the scores of the integral under the tree", self.scores, self.certificate)
+        whole = max((node.value for node in self.nodes[:1]), default=1.0)
+        yield "" if abs(whole - 1) <= 1e-9 else f"the whole text has the value {whole:.6g}, not 1"
+        for node in self.nodes:
+            inside = [start >= node.span[0] and end <= node.span[1] and end > start for start, end in self.offsets]
+            total = float(self.scores[inside].sum())
+            if total * node.signed < 0 and abs(total) > rounding(self.scores):
+                yield f"the sign of {shortened(node.text)!r} is not its tokens'"
+            for child in node.children:
+                more = self.nodes[child].value - node.value
+                yield "" if more <= 1e-9 else f"a part of {shortened(node.text)!r} has more value than the whole of it"
 
     def without_coordinates(self) -> PhraseTree:
         """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""

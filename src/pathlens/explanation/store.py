@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ import numpy as np
 from pathlens.errors import StoreError
 from pathlens.explanation import record
 from pathlens.explanation.answer import Answer
+from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.check import Check
 from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
@@ -27,6 +29,8 @@ SCHEMA = 1  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON
 LONG = 1000  # numbers; shorter arrays stay readable in a page
 IN_PAGE = '<script type="application/json" id="pathlens">'
+EDITED = "the file was edited after it was written"  # its seal is of something else
+UNSEALED = "the file carries no seal, so nobody can say whether it was edited"
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
 KINDS: dict[str, type[record.Result]] = {
     name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
@@ -41,7 +45,7 @@ def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) 
         if beside is not None and isinstance(value, np.ndarray) and value.size > LARGE:
             beside[each.name], value = value, {"array": each.name}
         body[each.name] = plain(value)
-    return body
+    return {**body, "seal": seal(result)}
 
 
 def many_to_dict(results: Iterable[record.Result], **more: Any) -> dict[str, Any]:
@@ -67,9 +71,24 @@ def save(result: record.Result, path: str | Path) -> Path:
         raise StoreError(f"the result cannot be written as JSON: {error}") from error
 
 
-def load(path: str | Path) -> record.Result | list[record.Result]:
-    """The result that `save` wrote, or that a page carries (`to_html`); of a report or comparison, all of them."""
-    path = Path(path)
+def load(path: str | Path, *, strict: bool = False) -> record.Result | list[record.Result]:
+    """The result that `save` wrote, or that a page carries (`to_html`); of a report or comparison, all of them.
+
+    One that was edited since, or whose numbers are not what its certificate says, is marked "✗ altered" wherever it is shown;
+    `strict=True` refuses it.
+    """
+    loaded = _loaded(Path(path))
+    if strict:
+        for result in loaded if isinstance(loaded, list) else [loaded]:
+            if result.altered:
+                raise StoreError(
+                    f"{str(path)!r} is altered: {result.altered}",
+                    "strict=True refuses it; without, it is loaded and marked ✗ altered",
+                )
+    return loaded
+
+
+def _loaded(path: Path) -> record.Result | list[record.Result]:
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().lower().startswith("<!doctype"):
@@ -107,8 +126,9 @@ def _one_from_dict(body: Any, folder: Path | None, source: str) -> record.Result
         arrays = load_file(beside)
     kind = KINDS[body["kind"]]
     try:
-        return kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
-    except (TypeError, KeyError) as error:
+        made = kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
+        return made if body.get("seal") == seal(made) else replace(made, edited=EDITED if "seal" in body else UNSEALED)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error
 
 
@@ -144,6 +164,8 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if name == "certificate":
         kept: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
         return Certificate(**kept)
+    if name == "check":
+        return None if value is None else Check(**{key: _tuples(each) for key, each in value.items()})
     if name == "certificates":
         return tuple(_rebuild("certificate", each, arrays) for each in value)
     if name in ("path", "path_a", "path_b") and isinstance(value, dict):

@@ -98,8 +98,13 @@ class Report(Viewable):
         """A list to filter, sort and open; in the terminal a table, as a picture the units with the largest scores."""
         rows, pages = self.rows(), tuple(map(page_of, self.results))
         list_of_all = Explorer(COLUMNS, ("method", "model", "target"), tuple(rows), pages, title=HINT)
-        loose = sum(not result.certificate.converged for result in self.results)
+        altered = sum(bool(result.altered) for result in self.results)
+        loose = sum(not result.certificate.converged and not result.altered for result in self.results)
         notes = (f"{loose} of {len(self)} have not settled within their tolerance",) if loose else ()
+        checked = [result.check for result in self.results if result.check is not None and result.check.applies]
+        wrong = sum(not check.agrees for check in checked)
+        notes += (f"{wrong} of {len(checked)} checked: the model does not do what the scores predict",) if wrong else ()
+        notes += (f"{altered} of {len(self)} were altered after they were made",) if altered else ()
         table = features(self.results)
         picture = table.blocks if table is not None else (self._strongest(),)
         legend = f"{COLORS}." if table is None else f"{table.proof.legend}. {COLORS}."
@@ -118,7 +123,7 @@ class Report(Viewable):
              f"{row['gap']:.1g}", row["top"])
             for row in rows
         )  # fmt: skip
-        marks = tuple("✓" if row["converged"] else "✗" for row in rows)
+        marks = tuple(row["mark"] for row in rows)
         columns = ("", "method", "explains", "text", "change", "gap", "strongest")
         return Listing(columns, cells, marks, where=("terminal",))
 
@@ -151,12 +156,13 @@ def _files(given: Iterable[Any]) -> Sequence[Any]:
 
 
 def _row(result: Result) -> dict[str, Any]:
-    proof, meta = result.certificate, result.meta
+    proof, meta, altered = result.certificate, result.meta, result.altered
+    settled = proof.converged and not altered
     texts = [str(text) for text in meta.get("texts", ()) if text]
     top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))
     return {
         "method": result.method, "target": result.target, "model": str(meta.get("model", "")),
         "baseline": str(meta.get("baseline", "")), "text": " | ".join(texts), "output": proof.f_input,
         "change": proof.f_input - proof.f_baseline, "gap": proof.gap, "relative_gap": proof.relative_gap,
-        "nodes": proof.nodes, "converged": proof.converged, "top": top,
+        "nodes": proof.nodes, "converged": settled, "mark": "✓" if settled else "✗ altered" if altered else "✗", "top": top,
     }  # fmt: skip

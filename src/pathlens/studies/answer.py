@@ -28,7 +28,7 @@ from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.answer import CUTS, THRESHOLD, Answer, check_threshold, cut_into
 from pathlens.explanation.certificate import warn_unsettled
-from pathlens.explanation.record import Continuation
+from pathlens.explanation.record import Continuation, shortened
 from pathlens.integrand import Value
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.loop import Job, run
@@ -158,7 +158,10 @@ class _Work:
             raise InputError("the model ends at once and says nothing to this question; give answer='…'")
         solutions = _solved(self.model, explainer, prepared)
         seconds = time.perf_counter() - started
-        found = explainer.assemble(prepared, solutions, seconds)
+        (check,) = explainer.check([prepared], [solutions])
+        if check is not None:  # units are called by their number on the way
+            check = replace(check, units=tuple(self._words(parts[int(name)]) for name in check.units))
+        found = explainer.assemble(prepared, solutions, seconds, check=check)
         assert isinstance(found, Continuation)
         warn_unsettled([found])
         return self._result(found, case, [parts[int(name)] for name in cut.names])
@@ -210,6 +213,7 @@ class _Work:
             method=found.method,
             target=f"{said!r}{against} (logprob)",
             certificate=found.certificate,
+            check=found.check,
             meta={**found.meta, "unit": self.unit, "tokens": len(case), "asked": asked, "read": read},
             question=self.sources.question,
             answer=said,
@@ -226,6 +230,10 @@ class _Work:
         )
         notes = [*found.meta["notes"], *self.sources.notes, *_doubts(result, self.model)]
         return replace(result, meta={**result.meta, "notes": notes})
+
+    def _words(self, part: Part) -> str:
+        source, start, end = part
+        return shortened(self.sources.texts[source][start:end].strip())
 
     def with_repeats(self, result: Answer, pairs: Sequence[tuple[int, int]]) -> Answer:
         """What is lost without either of two sources, and without both."""

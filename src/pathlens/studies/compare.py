@@ -147,7 +147,7 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"and on {len(quarrels) - IN_WORDS} more units")
     if not quarrels:
         notes.append("no unit of weight has opposite signs")
-    loose = [label for label, each in zip(labels, comparison.results, strict=True) if not each.certificate.converged]
+    loose = [label for label, each in zip(labels, comparison.results, strict=True) if not each.settled]
     if loose:
         notes.append(f"not settled within the tolerance: {', '.join(loose)}; do not trust their order yet")
     return notes

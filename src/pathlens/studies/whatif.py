@@ -173,13 +173,13 @@ class _Scene:
         """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate."""
         kept = {name: value for name, value in choices.items() if name in OF_THE_SLOPE}
         explainer = Explainer(
-            self.model, method="ig", coordinates=True, baseline=_first(choices.get("baseline")), **kept
+            self.model, method="ig", coordinates=True, baseline=_first(choices.get("baseline")), check=False, **kept
         )
         result = explainer(self.case.texts[0], self.text_b)
         if not isinstance(result, Explanation) or result.coordinates is None:
             return None
         delta = self.case.ends.delta.double().cpu()
-        shares = torch.from_numpy(np.asarray(result.coordinates, dtype=float))
+        shares = torch.tensor(result.coordinates, dtype=torch.float64)
         return torch.where(delta.abs() > 1e-12, shares / torch.where(delta == 0, torch.ones_like(delta), delta), 0.0)
 
 

@@ -145,6 +145,18 @@ class TextModel(ABC):
         run it for many texts at once."""
         return [or_error(self.case, text, text_b, request=request) for text, text_b, request in wanted]
 
+    def every_target(self) -> tuple[Any, ...]:
+        """What `target="all"` asks for: the classes, where the model has some and none is called so."""
+        return ()
+
+    def retargeted(self, case: Case, request: Request) -> Case | None:
+        """The same text asked about `request.target`, without running the model again; None: it must be read anew."""
+        return None
+
+    def together(self, cases: Sequence[Case]) -> Case | None:
+        """Cases of one text that differ in their targets as one, whose score is all their numbers (B, T, 1); None: not so."""
+        return None
+
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         """The probabilities of a model that has classes, for each case; None where there are none."""
         return [None] * len(cases)
@@ -203,6 +215,9 @@ class Wrapped(TextModel):
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         return self.inner.case(text, text_b, request=request)
+
+    def every_target(self) -> tuple[Any, ...]:
+        return self.inner.every_target()
 
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         return self.inner.says(cases)

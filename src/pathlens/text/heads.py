@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,17 @@ class ReadClass:
 
     def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         return form(output, index_of(cases, output.device), self.score, self.each)
+
+
+@dataclass(frozen=True)
+class ReadClasses:
+    """Logits → several classes of each row."""
+
+    one: ReadClass
+
+    def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B T 1"]:
+        wanted = index_of(cases, output.device).T
+        return torch.stack([form(output, index, self.one.score, self.one.each) for index in wanted], 1)[..., None]
 
 
 def read_all(output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, "B 1 C"]:
@@ -145,6 +156,28 @@ class Classifier(Headed):
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
         return Target(name, ReadClass(score, each), index, again=index if named else None, score=score)
 
+    def every_target(self) -> tuple[Any, ...]:
+        named = self.kind == "sequence classification" and "all" not in (label.lower() for label in self.labels)
+        return tuple(range(len(self.labels))) if named else ()
+
+    def retargeted(self, case: Case, request: Request) -> Case | None:
+        """In half precision a case also says how far its own output drifts: that is measured anew."""
+        known = _reads_class(case) is not None and case.output is not None and "drift" not in case.meta
+        if not known or request.target is None or callable(request.target):
+            return None
+        labels = labels_of(self.module, case.output.shape[1])
+        index = choose_label(request.target, labels, int(case.output[0].argmax()))
+        name = f"{labels[index]} ({request.score or 'logit'})"
+        return replace(case, target=index, target_name=name, chosen=replace(case.chosen, target=index))
+
+    def together(self, cases: Sequence[Case]) -> Case | None:
+        read = _reads_class(cases[0])
+        if read is None or any(case.pack != cases[0].pack for case in cases):
+            return None
+        score = replace(cases[0].score, read=ReadClasses(read))  # type: ignore[type-var]
+        targets, names = (tuple(getattr(case, name) for case in cases) for name in ("target", "target_name"))
+        return replace(cases[0], score=score, pack=(score, None), target=targets, outputs=names)
+
     @torch.no_grad()
     def says(self, cases: Sequence[Case]) -> list[Said | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
@@ -165,6 +198,11 @@ class Classifier(Headed):
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
         shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
         return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
+
+
+def _reads_class(case: Case) -> ReadClass | None:
+    """How a case reads its class from the logits, where that is all it does."""
+    return case.score.read if isinstance(case.score, Score) and isinstance(case.score.read, ReadClass) else None
 
 
 def _layer(case: Case) -> int:

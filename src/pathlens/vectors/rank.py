@@ -86,7 +86,7 @@ class Hit:
             "spans": [[start, end, score] for (start, end), score in tokens if end > start],
             "sentences": [list(each) for each in self.sentences],
             "rest": proof.f_input - float(self.scores.sum()),
-            "certificate": {"total": proof.total, "gap": proof.gap, "converged": proof.converged},
+            "certificate": {"total": proof.total, "gap": proof.gap, "converged": self._reason.settled},
             "notes": list(self.notes),
         }
 
@@ -327,6 +327,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
         similarity=value,
         special_a=above.special_a,
         special_b=(*above.special_b, *below.special_b),
+        edited=above.edited or below.edited,
     )
 
 
@@ -346,6 +347,8 @@ def token_difference(above: Explanation, below: Explanation, target: str) -> Exp
         special=(*above.special, *below.special),
         segments=(*above.segments, *below.segments),
         scores=scores,
+        check=None,
+        edited=above.edited or below.edited,
     )
 
 

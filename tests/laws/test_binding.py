@@ -1,0 +1,199 @@
+"""A certificate is of the numbers it stands beside: whoever changes one of them, in memory or in a file, is seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pathlens as pl
+from pathlens.corpus.folder import results as results_of_run
+from pathlens.explanation.store import from_dict
+from pathlens.report import Report
+from pathlens.text.load import load
+from tests.support import draw_samples, methods, models
+from tests.support.methods import EVERY
+from tests.support.models import TEXTS
+
+pytestmark = pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
+DRAWN = (
+    draw_samples.small, draw_samples.small_pair, draw_samples.interactions, draw_samples.block, draw_samples.phrases,
+    draw_samples.continuation, draw_samples.answer,
+)  # fmt: skip
+
+
+def arrays(result: Any) -> dict[str, np.ndarray]:
+    return {name: value for name, value in vars(result).items() if isinstance(value, np.ndarray)}
+
+
+def force(array: np.ndarray, change: Callable[[np.ndarray], None]) -> None:
+    """What nobody does by accident: the lock is opened before the change."""
+    array.setflags(write=True)
+    change(array)
+    array.setflags(write=False)
+
+
+def strongest_plus_one(array: np.ndarray) -> None:
+    place = np.unravel_index(np.nanargmax(np.abs(array)), array.shape)
+    array[place] += 1.0
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_numbers_are_read_only_and_a_forced_change_is_seen(method, tmp_path):
+    result = methods.explain(method, methods.model_for(method), TEXTS[0])
+    assert result.altered == "" and result.settled and "altered" not in repr(result)
+    assert arrays(result)
+    for array in arrays(result).values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 99
+    shown = {"PairExplanation": "full_matrix", "Interactions": "matrix", "VectorExplanation": "vectors"}
+    force(getattr(result, shown.get(type(result).__name__, "scores")), strongest_plus_one)
+    assert result.altered and not result.settled and result.certificate.converged
+    assert "✗ altered" in repr(result)
+    assert pl.load(result.save(tmp_path / "kept.json")).altered == result.altered  # a new seal on old sins
+    with pytest.raises(pl.errors.StoreError, match=r"kept\.json.* is altered.*strict"):
+        pl.load(tmp_path / "kept.json", strict=True)
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_the_tick_goes_everywhere_when_a_number_was_changed(make, capsys, tmp_path):
+    whole, result = make(), make()
+    for array in arrays(result).values():
+        force(array, strongest_plus_one)
+    for each, expected in ((whole, False), (result, True)):
+        each.show(width=200)
+        terminal, page = capsys.readouterr().out, each.to_html()
+        assert ("✗ altered: " in terminal) is expected and ("✓ adds up" in terminal) is not expected
+        assert ("<summary>✗ altered ·" in page) is expected
+        assert ("✗ altered" in each.to_png(tmp_path / "a.svg").read_text(encoding="utf-8")) is expected
+        report = Report.of([each])
+        assert report.rows()[0]["mark"] == ("✗ altered" if expected else "✓")
+        assert (">✗ altered</td>" in report.to_html()) is expected
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_what_is_made_of_a_result_holds_too(method, unit):
+    """Sums by word, differences, several baselines: none is taken for an alteration."""
+    model = methods.model_for(method)
+    result = methods.explain(method, model, TEXTS[0], **({} if method == "idg" else {"unit": unit}))
+    assert not result.altered
+    if method != "sig":
+        assert not result.words().altered
+    if isinstance(result, pl.Explanation | pl.Interactions):
+        assert not (result - result).altered
+        several = methods.explain(method, model, TEXTS[0], baseline=["mask", "pad"])
+        assert not several.altered
+
+
+def leaves(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every number, word and yes or no of a saved result, with the way to it."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, dict | list):
+            yield from leaves(each, (*way, key))
+        elif each is not None:
+            yield (*way, key), each
+
+
+def edited(body: dict[str, Any], way: tuple[Any, ...]) -> dict[str, Any]:
+    copy = json.loads(json.dumps(body))
+    *above, last = way
+    home = copy
+    for key in above:
+        home = home[key]
+    was = home[last]
+    home[last] = not was if isinstance(was, bool) else was + 1 if isinstance(was, int | float) else was + "x"
+    return copy
+
+
+FREE = ("pathlens", "kind", "seal", "arrays")  # of the file, not of what it says
+OF_THE_RUN = ("seconds", "versions")
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_any_edit_of_a_file_is_seen(make):
+    """Every single leaf: scores, certificate, tokens, text, baseline, notes."""
+    body = json.loads(json.dumps(make().to_dict()))
+    assert not from_dict(body).altered
+    ways = [way for way, _ in leaves(body) if way[0] not in FREE and way[1:2] not in [(name,) for name in OF_THE_RUN]]
+    assert len(ways) > 30
+    for way in ways[:: max(1, len(ways) // 60)] + [way for way in ways if way[0] in ("certificate", "meta")]:
+        try:
+            altered = from_dict(edited(body, way)).altered
+        except pl.errors.StoreError:  # it does not even fit together any more
+            continue
+        assert altered, way
+
+
+def test_a_file_without_its_seal_is_not_trusted(tmp_path):
+    body = draw_samples.small().to_dict()
+    del body["seal"]
+    (tmp_path / "a.json").write_text(json.dumps(body))
+    assert "no seal" in pl.load(tmp_path / "a.json").altered
+    with pytest.raises(pl.errors.StoreError, match="no seal"):
+        pl.load(tmp_path / "a.json", strict=True)
+
+
+def test_pages_and_reports_are_sealed_result_by_result(tmp_path):
+    results = [draw_samples.small(), draw_samples.small_pair()]
+    for path in (Path(tmp_path / "a.html"), Path(tmp_path / "a.json")):
+        (Report.of(results).to_html if path.suffix == ".html" else Report.of(results).save)(path)
+        assert [each.altered for each in pl.load(path, strict=True)] == ["", ""]
+        text = path.read_text(encoding="utf-8")
+        assert text.count("-1.42") >= 1
+        place = text.rindex("-1.42")
+        path.write_text(text[:place] + "-1.43" + text[place + 5 :], encoding="utf-8")
+        assert [bool(each.altered) for each in pl.load(path)] == [True, False]
+        with pytest.raises(pl.errors.StoreError, match="altered"):
+            pl.load(path, strict=True)
+
+
+def test_large_arrays_beside_the_file_are_sealed_too(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    result = draw_samples.long_pair(200)
+    result.save(tmp_path / "a.json")
+    assert not pl.load(tmp_path / "a.json", strict=True).altered
+    numbers = load_file(tmp_path / "a.safetensors")
+    numbers["full_matrix"][3, 4], numbers["full_matrix"][4, 3] = (
+        numbers["full_matrix"][4, 3],
+        numbers["full_matrix"][3, 4],
+    )
+    save_file(numbers, tmp_path / "a.safetensors")  # the sum is as it was
+    assert "edited" in pl.load(tmp_path / "a.json").altered
+
+
+def test_rows_of_a_corpus_are_sealed(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pathlens.corpus import Source, run
+
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    folder = tmp_path / "run"
+    run(load(models.classifier("bert")), Source(str(tmp_path / "texts.txt")), folder, method="secant")
+    assert [each.altered for each in results_of_run(folder)] == [""] * len(TEXTS)
+    (shard,) = folder.glob("part-*.parquet")
+    table = pq.read_table(shard)
+    scores = table.column("scores").to_pylist()
+    scores[1] = scores[1][::-1]  # the sum is as it was
+    place = table.schema.get_field_index("scores")
+    pq.write_table(table.set_column(place, "scores", pa.array(scores, table.schema.field(place).type)), shard)
+    assert [bool(each.altered) for each in results_of_run(folder)] == [False, True, *[False] * (len(TEXTS) - 2)]
+
+
+def test_a_certificate_that_says_more_than_its_numbers_is_seen():
+    """Each claim by itself, without the seal: a total, a gap, a tick above its own bound."""
+    whole = draw_samples.explanation("one two three", [1.0, -2.0, 3.0])
+    honest = replace(whole.certificate, bound=1e-4)
+    assert not replace(whole, certificate=honest).altered
+    for lie in (
+        {"total": honest.total + 0.1}, {"f_input": honest.f_input + 0.1}, {"f_baseline": 0.0}, {"gap": 0.0},
+        {"bound": 1e-6},
+    ):  # fmt: skip
+        assert replace(whole, certificate=replace(honest, **lie)).altered, lie
