@@ -46,23 +46,21 @@ def texts(data: Path, count: int) -> list[str]:
     return [line.split("\t")[0] for line in lines[:count]]
 
 
-def run(data: Path, count: int) -> None:
+def run(data: Path, count: int, methods: tuple[str, ...]) -> None:
     import pathlens as pl
     from pathlens.text.load import load
 
     model, wanted = load("sentiment"), texts(data, count)
     rows = known()
-    alone: dict[int, np.ndarray] = {}
-    for method in METHODS:
-        explainer = pl.Explainer(model, method=method)
-        todo = [n for n in range(len(wanted)) if (n, method) not in rows or method == "sig"]
-        for start in range(0, len(todo), BATCH):
-            some = todo[start : start + BATCH]
-            for number, result in zip(some, explainer([wanted[n] for n in some]), strict=True):
-                if method == "sig":
-                    alone[number] = result.scores
-                rows[number, method] = row_of(number, result, alone[number])
-            keep(rows)
+    explainers = {method: pl.Explainer(model, method=method) for method in methods}
+    todo = [n for n in range(len(wanted)) if any((n, method) not in rows for method in methods)]
+    for start in range(0, len(todo), BATCH):
+        some = todo[start : start + BATCH]
+        found = {method: explainer([wanted[n] for n in some]) for method, explainer in explainers.items()}
+        for place, number in enumerate(some):
+            alone = found["sig"][place].scores
+            rows |= {(number, method): row_of(number, each[place], alone) for method, each in found.items()}
+        keep(rows)
 
 
 def row_of(number: int, result, alone: np.ndarray) -> dict[str, object]:
@@ -132,11 +130,12 @@ def table(rows: dict[tuple[int, str], dict[str, object]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("--methods", nargs="+", default=["sig", "secant", "ig"], choices=METHODS)
     parser.add_argument("--texts", type=int, default=TEXTS)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     asked = parser.parse_args()
     if asked.what == "run":
-        run(asked.data, asked.texts)
+        run(asked.data, asked.texts, tuple(dict.fromkeys(["sig", *asked.methods])))  # the measure of the others
     made = table(known())
     print(made)
     page = PAGE.read_text(encoding="utf-8")

@@ -99,6 +99,24 @@ def test_counts_shares_and_gaps(folder):
     assert slices["y"][4] == pytest.approx(np.mean(change)) and slices["x"][2] == 1
 
 
+def test_words_of_a_slice_are_of_one_class_each(folder):
+    """What raises one class lowers another: a mean over both says nothing."""
+    labels = {row["row"]: row["label"] for row in read_rows(folder)}
+    found = list(results(folder))
+    targets = {result.target for result in found}
+    assert len(targets) > 1 and len({(labels[each.meta["row"]], each.target) for each in found}) > len(
+        set(labels.values())
+    )
+    expected = in_a_loop(
+        found, lambda result: [((labels[result.meta["row"]], *name), score) for name, score in words_of(result)]
+    )
+    table = summarise(folder, least=1, most=100, speech=False)["words_by_label"]
+    assert table.columns[:3] == ("label", "class", "word") and len(table.rows) > 20
+    for label, target, word, _, count, mean, *_ in table.rows:
+        scores = expected[label, target, word]
+        assert count == len(scores) and mean == pytest.approx(np.mean(scores), abs=1e-9)
+
+
 def test_the_interval_of_a_share_is_wilsons():
     for successes, count in ((0, 5), (5, 5), (3, 10), (870, 872)):
         expected = stats.binomtest(successes, count).proportion_ci(method="wilson")

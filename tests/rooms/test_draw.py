@@ -25,6 +25,7 @@ from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation import store
 from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation, percent
 from pathlens.explanation.store import from_dict
+from pathlens.metrics.record import Column, Curve, Evaluation
 from pathlens.studies.layers import Layers
 from tests.support import draw_samples as samples
 
@@ -134,11 +135,15 @@ def test_certificate_in_plain_words():
         "asked for 0.1%; a single number may be off by 0.3"
     )
     sig = samples.certificate(5.02, kind="per token", gap=3e-7, nodes=0, passes=12)
-    assert line(sig).startswith("adds up: every token by itself (worst gap 3e-07); the total 5.02 is not meant")
+    told = "every token by itself (worst gap 3e-07), no common sum: the total 5.02 is not meant"
+    assert line(sig).startswith(f"adds up: {told}")
+    assert line(replace(sig, gap=0.0)).startswith("exact: every token by itself (worst gap 0), no common sum")
     assert "12 passes" in line(sig) and "nodes" not in line(sig)
     assert "all cells with the reference" in line(samples.small_pair().certificate)
     assert "length 12.76" in line(samples.block().certificate)
     assert "rows within 1e-05" in line(samples.interactions().certificate)
+    assert words.proof_line(samples.phrases()).startswith("the integral under it adds up: ")
+    assert "✓ exact unit by unit ·" in markup.document(replace(samples.small(), certificate=replace(sig, total=1.32)))
 
 
 def test_sig_is_never_said_to_sum():
@@ -794,3 +799,45 @@ def test_page_in_a_browser(tmp_path):
         assert page.locator(".shown").inner_text() == "2 of 24"
         browser.close()
     assert trouble == []
+
+
+# ---------------------------------------------------------------- few words that must not mislead
+
+
+def evaluated(values: np.ndarray, better: str = "higher") -> Evaluation:
+    """Two methods and a control, one metric, the numbers of each text given."""
+    column = Column("comprehensiveness", better, values, curve="comprehensiveness")
+    curve = Curve("comprehensiveness", better, (0.2,), values[..., None])
+    rows = ("random", "ig", "sig")
+    return Evaluation(rows, (column,), (curve,), np.eye(3), "default", ("mask",), 0.2, values.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("texts", "lead", "noise", "starred"),
+    [(3, 0.2, 0.01, False), (40, 0.2, 0.01, True), (40, 0.001, 0.3, False), (40, -0.2, 0.01, True)],
+    ids=["three texts", "sure", "overlapping", "sure, the other"],
+)
+def test_a_star_is_for_rows_that_are_surely_better(texts, lead, noise, starred):
+    draw = np.random.default_rng(0)
+    common = draw.normal(size=texts)
+    values = np.stack([common - 1, common, common + lead + noise * draw.normal(size=texts)])
+    lines = shown(evaluated(values), 200).splitlines()
+    marked = {line.split()[0] for line in lines if "★" in line and line.split()[0] in ("random", "ig", "sig")}
+    assert marked == ({"sig" if lead > 0 else "ig"} if starred else set())
+    turned = shown(evaluated(-values, "lower"), 200)
+    assert turned.count("★") == 1 + starred  # one is in the legend
+
+
+def test_a_hit_that_has_not_settled_says_what_is_off():
+    """ "not settled, gap 1e-07" says nothing: the sum is right, and single numbers are not."""
+    pair = samples.small_pair()
+    loose = {"converged": False, "bound": 1e-4}
+    single = replace(pair, certificate=replace(pair.certificate, **loose, error_estimate=(3e-3, 1e-6)))
+    assert words.in_short(single) == "the sum is within 1e-06, but single numbers may be off by 3e-03, 1e-04 allowed"
+    proof = samples.certificate(
+        pair.certificate.total, kind="matrix", f_input=pair.certificate.total + 0.2, gap=0.2, **loose
+    )
+    whole = replace(pair, certificate=proof, similarity=proof.f_input)
+    assert words.in_short(whole) == "not settled: the sum is off by 2e-01, 1e-04 allowed"
+    assert words.in_short(pair) == "adds up within 1e-06"
+    assert words.in_short(replace(pair, edited="by hand")) == "✗ altered"

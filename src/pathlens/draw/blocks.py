@@ -50,6 +50,7 @@ class Sum:
     name: str = ""
     altered: bool = False  # the numbers are not those it was made of
     open: bool = False  # nobody can say
+    claim: str = "adds up"  # what the tick says, in a word or two
 
     @property
     def mark(self) -> str:

@@ -220,7 +220,11 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
 
 def sum_of(result: record.Result, name: str = "") -> Sum:
     """The certificate in words, held against the numbers that stand beside it now."""
-    return Sum(result.settled, words.proof_line(result), visible(name) if name else "", bool(result.altered))
+    claim = "adds up" if _sums(result) else "exact unit by unit"
+    claim = "the integral under it adds up" if isinstance(result, record.PhraseTree) else claim
+    return Sum(
+        result.settled, words.proof_line(result), visible(name) if name else "", bool(result.altered), claim=claim
+    )
 
 
 def check_of(result: record.Result, name: str = "") -> tuple[Sum, ...]:

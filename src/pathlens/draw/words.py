@@ -14,7 +14,7 @@ from pathlens.draw import palette
 from pathlens.draw.palette import short
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Check
-from pathlens.explanation.record import Result
+from pathlens.explanation.record import PhraseTree, Result
 from pathlens.types import Span
 
 
@@ -132,7 +132,8 @@ def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int
 def proof_line(result: Result) -> str:
     """Whether a result adds up, in plain words: of one that is not as it was made, that."""
     altered = result.altered
-    return f"altered: {altered}" if altered else certificate_line(result.certificate)
+    under = "the integral under it " if isinstance(result, PhraseTree) else ""
+    return f"altered: {altered}" if altered else f"{under}{certificate_line(result.certificate)}"
 
 
 def check_line(check: Check) -> str:
@@ -174,7 +175,7 @@ def certificate_line(certificate: Certificate) -> str:
     both = " of ".join(_near(value, c.gap) for value in (c.total, c.f_input if c.kind == "matrix" else change))
     rows = f", rows within {max(map(abs, c.rows)):.1g}" if c.rows else ""
     sums = {
-        "per token": f"every token by itself (worst gap {abs(c.gap):.1g}); the total {short(c.total)} is not "
+        "per token": f"every token by itself (worst gap {abs(c.gap):.1g}), no common sum: the total {short(c.total)} is not "
         f"meant to equal the change {short(change)}",
         "matrix": f"all cells with the reference, {both} ({gap})",
         "vector": f"the vectors sum to the output's change, length {short(abs(c.total))} ({gap})",
@@ -182,7 +183,7 @@ def certificate_line(certificate: Certificate) -> str:
     nodes = f"{c.nodes} node{'' if c.nodes == 1 else 's'}, " if c.nodes else ""
     cost = f"{nodes}{c.passes} pass{'' if c.passes == 1 else 'es'}"
     if c.converged:
-        return f"adds up: {sums}, settled, {cost}"
+        return f"{'exact' if c.kind == 'per token' and c.gap == 0 else 'adds up'}: {sums}, settled, {cost}"
     worst = max(map(abs, c.error_estimate), default=0.0)
     single = f"; a single number may be off by {worst:.1g}" if worst > 0 else ""
     return f"NOT settled: adds up only roughly: {sums}, {cost}; asked for {_percent(c.tolerance)}{single}"

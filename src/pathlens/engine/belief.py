@@ -35,7 +35,7 @@ ALIKE = 1e-3  # of the largest: closer scores are equally strong, and the earlie
 class Question:
     """What is put to the baseline in each case, and what the scores predict of it."""
 
-    chosen: tuple[Bool[np.ndarray, "U"], ...]  # of every case: the units
+    chosen: tuple[Bool[np.ndarray, "_"], ...]  # of every case, that of another text too: the units
     names: tuple[str, ...]
     predicted: Float[np.ndarray, "*out"]
     weight: float
