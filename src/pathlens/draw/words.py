@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from pathlens.draw import palette
 from pathlens.draw.palette import short
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.check import Check
+from pathlens.explanation.check import Belief
 from pathlens.explanation.record import PhraseTree, Result
 from pathlens.types import Span
 
@@ -136,7 +136,7 @@ def proof_line(result: Result) -> str:
     return f"altered: {altered}" if altered else f"{under}{certificate_line(result.certificate)}"
 
 
-def check_line(check: Check) -> str:
+def check_line(check: Belief) -> str:
     """The check of belief in plain words."""
     if not check.applies:
         return f"not checked against the model: {check.reason}"

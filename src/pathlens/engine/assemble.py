@@ -17,7 +17,7 @@ from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.check import Check
+from pathlens.explanation.check import Belief
 from pathlens.explanation.pair import Side, pair_of
 from pathlens.explanation.record import (
     Continuation,
@@ -45,7 +45,7 @@ class Order:
     tolerance: float
     meta: Mapping[str, Any]
     said: Sequence[Said | None] = ()  # what the model says at both ends of each case
-    check: Check | None = None  # where it was asked for
+    check: Belief | None = None  # where it was asked for
 
 
 def certificate(solution: Solution, tolerance: float, scores: Float[Tensor, "U *out"]) -> Certificate:

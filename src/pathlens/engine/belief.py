@@ -15,7 +15,7 @@ from pathlens.engine.options import SIG, Compared
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, moving_of
 from pathlens.errors import or_error
-from pathlens.explanation.check import Check, few_of
+from pathlens.explanation.check import Belief, few_of
 from pathlens.explanation.record import Interactions
 from pathlens.integrand import Value
 from pathlens.integrate.drive import Ask
@@ -32,7 +32,7 @@ ALIKE = 1e-3  # of the largest: closer scores are equally strong, and the earlie
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Prediction:
     """What is put to the baseline in each case, and what the scores predict of it."""
 
     chosen: tuple[Bool[np.ndarray, "_"], ...]  # of every case, that of another text too: the units
@@ -44,7 +44,7 @@ class Question:
 Solved = tuple[Solution, ...] | Exception
 
 
-def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits) -> list[Check | None]:
+def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits) -> list[Belief | None]:
     """Of every text that was solved; None of one that was not. All texts share their batches."""
     asked = [
         None if isinstance(each, Exception) else _question(text, each)
@@ -52,30 +52,30 @@ def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits
     ]
     jobs = [
         [_job(solution, chosen) for solution, chosen in zip(each, question.chosen, strict=True)]
-        if isinstance(question, Question) and not isinstance(each, Exception)
+        if isinstance(question, Prediction) and not isinstance(each, Exception)
         else []
         for question, each in zip(asked, solved, strict=True)
     ]
     run([job for of_text in jobs for job in of_text], limits)
-    answers: list[Check | None] = []
+    answers: list[Belief | None] = []
     for text, each, question, of_text in zip(prepared, solved, asked, jobs, strict=True):
-        if isinstance(question, Question) and not isinstance(each, Exception):
+        if isinstance(question, Prediction) and not isinstance(each, Exception):
             found = or_error(_judged, text, each, question, of_text)
-            answers.append(Check(reason=f"{type(found).__name__}: {found}") if isinstance(found, Exception) else found)
+            answers.append(Belief(reason=f"{type(found).__name__}: {found}") if isinstance(found, Exception) else found)
         else:
-            answers.append(question if isinstance(question, Check) else None)
+            answers.append(question if isinstance(question, Belief) else None)
     return answers
 
 
-def _question(text: Prepared, solutions: tuple[Solution, ...]) -> Question | Check:
+def _question(text: Prepared, solutions: tuple[Solution, ...]) -> Prediction | Belief:
     """Which units, and what the scores say of them together; or why nothing is asked."""
     if len(solutions) >= sum(solution.passes for solution in solutions):
-        return Check(reason=DEAR)
+        return Belief(reason=DEAR)
     if text.entry.sides == 2:
         return _of_pair(text, solutions)
     if text.entry.result is Interactions:
         if text.rows is not None:
-            return Check(reason=SOME_ROWS)
+            return Belief(reason=SOME_ROWS)
         return _of_interactions(solutions)
     return _of_units(text, solutions)
 
@@ -97,7 +97,7 @@ def _flags(units: Sequence[int], count: int) -> Bool[np.ndarray, "U"]:
     return np.isin(np.arange(count), units)
 
 
-def _of_units(text: Prepared, solutions: tuple[Solution, ...]) -> Question | Check:
+def _of_units(text: Prepared, solutions: tuple[Solution, ...]) -> Prediction | Belief:
     """Σ of the units' scores (of several outputs, of all; of several baselines, the mean) with the sign turned."""
     values = []
     for solution in solutions:
@@ -108,28 +108,28 @@ def _of_units(text: Prepared, solutions: tuple[Solution, ...]) -> Question | Che
     sizes = np.linalg.norm(value, axis=1)
     units = _strongest(sizes, _moves(solutions[0]))
     if not units:
-        return Check(reason=ALONE)
+        return Belief(reason=ALONE)
     if isinstance(text.method, SIG) and text.method.context == "full" and len(units) == 1:
-        return Check(reason=BY_DEFINITION)
+        return Belief(reason=BY_DEFINITION)
     names = tuple(solutions[0].units.names[u] for u in units)
     chosen = (_flags(units, len(value)),) * len(solutions)
-    return Question(chosen, names, -value[units].sum(0), float(sizes[units].sum()))
+    return Prediction(chosen, names, -value[units].sum(0), float(sizes[units].sum()))
 
 
-def _of_interactions(solutions: tuple[Solution, ...]) -> Question | Check:
+def _of_interactions(solutions: tuple[Solution, ...]) -> Prediction | Belief:
     """A unit that goes takes its row and its column along."""
     matrix = np.mean([interaction_matrix(solution, None) for solution in solutions], axis=0)
     sizes = np.abs(matrix.sum(1))
     units = _strongest(sizes, _moves(solutions[0]))
     if not units:
-        return Check(reason=ALONE)
+        return Belief(reason=ALONE)
     gone = _flags(units, len(matrix))
     lost = matrix.sum() - matrix[np.ix_(~gone, ~gone)].sum()
     names = tuple(solutions[0].units.names[u] for u in units)
-    return Question((gone,) * len(solutions), names, np.array([-lost]), float(sizes[units].sum()))
+    return Prediction((gone,) * len(solutions), names, np.array([-lost]), float(sizes[units].sum()))
 
 
-def _of_pair(text: Prepared, solutions: tuple[Solution, ...]) -> Question | Check:
+def _of_pair(text: Prepared, solutions: tuple[Solution, ...]) -> Prediction | Belief:
     """The strongest units of both texts; each takes its row, or its column, of the matrix along."""
     a, b = map(side_of, solutions)
     assert isinstance(text.method, Compared)
@@ -137,12 +137,12 @@ def _of_pair(text: Prepared, solutions: tuple[Solution, ...]) -> Question | Chec
     sizes = np.abs(np.concatenate([full[1:].sum(1), full[:, 1:].sum(0)]))
     units = _strongest(sizes, np.concatenate([_moves(each) for each in solutions]))
     if not units:
-        return Check(reason=ALONE)
+        return Belief(reason=ALONE)
     gone = _flags(units, len(sizes))
     gone_a, gone_b = gone[: len(a.tokens)], gone[len(a.tokens) :]
     stay = np.ix_(np.append(True, ~gone_a), np.append(True, ~gone_b))
     names = tuple((*a.tokens, *b.tokens)[u] for u in units)
-    return Question((gone_a, gone_b), names, np.array([full[stay].sum() - full.sum()]), float(sizes[units].sum()))
+    return Prediction((gone_a, gone_b), names, np.array([full[stay].sum() - full.sum()]), float(sizes[units].sum()))
 
 
 def _job(solution: Solution, chosen: Bool[np.ndarray, "U"]) -> Job:
@@ -160,7 +160,7 @@ def _look(solution: Solution, chosen: Bool[np.ndarray, "U"]) -> Generator[Ask, T
     return sums[0, 0]
 
 
-def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Question, jobs: Sequence[Job]) -> Check:
+def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Prediction, jobs: Sequence[Job]) -> Belief:
     for job in jobs:
         if job.error is not None:
             raise job.error
@@ -172,11 +172,11 @@ def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Question,
         ends = [solution.f_end[0].double().cpu().numpy() for solution in solutions]
         before, after = (float(one @ other) / measure.scale(one, other) for one, other in (ends, masked))
         bound = measure.limit(before, measure.reach(*ends))
-        return Check.judge(question.names, float(question.predicted[0]), after - before, **{**asked, "bound": bound})
+        return Belief.judge(question.names, float(question.predicted[0]), after - before, **{**asked, "bound": bound})
     changes = [(job.result - solution.f_end).double().cpu() for job, solution in zip(jobs, solutions, strict=True)]
     change = torch.stack(changes).mean(0).numpy()
     if not solutions[0].vector:
-        return Check.judge(question.names, float(question.predicted[0]), float(change.sum()), **asked)
+        return Belief.judge(question.names, float(question.predicted[0]), float(change.sum()), **asked)
     lengths = (float(np.linalg.norm(each)) for each in (question.predicted, change))
     off = float(np.linalg.norm(question.predicted - change.ravel()))
-    return Check.judge(question.names, *lengths, **asked, difference=off)
+    return Belief.judge(question.names, *lengths, **asked, difference=off)

@@ -34,7 +34,7 @@ from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve, solve_targets
 from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
-from pathlens.explanation.check import Check
+from pathlens.explanation.check import Belief
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
 from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
@@ -364,7 +364,7 @@ class Explainer(Generic[R]):
 
     def check(
         self, prepared: Sequence[Prepared], solved: Sequence[tuple[Solution, ...] | Exception]
-    ) -> list[Check | None]:
+    ) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""
         if not self.choices.check:
             return [None] * len(prepared)
@@ -377,7 +377,7 @@ class Explainer(Generic[R]):
         solutions: Sequence[Solution],
         seconds: float = 0.0,
         said: Sequence[Said | None] | None = None,
-        check: Check | None = None,
+        check: Belief | None = None,
     ) -> Result:
         """The result of one prepared and solved text. `said`: what the model says at both ends of each case, if known.
         `check`: of these solutions (`Explainer.check`)."""

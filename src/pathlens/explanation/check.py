@@ -14,7 +14,7 @@ TENTH = 0.1  # … or they differ by less than this share of the scores at stake
 
 
 @dataclass(frozen=True)
-class Check:
+class Belief:
     """What the scores predict for the strongest units together, and what the model does. On a result as `result.check`.
 
     `predicted` and `actual` are changes of the output when `units` are put to the baseline and all others stay; of a vector
@@ -45,11 +45,11 @@ class Check:
         bound: float,
         passes: int,
         difference: float | None = None,
-    ) -> Check:
+    ) -> Belief:
         """`weight`: Σ|score| of the units; `difference`: of vectors, whose lengths alone do not tell it."""
         off = abs(predicted - actual) if difference is None else difference
         allowed = max(HALF * max(abs(predicted), abs(actual)), TENTH * weight, bound)
-        return Check(units, predicted, actual, off, allowed, passes, vector=difference is not None)
+        return Belief(units, predicted, actual, off, allowed, passes, vector=difference is not None)
 
     @property
     def applies(self) -> bool:

@@ -19,7 +19,7 @@ from pathlens.errors import InputError
 from pathlens.explanation import reduce
 from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.check import Check
+from pathlens.explanation.check import Belief
 from pathlens.explanation.view import Tabular, Viewable
 from pathlens.types import Span
 
@@ -61,7 +61,7 @@ class Result(Tabular, Viewable):
     prediction: str = ""  # the likeliest class at the text, where the model has classes
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
-    check: Check | None = None  # what the scores predict for the strongest units, and what the model does
+    check: Belief | None = None  # what the scores predict for the strongest units, and what the model does
     edited: str = ""  # loaded from a file that is not as it was written: what shows it
     entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
 

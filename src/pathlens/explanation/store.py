@@ -21,7 +21,7 @@ from pathlens.explanation import record
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.check import Check
+from pathlens.explanation.check import Belief
 from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
@@ -165,7 +165,7 @@ def _rebuild(name: str, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         kept: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
         return Certificate(**kept)
     if name == "check":
-        return None if value is None else Check(**{key: _tuples(each) for key, each in value.items()})
+        return None if value is None else Belief(**{key: _tuples(each) for key, each in value.items()})
     if name == "certificates":
         return tuple(_rebuild("certificate", each, arrays) for each in value)
     if name in ("path", "path_a", "path_b") and isinstance(value, dict):

@@ -169,7 +169,8 @@ class NeighbourGraph:
         near, _ = self.search.nearest(self.search.rows(ids), self.neighbours + 1)
         own = near == ids[:, None]
         own[~own.any(axis=1), -1] = True
-        return near[~own].reshape(len(ids), self.neighbours).astype(np.int32)
+        others: np.ndarray = near[~own].reshape(len(ids), self.neighbours).astype(np.int32)
+        return others
 
     def _from_disk(self, ids: list[int]) -> dict[int, np.ndarray]:
         if self.folder is None:
