@@ -83,7 +83,7 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "dig": explained("dig"),
     "udig": explained("udig"),
     "secant": explained("secant"),
-    "idg": explained("idg"),
+    "idg": explained("idg", tree=TREE),
     "ih": explained("ih", texts=("Not really funny.",)),
     "vaig": explained("vaig", model="minilm", texts=(PAIR[0],)),
     "ij": explained("ij", model="minilm", texts=PAIR),

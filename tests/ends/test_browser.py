@@ -143,6 +143,12 @@ def accessible(page, name):
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]
+    if folder := os.environ.get("PATHLENS_SCREENSHOTS"):
+        with (Path(folder) / "axe.txt").open("a", encoding="utf-8") as file:
+            file.writelines(
+                f"{name}\t{v['impact']}\t{v['id']}\t{len(v['nodes'])}\n"
+                for v in found or [{"impact": "none", "id": "", "nodes": ()}]
+            )
     bad = [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found if v["impact"] in ("serious", "critical")]
     assert not bad, (name, bad, [v["id"] for v in found])
 
@@ -352,7 +358,8 @@ def test_the_table_is_sorted_filtered_and_opened(page, address):
     assert sum(map(int, cells)) == 4 and sum(map(int, cells[:: int(len(cells) ** 0.5) + 1])) == right
     page.click("th[data-key=sure] button")
     sure = [
-        float(v.split()[0].lstrip("<>")) for v in page.locator(".many > tbody > tr > td:last-child").all_inner_texts()
+        float(v.split()[0].lstrip("<>"))
+        for v in page.locator(".many > tbody > tr > td:nth-last-child(2)").all_inner_texts()
     ]
     assert sure == sorted(sure) and page.get_attribute("th[data-key=sure]", "aria-sort") == "ascending"
     page.click("text=Most wrong")
@@ -391,12 +398,18 @@ def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
     assert "sideways" in page.inner_text("#wrong") and page.is_hidden("#table")
 
 
-def test_how_far_to_believe_a_table(page, address):
+def test_every_row_is_explained_and_believed_or_not(page, address):
     ready(page, address)
     view(page, "table")
     page.fill("#rows", ROWS["csv"])
     page.click("#go")
     predicted(page)
+    page.click("[data-part=all]")
+    page.wait_for_function("() => [...document.querySelectorAll('.many .leads')].every((cell) => cell.textContent)")
+    model = load(classifier("bert"))
+    strongest = [cell.split()[0] for cell in page.locator(".many .leads").all_inner_texts()]
+    texts = page.locator(".many .open").all_inner_texts()
+    assert strongest == [pl.explain(model, text, unit="word").top(1)[0][0] for text in texts]
     page.click("text=How far to believe the explanations")
     page.wait_for_selector("[data-part=belief] .pathlens")
     assert "comprehensiveness" in page.inner_text("[data-part=belief]")

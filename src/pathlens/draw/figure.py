@@ -27,7 +27,7 @@ LEAST, WIDEST = 8.4, 13.4  # inches of a sheet without its margins
 BARS, PAIRS, PHRASES = 24, 8, 36
 LETTERS = 300  # of a plain text
 SIZE = 9.0  # of letters in a table
-GAP, NEIGHBOUR = 0.45, 6.2  # between neighbours, and the widest that a block with one is
+GAP, NEIGHBOUR = 0.45, 6.45  # between neighbours, and the widest that a block with one is
 SCATTER, LISTED = 5.2, 5.6  # inches of a plot of points, and of a short list of bars
 LEFT = 4.0  # inches beside a table that a list of bars needs
 
@@ -249,7 +249,7 @@ def grid(block: Grid, inner: float) -> Drawn:
     rows, columns = block.values.shape
     label = _longest(block.rows) if rows <= plots.LABELS else 0.1
     longest = _longest(block.columns) if columns <= plots.LABELS else 0.1
-    cell = min((inner - label) / columns, max(0.62, min(longest, 0.9)))
+    cell = min((inner - label) / columns, _cell(block))
     upright = columns <= plots.LABELS and (columns > 12 or longest > cell)
     top = longest if upright or columns > plots.LABELS else 0.25
     tall = top + min(rows * (0.28 if rows <= plots.NUMBERS else cell), 8.0)
@@ -403,8 +403,14 @@ def folds(block: blocks.Folds, inner: float) -> Drawn:
 
 def _grid_width(block: Grid) -> float:
     label = _longest(block.rows) if len(block.rows) <= plots.LABELS else 0.1
+    return label + len(block.columns) * _cell(block)
+
+
+def _cell(block: Grid) -> float:
+    """Inches of a column: as its longest name where that leaves the table narrow, so that names need not stand upright."""
     longest = _longest(block.columns) if len(block.columns) <= plots.LABELS else 0.1
-    return label + len(block.columns) * max(0.62, min(longest, 0.9))
+    roomy = _longest(block.rows) + len(block.columns) * longest <= NEIGHBOUR
+    return max(0.62, longest if roomy else min(longest, 0.9))
 
 
 def _running_width(block: blocks.Running) -> float:

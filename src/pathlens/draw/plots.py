@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
+CROWD = 7  # ticks of an axis that all have room for a name
 NUMBERS, LABELS = 18, 60  # up to this many rows and columns the cells carry their numbers, their tokens
 
 
@@ -52,7 +53,9 @@ def chart_on(axes: Axes, chart: blocks.Chart) -> None:
         axes.xaxis.set_major_formatter("{x:g}")  # the ones that come with such axes write mathematics
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
     if chart.ticks:
-        axes.set_xticks([place for place, _ in chart.ticks], labels=[words for _, words in chart.ticks])
+        every = 2 if len(chart.ticks) > CROWD else 1  # names that would touch each other: every second one
+        names = [words if k % every == 0 else "" for k, (_, words) in enumerate(chart.ticks)]
+        axes.set_xticks([place for place, _ in chart.ticks], labels=names)
     if chart.level is not None:
         axes.axhline(chart.level, color=DIM, lw=1, ls=(0, (1, 2)))
         write(axes, axes.get_xlim()[1], chart.level, chart.level_name, size=8, color=DIM, ha="right", va="bottom")
@@ -157,7 +160,7 @@ def _value(node: Phrase) -> str:
 def phrase_boxes(block: blocks.Phrases, inner: float) -> Part:
     """Each phrase a box over its parts."""
     nodes, step = block.nodes, 0.5
-    stretch = max(min(inner / leaves_width(nodes), 1.6), 1.0)
+    stretch = max(min(inner / leaves_width(nodes), 2.6), 1.0)
 
     depths, _ = strongest_phrases(nodes, len(nodes))
     widths: dict[int, float] = {}

@@ -86,14 +86,11 @@ def what_if(study: WhatIf) -> blocks.Page:
     columns = ("edit", "predicted", "actual", "difference", "")
     points = tuple(row[:3] for row in rows)
     title = "predicted against actual, one point per edit"
+    table = blocks.Listing(columns, rows, limit=palette.limit(every), title="edit by edit" if len(edits) > 2 else "")
     around = blocks.Scatter(points, "predicted change", "actual change", "as predicted", title=title)
     return blocks.Page(
         f"what if: {title_of(study.explanation)}",
-        blocks=(
-            *texts(study.explanation),
-            *([around] if len(edits) > 2 else []),
-            blocks.Listing(columns, rows, limit=palette.limit(every)),
-        ),
+        blocks=(*texts(study.explanation), blocks.Abreast(inside=(*([around] if len(edits) > 2 else []), table))),
         notes=_readings(study),
     )
 

@@ -154,10 +154,11 @@ def _point_names(placed: Sequence[tuple[str, float, float]], wide: float) -> lis
             continue
         label = cut(visible(name), 18)
         long = 7.0 * cell_len(label)
-        left = x + 7 if x + 7 + long < wide else x - 7 - long
+        inwards = x + 7 + long >= wide
+        left = x - 7 - long if inwards else x + 7
         if all(left > end or left + long < start or abs(y - line) > 12 for start, end, line in taken):
             taken.append((left, left + long, y))
-            marks.append(_words(left, y + 4, label, "start"))
+            marks.append(_words(x - 7 if inwards else left, y + 4, label, "end" if inwards else "start"))
     return marks
 
 

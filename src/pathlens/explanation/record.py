@@ -121,7 +121,7 @@ class Result(Tabular, Viewable):
         if self.meta.get("score") != "logprob" or len(written) != 1:
             return ""
         text, start = (percent(math.exp(min(f, 0.0))) for f in (self.certificate.f_input, self.certificate.f_baseline))
-        return f"says “{shortened(str(written[0]).strip())}”, {text} (from the baseline alone: {start})"
+        return f"“{shortened(str(written[0]).strip())}” is {text} likely (from the baseline alone: {start})"
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""

@@ -79,7 +79,7 @@ const saysWhat = () => {
   const classes = Object.keys(now.found.probabilities || {});
   const explained = String(now.found.target).replace(/ \((logit|prob|logprob)\)$/, "");
   const box = at("says");
-  box.append(el("h2", {}, classes.length ? "The model says (choose a class to explain it)" : "The model says"));
+  box.append(el("h2", {}, classes.length ? "The model says (choose a class to explain it)" : "How likely the model is to say this"));
   const chips = el("div", { class: "classes" });
   const switchTo = (name) => ask({ text: now.text, target: classes.indexOf(name) }, base !== now || tries.length > 0);
   for (const [name, share, start] of every.slice(0, SHOWN)) {

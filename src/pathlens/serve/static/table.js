@@ -14,6 +14,7 @@ const EXAMPLE = `text,label
 "Two hours that I would like to have back.",negative
 "Beautiful pictures and nothing to say.",negative
 "It has its moments.",positive`;
+const ALL = "Strongest words of every row shown";
 const PIECE = 32; // texts of one request
 const PAGE = 50; // rows drawn at once
 const NAMES = /^(label|class|target|gold|category|sentiment|y|truth)s?$/i;
@@ -195,7 +196,7 @@ const frame = (labelled) => {
     filter.wrong = wrong.checked = false;
     order("number", false)();
   }), el("output", { class: "count" }));
-  const columns = [["number", "#"], ["text", "Text"], ...(labelled ? [["label", "True class"]] : []), ["prediction", "Prediction"], ["chance", "Probability"], ...(labelled ? [["true_chance", "Of the true class"]] : []), ["sure", "Lead over the next"]];
+  const columns = [["number", "#"], ["text", "Text"], ...(labelled ? [["label", "True class"]] : []), ["prediction", "Prediction"], ["chance", "Probability"], ...(labelled ? [["true_chance", "Of the true class"]] : []), ["sure", "Lead over the next"], ["top", "Strongest words"]];
   const heads = columns.map(([key, name]) => {
     const press = button(name, () => {
       sort = { key, down: sort.key === key ? !sort.down : false };
@@ -212,7 +213,9 @@ const frame = (labelled) => {
   box().dataset.labelled = labelled ? "1" : "";
   delete box().dataset.done;
   box().hidden = false;
-  part("belief").append(button("How far to believe the explanations", believe), el("output", { role: "status" }), el("div", { class: "content" }));
+  round++;
+  const all = button(ALL, () => explainAll(all), { "data-part": "all" });
+  part("belief").append(all, button("How far to believe the explanations", believe), el("output", { role: "status" }), el("div", { class: "content" }));
 };
 
 const refresh = () => {
@@ -244,7 +247,8 @@ const line = (row) => {
   const labelled = box().dataset.labelled;
   const open = button(row.text || "∅", () => toggle(row, tr), { class: "open", "aria-expanded": "false", dir: "auto" });
   const said = row.error ? el("td", { class: "error" }, row.error) : el("td", {}, row.prediction);
-  const tr = el("tr", { class: row.wrong ? "wrong" : null }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", {}, row.label ?? "·") : null, said, number(row.chance), labelled ? number(row.true_chance) : null, number(row.sure));
+  const tr = el("tr", { class: row.wrong ? "wrong" : null, "data-number": row.number }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", {}, row.label ?? "·") : null, said, number(row.chance), labelled ? number(row.true_chance) : null, number(row.sure));
+  tr.append(el("td", { class: "leads", dir: "auto" }, row.top || ""));
   if (row.wrong) said.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
   return tr;
 };
@@ -262,8 +266,9 @@ const toggle = async (row, tr) => {
   const inside = el("td", { colspan: String(tr.cells.length) }, "explaining …");
   tr.after(el("tr", { class: "detail" }, inside));
   try {
-    row.why = row.why || (await (await (await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run()).as("fragment")).text());
+    await explain(row);
     inside.innerHTML = row.why;
+    tr.querySelector(".leads").textContent = row.top;
     const edit = button("Try changes to this text", () => {
       location.hash = `#${new URLSearchParams({ view: "explain", model: model().name, text: row.text })}`;
     });
@@ -272,6 +277,37 @@ const toggle = async (row, tr) => {
   } catch (error) {
     inside.textContent = error.message;
   }
+};
+
+// a row's explanation, asked for once, and its strongest words
+const explain = async (row) => {
+  if (row.why) return;
+  const done = await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run();
+  const found = await (await done.as("json")).json();
+  row.why = await (await done.as("fragment")).text();
+  const order = found.scores.map((score, k) => [found.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(", ");
+};
+
+let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
+
+const explainAll = async (press) => {
+  const mine = ++round;
+  const every = kept().filter((row) => row.prediction !== undefined && !row.why);
+  press.disabled = true;
+  try {
+    for (const [k, row] of every.entries()) {
+      if (mine !== round) return;
+      press.textContent = `explaining row ${k + 1} of ${every.length} …`;
+      await explain(row);
+      const cell = [...part("body").rows].find((tr) => tr.dataset.number === String(row.number));
+      if (cell) cell.querySelector(".leads").textContent = row.top;
+    }
+  } catch (error) {
+    part("belief").querySelector("output").textContent = error.message;
+  }
+  press.disabled = false;
+  press.textContent = ALL;
 };
 
 // how many are right, and which class is taken for which
