@@ -137,7 +137,7 @@ def next_token(quick: bool) -> list[Row]:
     captum = CaptumNext(model)
     prompt = PROMPTS[0] if quick else PASSAGE
     same = {"layer": model.default_layer}  # the score is the model's own default, the probability
-    explainer = pl.Explainer(model, method="ig", max_nodes=64 if quick else 512, **same)
+    explainer = pl.Explainer(model, method="ig", max_nodes=64 if quick else 512, check=False, **same)
     with model.quiet():
         count = len(model.tokenizer(prompt)["input_ids"])
         case = model.case(prompt, request=Request(**same))
@@ -196,7 +196,7 @@ def defaults(quick: bool) -> list[Row]:
     model = load("smollm")
     captum, inseq = CaptumNext(model), InseqNext(model)
     prompts = list(PROMPTS[:2] if quick else PROMPTS)
-    explainer = pl.Explainer(model, method="ig", **({"max_nodes": 128} if quick else {}))
+    explainer = pl.Explainer(model, method="ig", check=False, **({"max_nodes": 128} if quick else {}))
     pieces = [prompts[low : low + 10] for low in range(0, len(prompts), 10)]
     with model.quiet():
         spent, (ours, *theirs) = in_pieces(

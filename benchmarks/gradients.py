@@ -89,7 +89,7 @@ def sst2(quick: bool) -> list[Row]:
         n = nodes_captum_needs(captum, model, texts, exact, hardest(model, texts, exact, 1 if quick else HARDEST))
     piece = 2 if quick else PIECE
     pieces = [texts[low : low + piece] for low in range(0, len(texts), piece)]
-    explainer = pl.Explainer(model)
+    explainer = pl.Explainer(model, check=False)
     with model.quiet():
         pl.explain(model, texts[0]), captum.one_by_one(texts[:1], 8)  # both warm
         spent, found = in_pieces(
@@ -128,7 +128,7 @@ def blocks(quick: bool) -> list[Row]:
     profiles = hardest(model, texts, exact, len(texts))
     needs = [smallest_gauss(profiles[number], number, exact) for number in range(len(texts))]
     pieces = [(texts[low : low + piece], max(needs[low : low + piece])) for low in range(0, len(texts), piece)]
-    explainer = pl.Explainer(model)
+    explainer = pl.Explainer(model, check=False)
     with model.quiet():
         pl.explain(model, texts[0]), captum.one_by_one(texts[:1], 8)  # both warm
         spent, found = in_pieces(
@@ -165,7 +165,7 @@ def mixed_lengths(quick: bool) -> list[Row]:
         n = nodes_captum_needs(captum, model, texts, exact, profiles)
     least = np.average([smallest_gauss(profiles[i], i, exact) for i in range(len(texts))], weights=lengths)
     name = f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens"
-    fixed, free = pl.Explainer(model, n_steps=50), pl.Explainer(model)
+    fixed, free = pl.Explainer(model, n_steps=50, check=False), pl.Explainer(model, check=False)
     with model.quiet():
         free(texts[0]), captum.one_by_one(texts[:1], 8)
         same = alternate(1 if quick else 5, lambda: fixed(texts), lambda: captum.one_by_one(texts, 50))

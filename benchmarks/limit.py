@@ -103,14 +103,14 @@ def limit(quick: bool) -> list[Row]:
         text = of_length(classifier, tokens)
         count = tokens_in(classifier, text)
         nodes = max(8, (1024 if quick else 4096) // tokens)
-        gradient = pl.Explainer(classifier, n_steps=nodes)
+        gradient = pl.Explainer(classifier, n_steps=nodes, check=False)
         with classifier.quiet():
             work = lambda gradient=gradient, text=text: gradient(text)  # noqa: E731
             name = f"reverse mode, MiniLM classifier, {count} tokens, {nodes} nodes"
             why = "the rest is attention's softmax, GELU, layer norms and what a call costs besides"
             rows += share(name, work, executed(work), 1 if quick else 5, goal=0.75, why=why)
         nodes = max(1, (8 if tokens == 16 else 1) // (4 if quick else 1))
-        product = pl.Explainer(encoder, method="vaig", mode="forward", n_steps=nodes)
+        product = pl.Explainer(encoder, method="vaig", mode="forward", n_steps=nodes, check=False)
         units = count - 2
         with encoder.quiet():
             work = lambda product=product, text=text: product(text)  # noqa: E731

@@ -20,7 +20,8 @@ sides ran on the same model and texts, in turns; seconds are CPU seconds of one 
 at everyone's defaults ran once, and a point of a growth curve is the second of two calls). The error beside a time is what
 that time bought: the largest error of any score, for IG relative to the output's change, against a finer run of the same
 integral (for IG ten times finer, otherwise by nodes); where it is another, a line below the table says so. A goal counts as
-met only if what the row says of errors and of equal scores is so as well.
+met only if what the row says of errors and of equal scores is so as well. The check of belief, one forward pass that no peer
+makes, is left out of what is timed.
 """
 ABOUT = {
     "Beside the peers and the definitions": "captum, time-interpret and inseq are the installed packages. What exists as a "

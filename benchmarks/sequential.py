@@ -40,7 +40,7 @@ def sig(quick: bool) -> list[Row]:
         )  # its own default rule
         return found.detach().sum(-1)[0].numpy()
 
-    explainer = pl.Explainer(model, method="sig")
+    explainer = pl.Explainer(model, method="sig", check=False)
     with model.quiet():
         explainer(text)
         both = alternate(1 if quick else 3, lambda: explainer(text), package)
@@ -73,7 +73,7 @@ def ablation(quick: bool) -> list[Row]:
     model = load("sentiment")
     captum = CaptumLoop(model)
     theirs = FeatureAblation(captum.logits)
-    explainer = pl.Explainer(model, method="sig")
+    explainer = pl.Explainer(model, method="sig", check=False)
 
     def package(texts: Sequence[str], at_once: int) -> list[np.ndarray]:
         found = []
@@ -183,7 +183,7 @@ def dig(quick: bool) -> list[Row]:
     cache = PathCache(capacity=0)  # keeps neighbours, and no paths: every path is searched anew
 
     def ours(cache: PathCache | None) -> Any:
-        return pl.explain(model, text, method="dig", preset="dig-greedy", rule="left", cache=cache)
+        return pl.explain(model, text, method="dig", preset="dig-greedy", rule="left", cache=cache, check=False)
 
     with model.quiet():
         package(), ours(cache)  # both find their neighbours

@@ -54,7 +54,9 @@ def paper_pair(model: Any, a: str, b: str, n: int) -> np.ndarray:
 
 def one_pair(model: Any, n: int, rounds: int, fine: int = FINE) -> Row:
     pl.explain(model, A, B, n_steps=2)  # warm up
-    both = alternate(rounds, lambda: pl.explain(model, A, B, n_steps=n), lambda: paper_pair(model, A, B, n))
+    both = alternate(
+        rounds, lambda: pl.explain(model, A, B, n_steps=n, check=False), lambda: paper_pair(model, A, B, n)
+    )
     sizes = f"{len(both.ours.tokens_a)} and {len(both.ours.tokens_b)} tokens, {n} nodes"
     exact = pl.explain(model, A, B, n_steps=fine).matrix
     apart = largest_difference(both.ours.matrix, both.theirs) / float(np.abs(exact).max())
@@ -117,8 +119,8 @@ def long_document(n: int, rounds: int) -> list[Row]:
     few = [(i * width, min((i + step) * width, len(document))) for i in range(0, SENTENCES, step)]
     both = alternate(
         rounds,
-        lambda: pl.explain(model, document, A, n_steps=n, unit="sentence"),
-        lambda: pl.explain(model, document, A, n_steps=n, unit=(few, "sentence")),
+        lambda: pl.explain(model, document, A, n_steps=n, check=False, unit="sentence"),
+        lambda: pl.explain(model, document, A, n_steps=n, check=False, unit=(few, "sentence")),
     )
     tokens = len(model.tokenizer(document)["input_ids"])
     units = len(both.ours.tokens_a) - 2

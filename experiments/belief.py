@@ -140,7 +140,9 @@ def main() -> None:
     print(made)
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(
-        re.sub(r"(<!-- belief -->\n).*?(\n<!-- /belief -->)", lambda m: m[1] + made + m[2], page, flags=re.DOTALL),
+        re.sub(
+            r"(<!-- belief -->\n).*?(<!-- /belief -->)", lambda m: f"{m[1]}\n{made}\n\n{m[2]}", page, flags=re.DOTALL
+        ),
         encoding="utf-8",
     )
 
