@@ -1,16 +1,17 @@
 """An index of 100,000 documents, built and asked: `python experiments/index.py [STEP …] [--count N]`.
 
-Steps, in this order when none is named; rows of each are kept in experiments/rows/index/STEP.json, and a step whose row is
-there for the same count is not done again (`--fresh` does it). The index lies in out/index and goes on where it stopped.
+Steps, in this order when none is named; rows of each are kept in experiments/rows/index/STEP-COUNT.json, and a step whose
+row is there is not done again (`--fresh` does it). The index lies in out/index and goes on where it stopped.
 
     plain     the build with vectors only, beside SentenceTransformer.encode of a sample of the same texts, before and after
     search    k = 10 with explanations, beside encoding the ten hits; sums against the store's scores; recall of its index
     stored    explanations stored in 4 bits: kB a document, and documents a second beside the integral (method="ij")
-    million   1,000,000 vectors: the search alone
+    million   ten vectors for each document (1,000,000): the search alone
+    figures   the table of docs/why-this-hit.md, from the rows that are kept
 
 Documents: sentences of SST-2, Rotten Tomatoes, STS-B, IMDb, XQuAD and MultiSpanQA with 5 to 40 words, each once; then, until
 there are enough, the first half of one and the second half of another, drawn with seed 0. The million: ten vectors around
-each document's, v + 0.3 ‖v‖ g / √k with g normal, seed 0. CPU seconds of the whole process, one torch thread.
+each document's, v + 0.3 ‖v‖ g / √k with g normal, seed 0. CPU seconds of the whole process, one torch thread, niced.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "experiments/rows/index"
+BEGIN, END = "<!-- figures: experiments/index.py figures -->", "<!-- /figures -->"
 QUERIES = 20
 SAMPLE = 1024  # texts of the plain encoder's own speed
 STORED = 512  # documents of the stored build
@@ -268,15 +270,81 @@ def million(data: Path, folder: Path, times: int) -> dict[str, Any]:
     }
 
 
+GOALS = (  # of a row: where it is kept, its field, what it is, how it is written, and its goal
+    (
+        "plain",
+        "of_encode",
+        "plain build, documents a second over those of `SentenceTransformer.encode`",
+        "{:.0%}",
+        "≥ 80 %",
+    ),
+    (
+        "search",
+        "ratio_median",
+        "k = 10 with explanations, over encoding the ten hits (median of 20 queries)",
+        "{:.2f} ×",
+        "≤ 5 ×",
+    ),
+    ("search", "extra_bytes_per_document", "the same, bytes stored for it a document", "{:.0f}", "0"),
+    ("search", "worst_sum", "the same, largest difference of a sum and the store's score", "{:.1e}", "≤ 1e-5"),
+    ("search", "recall_at_10", "the same, share of the exact ten that the index of neighbours finds", "{:.2f}", ""),
+    ("search", "open_seconds", "opening the index, CPU seconds", "{:.4f}", ""),
+    (
+        "search",
+        "memory_mib",
+        "memory of 60 searches, largest of each third, MiB (the model and torch in it)",
+        "{}",
+        "flat",
+    ),
+    ("stored", "explanation_bytes_per_document", "`compact` explanations, bytes a document", "{:.0f}", "≤ 3000"),
+    (
+        "stored",
+        "times",
+        'the same, documents a second over those of `method="ij"` (the default before)',
+        "{:.1f} ×",
+        "≥ 20 ×",
+    ),
+    ("stored", "worst_sum", "the same, largest difference of a sum and the store's score", "{:.1e}", "≤ 1e-5"),
+    ("million", "search_seconds_median", "search alone, k = 10, CPU seconds", "{:.3f}", ""),
+    (
+        "million",
+        "worst_score",
+        "the same, largest difference of a score and the vectors' own cosine",
+        "{:.1e}",
+        "≤ 1e-5",
+    ),
+    ("million", "recall_at_10", "the same, share of the exact ten found", "{:.2f}", ""),
+)
+
+
+def figures(rows: Path) -> None:
+    """The table of the page, from the rows that are kept; of several counts the largest."""
+    lines = ["| what | documents | figure | goal |", "|---|---|---|---|"]
+    for step, field, what, form, goal in GOALS:
+        kept = sorted(rows.glob(f"{step}-*.json"), key=lambda file: int(file.stem.split("-")[1]))
+        if not kept:
+            lines.append(f"| {what} | | not measured | {goal} |")
+            continue
+        row = json.loads(kept[-1].read_text(encoding="utf-8"))
+        count = row.get("vectors") or row["documents"]
+        lines.append(f"| {what} | {count:,} | {form.format(row[field])} | {goal} |")
+    page = ROOT / "docs/why-this-hit.md"
+    head, rest = page.read_text(encoding="utf-8").split(f"{BEGIN}\n")
+    tail = rest.split(f"{END}\n")[1]
+    page.write_text(head + f"{BEGIN}\n" + "\n".join(lines) + f"\n{END}\n" + tail, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steps", nargs="*", help="plain, search, stored, million; none: all")
+    parser.add_argument("steps", nargs="*", help="plain, search, stored, million; none: all; or figures")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--out", type=Path, default=ROOT / "out/index")
     parser.add_argument("--rows", type=Path, default=ROWS)
     parser.add_argument("--fresh", action="store_true", help="measure again what is kept")
     choice = parser.parse_args()
+    if choice.steps == ["figures"]:
+        return figures(choice.rows)
     import torch
 
     torch.set_num_threads(1)
@@ -291,12 +359,13 @@ def main() -> None:
     }
     choice.rows.mkdir(parents=True, exist_ok=True)
     for step in choice.steps or steps:
-        file = choice.rows / f"{step}.json"
-        if file.exists() and not choice.fresh and json.loads(file.read_text())["count"] == choice.count:
+        file = choice.rows / f"{step}-{choice.count}.json"
+        if file.exists() and not choice.fresh:
             print(f"{step}: kept")
             continue
         row = {"count": choice.count, **steps[step]()}
         file.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
+        figures(choice.rows)
         print(step, json.dumps({name: value for name, value in row.items() if name != "queries"}), flush=True)
 
 
