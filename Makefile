@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python, pip and make:
 #   make demo   installs into .venv and explains a sentence and a pair of sentences
 #   make test   installs and runs the tests; make test-all runs the slower rest
+#   make faults breaks things on purpose, at full size, and writes what came of it (needs root: it mounts)
 #   make docs   builds the site
 #   make mutants  makes small wrong changes to the core, one by one: do the tests notice?
 #   make bench  installs the peers and measures beside them (QUICK=1: within five minutes)
@@ -11,7 +12,7 @@ PYTEST_ARGS ?=
 # the quick tests share the cores; the slow ones start clusters, browsers and kills of their own, one after another
 PARALLEL ?= --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all mutants check docs bench clean
+.PHONY: demo test test-all faults mutants check docs bench clean
 
 # A stamp remembers what was installed: a second run installs nothing.
 .venv/demo.stamp: pyproject.toml constraints.txt
@@ -37,6 +38,10 @@ test-all: .venv/test.stamp
 # A run that was stopped goes on where it was; MUTANTS_ARGS="--jobs 4", "--fresh", "--only vectors".
 mutants: .venv/test.stamp
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
+# The tests sit the same exam at small size.
+faults: .venv/test.stamp
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 .venv/bench.stamp: .venv/test.stamp
 	$(PIP) --editable ".[bench]"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from pathlens.errors import StoreError
+from pathlens.errors import InputError, StoreError
 
 
 def user_cache() -> Path | None:
@@ -44,6 +46,12 @@ def checksum(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def content_sum(body: Mapping[str, Any]) -> str:
+    """SHA-256 of all a manifest says but this sum itself, which it keeps as `sha256`."""
+    content = {name: value for name, value in body.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
 def write_text(path: str | Path, text: str) -> Path:
     with writing(path):
         Path(path).write_text(text, encoding="utf-8")
@@ -67,3 +75,45 @@ def write_whole(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):  # there only where something failed
             beside.unlink()
+
+
+def remove_left_behind(folder: Path, *names: str) -> None:
+    """What `write_whole` left beside files of these names when its process was killed; nobody else may be writing them."""
+    for name in names:
+        for file in folder.glob(f".{name}.*.tmp"):
+            file.unlink(missing_ok=True)
+
+
+def holder(handle: int, lock: Path) -> str | None:
+    """Takes the lock of an open file, if nobody holds it; else says who does."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise StoreError(f"the file system of {str(lock.parent)!r} has no locks ({error.strerror})") from error
+        return lock.read_text(encoding="utf-8").strip() or "another process"
+    return None
+
+
+@contextmanager
+def only_writer(lock: Path, others: Callable[[], str | None] = lambda: None) -> Iterator[None]:
+    """Held while writing into the lock's folder; the system lets go of it when the process ends, however it ends.
+
+    others: who else, by other locks, is in the way.
+    """
+    folder = lock.parent
+    with writing(folder):
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if busy := holder(handle, lock) or others():
+            raise InputError(
+                f"another run is writing to {str(folder)!r} ({busy}); wait for it, or choose another folder"
+            )
+        with suppress(OSError):  # a full disk: the lock holds without its owner's name
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        yield
+    finally:
+        os.close(handle)

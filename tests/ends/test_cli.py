@@ -202,7 +202,7 @@ def test_explain_draws_in_the_terminal_and_reads_standard_input(folder):
         (["compare", "{folder}", "{folder}/config.json"], ["config.json' is a file", "standard input"]),
         (["rank", "{folder}", "{folder}/config.json", "-"], ["config.json' is a file"]),
         (["report", "missing.json"], ["missing.json"]),
-        (["serve", "{folder}", "--host", "0.0.0.0"], ["token"]),
+        (["serve", "{folder}", "--host", "0.0.0.0", "--token", "short"], ["token", "16"]),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, words, folder, tmp_path):

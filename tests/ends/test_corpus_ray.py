@@ -15,7 +15,7 @@ import pytest
 
 from pathlens.corpus import Source, run
 from pathlens.corpus.cluster import fitting
-from pathlens.corpus.folder import shards
+from pathlens.corpus.shard import shards
 from pathlens.errors import InputError
 from tests.support.corpora import pathlens, refused, same_rows, saved, table
 

@@ -19,8 +19,9 @@ import pytest
 
 import pathlens as pl
 from pathlens.corpus import Source, is_run, plan, results, run
-from pathlens.corpus.folder import MANIFEST, locked, read_facts, read_rows, shard_path, shards
+from pathlens.corpus.folder import MANIFEST, locked
 from pathlens.corpus.schema import COLUMNS, Tally, schema
+from pathlens.corpus.shard import read_facts, read_rows, shard_path, shards
 from pathlens.errors import InputError, ModelError, StoreError
 from tests.support.corpora import pathlens, refused, same_rows, saved, table, texts
 from tests.support.models import classifier
@@ -216,10 +217,14 @@ def test_overwrite_begins_anew(model, twenty, tmp_path):
     run(model, source, tmp_path, n_steps=2, **SIZES)
     made = run(model, source, tmp_path, n_steps=3, limit=5, overwrite=True, **SIZES)
     assert (made.reused, made.tally.rows) == (0, 5) and names(tmp_path) == {"part-00000.parquet"}
+    whole = (tmp_path / MANIFEST).read_bytes()
     (tmp_path / MANIFEST).write_text("{damaged")
-    with pytest.raises(StoreError, match="overwrite"):
-        run(model, source, tmp_path, n_steps=3, limit=5, **SIZES)
-    assert run(model, source, tmp_path, n_steps=3, limit=5, overwrite=True, **SIZES).tally.rows == 5
+    for others in ({"n_steps": 4, "limit": 5}, {"n_steps": 3, "limit": 4}):  # another run, or less of it: nobody knows
+        with pytest.raises(StoreError, match="overwrite"):
+            run(model, source, tmp_path, **others, **SIZES)
+    assert run(model, source, tmp_path, n_steps=3, limit=5, **SIZES).reused == 5, "its shards know whose they are"
+    assert (tmp_path / MANIFEST).read_bytes() == whole
+    assert run(model, source, tmp_path, n_steps=3, limit=5, overwrite=True, **SIZES).reused == 0
 
 
 def test_shares_of_several_machines_make_one_run(model, twenty, tmp_path):

@@ -12,8 +12,9 @@ from pathlens.doctor import examine
 from pathlens.doctor.laws import entrance
 from pathlens.doctor.patient import Patient
 from pathlens.text.load import load
+from pathlens.text.network import Network
 from pathlens.text.options import GeneratorOptions
-from tests.support import models
+from tests.support import models, sweep
 from tests.support.models import classifier
 
 TEXT = "the movie was not really funny , but moving ."
@@ -43,6 +44,37 @@ def test_the_models_own_output_is_asked_for_in_every_way(make, name):
     assert verdict.state == "holds" and "prob" in verdict.measured
     assert ("a contrast" in verdict.measured) == (model.options is GeneratorOptions)
     assert verdict.measured.count("layer") == model.network.depth
+    assert ("two texts" in verdict.measured) == (make == "classifier")
+
+
+@pytest.mark.parametrize("name, head", [("flaubert", "classify"), ("xlm", "embed")])
+def test_a_layer_that_is_refused_is_told_and_no_alarm(name, head):
+    """What would be wrong there is never computed; everything else of the model holds."""
+    diagnosis = examine(sweep.build(name, head), sweep.TEXT)
+    (own,) = [check for check in diagnosis.checks if check.law == "6 the model's own output"]
+    assert own.state == "holds" and "layer 1, 2 cannot be entered and is refused" in own.measured, own
+    assert all(check.state != "fails" for check in diagnosis.checks if check.law.startswith(("4", "6", "7"))), diagnosis
+
+
+@pytest.mark.parametrize("name, head", [("roberta", "write"), ("bart", "translate")])
+def test_no_false_alarm(name, head):
+    diagnosis = examine(sweep.build(name, head), sweep.TEXT)
+    assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]
+
+
+def test_positions_that_are_not_the_models_own_are_seen(monkeypatch):
+    """RoBERTa counts positions from its padding: entered without its ids it says something else, and all-clear is not given."""
+    pair = sweep.build("roberta", "write")
+    usual = Network.call
+
+    def wrong(self, embeds, context, written=None):
+        return usual(self, embeds, {**context, "position_ids": torch.arange(embeds.shape[1])[None]}, written)
+
+    monkeypatch.setattr(Network, "call", wrong)
+    diagnosis = examine(pair, sweep.TEXT)
+    assert not diagnosis.healthy and any("itself gives" in check.measured for check in diagnosis.checks)
+    causes = [check.measured for check in diagnosis.checks if check.state == "fails"]
+    assert len(causes) == len(set(causes)), "one cause is said once"
 
 
 class Hidden(BertForSequenceClassification):

@@ -13,7 +13,8 @@ from pathlens.checks import option_names
 from pathlens.engine.options import LEAST_NODES, Accuracy, options
 from pathlens.explanation.store import from_dict
 from pathlens.path.words.options import STRATEGIES
-from pathlens.serve.app import FILES, POLICY, make_app
+from pathlens.serve.app import FILES, make_app
+from pathlens.serve.guard import POLICY
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from pathlens.text.options import GeneratorOptions, PromptedOptions

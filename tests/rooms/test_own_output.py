@@ -14,7 +14,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 import pathlens as pl
 from pathlens.errors import InputError, ModelError
 from pathlens.text.load import load
-from tests.support import models, sweep
+from tests.support import models, modular, sweep
 from tests.support.models import TEXTS
 
 PROMPT = "the movie was not really funny"
@@ -359,3 +359,36 @@ def test_a_sentence_encoder_with_a_convolution_is_the_same_in_a_list(tmp_path):
         assert result.scores == pytest.approx(
             pl.explain(whole, text, TEXTS[1], method="ig", n_steps=8).scores, abs=1e-5
         )
+
+
+def test_as_many_points_as_equal_tokens_are_not_turned_round():
+    """Ids of a batch that is its own transpose: rows belong to their points all the same."""
+    network = load(models.classifier("bert")).network
+    ids = torch.full((2, 2), 7)
+    rows = network.embed(ids) + torch.randn(2, 2, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        together = network.call(rows, {"input_ids": ids}).logits
+        alone = [network.call(rows[i : i + 1], {"input_ids": ids[i : i + 1]}).logits[0] for i in range(2)]
+    torch.testing.assert_close(together, torch.stack(alone))
+
+
+def test_a_language_model_that_ranks_is_its_difference_of_two_logits():
+    """What a CrossEncoder with LogitScore gives is a contrast of two continuations, and it says so."""
+    model, tokenizer = models.generator("llama")
+    result = pl.explain((model, tokenizer), TEXTS[0], target=" good", contrast=" bad")
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0, -1]
+    yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("good", "bad"))
+    assert result.certificate.f_input == pytest.approx(float(logits[yes] - logits[no]), abs=1e-5)
+    with pytest.raises(ModelError, match="target='good', contrast='bad'"):
+        load(modular.yes_or_no())
+
+
+def test_a_sparse_encoder_is_loaded_from_its_folder(tmp_path):
+    made = modular.sparse()
+    made.save(str(tmp_path / "splade"))
+    again = load(str(tmp_path / "splade"))
+    assert again.similarity == "dot" and type(again.sentence_transformer).__name__ == "SparseEncoder"
+    found = pl.explain(again, *TEXTS[:2]).similarity
+    a, b = made.encode(list(TEXTS[:2]), convert_to_sparse_tensor=False)
+    assert found == pytest.approx(float(a @ b), rel=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pathlens as pl
+from pathlens.files import content_sum
 from pathlens.text.load import load
 from pathlens.vectors import build as building
 from pathlens.vectors import table as tables
@@ -209,7 +210,7 @@ def test_a_text_that_is_not_the_vectors_is_never_explained(model, tmp_path):
     index.table.open().update(where="name = 'd'", values={"text": "a man plays guitar ."})
     manifest = tmp_path / "index.json"
     body = {**index.manifest, "version": index.table.version}
-    manifest.write_text(json.dumps({**body, "sha256": building.manifest_sum(body)}))
+    manifest.write_text(json.dumps({**body, "sha256": content_sum(body)}))
     with pytest.raises(pl.PathlensError, match=r"of 'd', and the model .* of the text that stands there"):
         Index.open(tmp_path, model).search(QUERY)
 

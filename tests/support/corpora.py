@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.corpus.folder import read_rows
+from pathlens.corpus.shard import read_rows
 from tests.support.models import WORDS, classifier, encoder
 
 COMMON = ("--n-steps", "3")

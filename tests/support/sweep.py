@@ -26,7 +26,7 @@ from transformers import CONFIG_MAPPING
 import pathlens as pl
 from pathlens.errors import PathlensError
 from pathlens.quadrature import gauss
-from tests.support import models
+from tests.support import models, modular
 from tests.support.architectures import DECODERS, ENCODERS, MIXTURES, RECURRENT, SIZE, SPECIAL, TRANSLATORS
 
 HEADS = {
@@ -46,6 +46,7 @@ FAMILIES = {
     "fsmt": ("translate",),
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "olmo3", "gpt_oss", "glm4", "qwen3_5_text"), ("write",)),
     "switch_transformers": ("translate",),
+    "reformer": ("classify", "answer", "fill"),
     "roberta": ("classify", "tag", "answer", "fill", "embed", "write"),
     "xlm-roberta": ("classify", "tag", "answer", "fill", "embed", "write"),
 }
@@ -76,6 +77,15 @@ MORE = {
         "activation_sparsity_pattern": [0.0, 0.0],
         **WINDOW,
     },
+    "reformer": {
+        "axial_pos_shape": [8, 8],
+        "axial_pos_embds_dim": [16, 16],
+        "attn_layers": ["local", "local"],
+        "local_attn_chunk_length": 64,
+        "attention_head_size": 8,
+        "feed_forward_size": 48,
+        "is_decoder": False,
+    },
     "esm": {"mask_token_id": 4, "token_dropout": True},
     "big_bird": {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1},
 }
@@ -104,6 +114,7 @@ def configurations() -> Iterator[tuple[str, str]]:
         for head in heads:
             if CONFIG_MAPPING[name] in HEADS[head]._model_mapping:
                 yield name, head
+    yield from ((name, "embed") for name in modular.KINDS)
 
 
 def build(name: str, head: str) -> tuple[Any, Any]:
@@ -259,6 +270,8 @@ def slow(model: Any, asked: Question) -> tuple[float, np.ndarray]:
 
 def examined(name: str, head: str) -> Row:
     """Explained as a user would, held against the loop, and in a list against its texts alone."""
+    if name in modular.KINDS:
+        return Row(name, head, **modular.examined(name))
     try:
         pair = build(name, head)
     except Exception as error:

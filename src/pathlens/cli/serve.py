@@ -14,7 +14,12 @@ from pathlens.types import TOLERANCE
 def serve(
     models: Annotated[list[str], typer.Argument(help="Models that can be asked for; no others are ever loaded.")],
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on; anything but loopback needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to listen on; on any but loopback a token is asked for, and made where none is given."
+        ),
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None, typer.Option(envvar="PATHLENS_TOKEN", help="Asked of every request; better set in the environment.")

@@ -28,9 +28,11 @@ from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
 from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import Explained, Failure, Tally, tally
+from pathlens.corpus.shard import read_facts, shard_path, write_shard
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, ModelError, PathlensError
+from pathlens.files import remove_left_behind
 
 QUEUED = 2  # batches with each worker: one at work, one waiting, so that no worker waits for the reader
 TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
@@ -96,6 +98,8 @@ def run(
         with place.locked(job.folder, job.share), Progress(job.total(), show_progress) as bar:
             place.admitted(job.folder, job.manifest, overwrite, job.share)
             place.remove(job.folder, job.mine, shards_too=False)
+            if job.share[1] == 1:
+                remove_left_behind(job.folder, place.MANIFEST)
 
             def count(counts: Tally, more: int, *, skipped: bool = False) -> None:
                 bar.advance(more, f"{counts.unconverged} not settled, {counts.failed} failed", skipped=skipped)
@@ -265,8 +269,8 @@ class _Writer:
 
     def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
-        path = place.shard_path(self.job.folder, shard)
-        facts = None if self.job.overwrite else place.read_facts(path)
+        path = shard_path(self.job.folder, shard)
+        facts = None if self.job.overwrite else read_facts(path)
         if facts is None:
             return False
         fits = facts.start == group[0].number and facts.rows <= len(group)
@@ -294,4 +298,4 @@ class _Writer:
         if sum(map(len, parts)) == rows_wanted:
             del self.open[batch.shard]
             whole = pa.concat_tables(sorted(parts, key=lambda each: each.column("row")[0].as_py()))
-            place.write_shard(self.job.folder, batch.shard, whole.combine_chunks(), mark)
+            write_shard(self.job.folder, batch.shard, whole.combine_chunks(), mark, place.making(self.job.manifest))

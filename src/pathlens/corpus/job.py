@@ -27,6 +27,7 @@ from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
 from pathlens.corpus.schema import VERSION, Explained, Tally, tally
+from pathlens.corpus.shard import read_facts, shard_path
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
 from pathlens.errors import InputError, PathlensError
@@ -290,7 +291,7 @@ def _try(job: Prepared, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
 
 def _done(job: Prepared) -> int:
     """Rows of this share in shards that are whole and as long as they are to be."""
-    facts = ((place.read_facts(place.shard_path(job.folder, shard)), count) for shard, count in job.shards())
+    facts = ((read_facts(shard_path(job.folder, shard)), count) for shard, count in job.shards())
     return sum(count for each, count in facts if each is not None and each.rows == count)
 
 

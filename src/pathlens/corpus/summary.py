@@ -15,9 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pathlens.corpus.folder import finished_run, results, shards
+from pathlens.corpus.folder import finished_run, results
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.schema import carried
+from pathlens.corpus.shard import check_shards
 from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
 from pathlens.files import writing
@@ -106,7 +107,7 @@ def summarise(
     by: columns of the data to slice by (default: those with at most 12 values). least: texts a word must be in.
     most: words in each direction. speech: by part of speech too, when spaCy has a model; pipeline names one.
     """
-    about, files = finished_run(folder), shards(Path(folder))
+    about, files = finished_run(folder), check_shards(Path(folder))
     if not files:
         raise InputError(f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again")
     choices = about["choices"]

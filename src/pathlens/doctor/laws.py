@@ -23,6 +23,7 @@ from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
 from pathlens.text.adapter import Altered, Request
+from pathlens.text.heads import Classifier
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import check_weights
 from pathlens.text.options import GeneratorOptions
@@ -104,7 +105,7 @@ def linear(patient: Patient) -> Check:
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
     model = Altered(patient.subject, lambda *_: flat)
     names = [rule for rule in RULES if rule != "adaptive"]
-    runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text).scores for rule in names]
+    runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text, patient.text_b).scores for rule in names]
     limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
     worst = furthest(*((scores, wanted) for scores in runs))
     return within_limit(worst, limit, f"{len(names)} rules with 2 nodes on a linear function", "report this")
@@ -152,32 +153,45 @@ def padding(patient: Patient) -> Check:
 
 
 def entrance(patient: Patient) -> Check:
-    """What is explained is what the model itself gives for the text's ids, whatever is asked of it."""
+    """What is explained is what the model itself gives for the text's ids, whatever is asked of it.
+
+    A deeper layer that cannot be entered is refused when it is asked for: that is said here, and is no failure.
+    """
     model = patient.language
     if model is None:
         return left_out("this kind of model has no ids")
-    tried = []
-    for name, choices in _requests(model):
-        with model.quiet():
-            model.case(patient.text, patient.text_b, request=Request(**choices))  # an error with both numbers if not
-        tried.append(name)
-    return Check(HOLDS, f"the model's own output for the text's ids is what is explained: {', '.join(tried)}")
+    tried, closed = [], []
+    for name, text_b, choices in _requests(patient, model):
+        try:
+            with model.quiet():
+                model.case(patient.text, text_b, request=Request(**choices))  # an error with both numbers if not
+            tried.append(name)
+        except PathlensError:
+            if "layer" not in choices:
+                raise
+            closed.append(str(choices["layer"]))
+    measured = f"the model's own output for the text's ids is what is explained: {', '.join(tried)}"
+    refused = f"; layer {', '.join(closed)} cannot be entered and is refused" if closed else ""
+    return Check(HOLDS, measured + refused)
 
 
-def _requests(model: LanguageModel) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What can be asked of this kind, each once."""
-    yield "the default", {"vector": model.two_texts_are_a_pair()}
+def _requests(patient: Patient, model: LanguageModel) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """What can be asked of this kind, each once: a name, the second text, the choices."""
+    second, pair = patient.text_b, model.two_texts_are_a_pair()
+    yield "the default", second, {"vector": pair}
+    if pair:
+        yield "a pair", second, {}
+    elif second is None and isinstance(model, Classifier) and isinstance(patient.text, str):
+        yield "two texts", OTHER, {}
     for layer in range(1, model.network.depth + 1):
-        yield f"layer {layer}", {"layer": layer, "vector": model.two_texts_are_a_pair()}
-    if not model.two_texts_are_a_pair():
-        yield from ((score, {"score": score}) for score in SCORES)
+        yield f"layer {layer}", second, {"layer": layer, "vector": pair}
+    if not pair:
+        yield from ((score, second, {"score": score}) for score in SCORES)
     if model.options is GeneratorOptions:
         number = min(20, model.network.embedding.weight.shape[0] - 1)  # any token will do
         word = str(model.tokenizer.decode([number])).strip() or "a"
-        yield (
-            "a contrast",
-            {"target": f" {word} {word}", "options": GeneratorOptions(contrast=f" {word} {word} {word}")},
-        )
+        contrast = GeneratorOptions(contrast=f" {word} {word} {word}")
+        yield "a contrast", second, {"target": f" {word} {word}", "options": contrast}
 
 
 def twin(patient: Patient) -> Check:

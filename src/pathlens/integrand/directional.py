@@ -30,13 +30,21 @@ class Directional(Integrand):
 
     def __call__(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         with torch.no_grad(), any_derivative():
-            if self.mode == "forward":
-                return self._forward(batch)
-            if self.mode == "reverse":
-                return self._reverse(batch)
-            shape = batch.score(batch.position[:1]).shape[1:]
-            reverse = self._reverse_is_cheaper(shape.numel(), batch.members.shape[1])
-            return self._reverse(batch) if reverse else self._forward(batch)
+            try:
+                return self._transformed(batch)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:  # the model's own code takes no transform of torch.func: a plain gradient may do
+                return _plainly(batch)
+
+    def _transformed(self, batch: Batch) -> Float[Tensor, "B U out k"]:
+        if self.mode == "forward":
+            return self._forward(batch)
+        if self.mode == "reverse":
+            return self._reverse(batch)
+        shape = batch.score(batch.position[:1]).shape[1:]
+        reverse = self._reverse_is_cheaper(shape.numel(), batch.members.shape[1])
+        return self._reverse(batch) if reverse else self._forward(batch)
 
     def _forward(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One Jacobian–vector product per unit that moves; the point itself is evaluated once for all of them."""
@@ -96,6 +104,20 @@ def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B 
             return change
 
         return vmap(along)(members)
+
+
+def _plainly(batch: Batch) -> Float[Tensor, "B U out k"]:
+    """The same by torch's ordinary gradient, one output coordinate after the other (a row's output is of its own point)."""
+    with torch.enable_grad():
+        point = batch.position.detach().requires_grad_()
+        value = batch.score(point)
+        flat = value.flatten(1)
+        slopes = [
+            torch.autograd.grad(flat[:, number].sum(), point, retain_graph=True)[0] for number in range(flat.shape[1])
+        ]
+    share = torch.stack([(slope * batch.direction).sum(-1) for slope in slopes], dim=-1)  # (B, S, out·k)
+    summed = torch.einsum("bus,bsn->bun", batch.members.to(share.dtype), share)
+    return summed.reshape(*summed.shape[:2], *value.shape[1:])
 
 
 @dataclass(frozen=True)

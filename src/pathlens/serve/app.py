@@ -1,23 +1,24 @@
 """The web application: the page, the API, who may talk to it, and how it is started."""
 
-import hmac
+import asyncio
 import json
 import queue
+import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pathlens import __version__
 from pathlens.draw import element, page_of
 from pathlens.draw.markup import article
 from pathlens.errors import InputError, MissingError, PathlensError
+from pathlens.serve.guard import CONNECTIONS, LOOPBACK, BoundedHttp, Guard
 from pathlens.serve.models import Models
 from pathlens.serve.requests import REQUESTS
-from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, ServerLimits, Task, TaskQueue
+from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, STOPPED, ServerLimits, Task, TaskQueue
 from pathlens.text.options import TEMPLATES
 from pathlens.types import BASELINES, PROMPT_UNITS, TEXT_UNITS
 
@@ -30,16 +31,8 @@ try:
 except ImportError as error:
     raise MissingError('the server needs packages: pip install "pathlens[serve]"') from error
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
-}  # fmt: skip
 CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
+GRACE = 2  # seconds for answers on their way when the server is stopped
 FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
 FILES = ("page.css", "views.css", "page.js", "api.js", "form.js", "result.js", "table.js", "views.js")
 
@@ -52,7 +45,7 @@ def make_app(
     app = FastAPI(title="pathlens", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
                   description="Why did the model say that? Scores that add up, with a certificate.")  # fmt: skip
     jobs, named = TaskQueue(limits), Models(models, limits)
-    _guard(app, limits, token, host)
+    app.add_middleware(Guard, limits=limits, token=token, host=host)
     _errors(app)
     _page(app)
     _facts(app, named, jobs)
@@ -60,38 +53,6 @@ def make_app(
     _job_routes(app, jobs)
     app.state.jobs, app.state.models = jobs, named
     return app
-
-
-def _guard(app: Any, limits: ServerLimits, token: str | None, host: str) -> None:
-    """Before anything is read: the right host, our own page, the token, a body of bounded size; headers after."""
-
-    def refuse(request: Request) -> tuple[int, str] | None:
-        name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if host in LOOPBACK and name not in LOOPBACK and name != "testserver":
-            return 403, "this server answers to its own address only"  # another site's name for this machine
-        origin = request.headers.get("origin")
-        if origin and urlsplit(origin).netloc != request.headers.get("host"):
-            return 403, "requests from other pages are not answered"
-        if int(request.headers.get("content-length") or 0) > limits.body:
-            return 413, f"a request may have {limits.body} bytes"
-        if token and request.url.path.startswith("/api/"):
-            given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-            if not hmac.compare_digest(given, token.encode()):
-                return 401, "this server needs a token: Authorization: Bearer …"
-        return None
-
-    @app.middleware("http")
-    async def guard(request: Request, call_next: Any) -> Any:
-        try:
-            refused = refuse(request)
-        except ValueError:
-            refused = (400, "the request's headers cannot be read")
-        if refused is None and request.method in ("POST", "PUT", "PATCH") and len(await request.body()) > limits.body:
-            refused = (413, f"a request may have {limits.body} bytes")
-        response = await call_next(request) if refused is None else JSONResponse({"detail": refused[1]}, refused[0])
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
 
 
 def _errors(app: Any) -> None:
@@ -155,11 +116,13 @@ ANSWERS = {
     401: "token missing or wrong",
     403: "wrong host or page",
     404: "no such job",
+    408: "the request came too slowly",
     409: "not finished, or called off",
     413: "too large",
     422: "the request cannot be used, or the work not be done; detail says why",
     429: "too many jobs are waiting",
     500: "the work failed",
+    503: "the server is being stopped",
 }
 
 
@@ -172,24 +135,44 @@ def _work_routes(app: Any, models: Models, jobs: TaskQueue) -> None:
     """POST routes that start work: by default they wait for it, with ?wait=false they answer at once."""
 
     def route(kind: str, request: Any) -> None:
-        async def endpoint(body: Any, wait: bool = Query(True)) -> Any:
+        async def endpoint(http: Any, body: Any, wait: bool = Query(True)) -> Any:
             models.check(body.model)
             try:
                 task = jobs.put(kind, lambda meter: body.answer(lambda name: models.take(name, meter)))
             except queue.Full:
                 raise HTTPException(429, "too many jobs are waiting; try again later", {"Retry-After": "5"}) from None
             if not wait:
+                task.meter.ask()
                 return JSONResponse(task.to_dict(jobs.ahead(task)), 202)
-            await run_in_threadpool(task.over.wait)
-            return reply(task, "json")
+            if not await _finished(task, http):
+                jobs.cancel(task)  # nobody is left to read it
+            return await run_in_threadpool(reply, task, "json")
 
-        endpoint.__annotations__ = {"body": request, "wait": bool}
+        endpoint.__annotations__ = {"http": Request, "body": request, "wait": bool}
         endpoint.__doc__ = request.__doc__
-        described = _answers(202, 422, 429, 409, 500, 400, 401, 403, 413)
+        described = _answers(202, 422, 429, 409, 500, 400, 401, 403, 408, 413, 503)
         app.post(f"/api/{kind}", name=kind, responses=described, tags=["work"])(endpoint)
 
     for kind, request in REQUESTS.items():
         route(kind, request)
+
+
+async def _finished(task: Task, http: Request) -> bool:
+    """Waits for a task; False when the client leaves first."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    task.then(lambda: loop.call_soon_threadsafe(over.set))
+
+    async def left() -> None:
+        while (await http.receive())["type"] != "http.disconnect":
+            pass
+
+    both = [asyncio.ensure_future(over.wait()), asyncio.ensure_future(left())]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return over.is_set()
+    finally:
+        for each in both:
+            each.cancel()
 
 
 def _job_routes(app: Any, jobs: TaskQueue) -> None:
@@ -205,6 +188,7 @@ def _job_routes(app: Any, jobs: TaskQueue) -> None:
     async def state(name: str) -> Any:
         """How far a job is: its state, the points evaluated so far, how many wait before it."""
         task = known(name)
+        task.meter.ask()
         return task.to_dict(jobs.ahead(task))
 
     @app.delete("/api/jobs/{name}", tags=["jobs"], responses=described)
@@ -226,7 +210,8 @@ def _job_routes(app: Any, jobs: TaskQueue) -> None:
 def reply(task: Task, form: str) -> Any:
     """A finished task in one of the formats."""
     if task.state != DONE:
-        code = 409 if task.state == CANCELLED else 500 if task.internal else 422
+        called_off = 503 if task.error == STOPPED else 409
+        code = called_off if task.state == CANCELLED else 500 if task.internal else 422
         return JSONResponse({"detail": task.error}, code)
     saved_as = {"Content-Disposition": f"attachment; filename=pathlens.{form}"}
     if form == "html":
@@ -243,6 +228,14 @@ def reply(task: Task, form: str) -> Any:
     return Response(text.encode("utf-8", "replace"), media_type="application/json")
 
 
+class _Server(uvicorn.Server):
+    """Asked to stop, it calls all work off first: whoever waits for some is told, and the end waits for nobody."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.app.state.jobs.close()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 def serve(
     names: Sequence[str],
     *,
@@ -253,19 +246,23 @@ def serve(
     tell: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Bind, serve, load the models meanwhile; until stopped, or until a model turns out not to load."""
-    if host not in LOOPBACK and not token:
-        raise InputError(
-            f"--host {host} can be reached from other machines, so it needs a token: set PATHLENS_TOKEN or --token"
-        )
+    made = secrets.token_urlsafe(24) if host not in LOOPBACK and not token else None
+    token = token or made
     if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
         raise InputError("the token must be at least 16 printable ASCII characters")
     listener = _listener(host, port)
     app = make_app(Models.named(names), limits=limits, token=token, host=host)
     # no access log: lines of it would hold what people ask
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
+        app,
+        http=BoundedHttp,
+        limit_concurrency=CONNECTIONS,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
     )
-    server = uvicorn.Server(settings)
+    server = _Server(settings)
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:
@@ -275,7 +272,11 @@ def serve(
     def opened() -> None:
         """Called when the page answers: loading before that would only keep it waiting."""
         shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        tell(f"the page is at http://{shown}:{listener.getsockname()[1]}/")
+        if host not in LOOPBACK:
+            tell(
+                f"warning: other machines can reach this server at {host}, unencrypted; whoever has the token may use it"
+            )
+        tell(f"the page is at http://{shown}:{listener.getsockname()[1]}/" + (f"#token={made}" if made else ""))
         app.state.models.fill(tell, failed)
 
     app.router.on_startup.append(opened)

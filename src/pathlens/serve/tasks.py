@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from pathlens.types import MAX_NODES
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
+CALLED_OFF, STOPPED, FORGOTTEN = "called off", "the server is being stopped", "called off: nobody asked for it any more"
+PATIENCE = 300.0  # seconds after which a job nobody asks for is called off; a page asks every second
 BOUNDS = {"characters": 20_000, "nodes": MAX_NODES, "documents": 64}  # of one text, one integral, one ranking
 
 
@@ -39,10 +42,16 @@ class Meter:
 
     points: int = 0
     stage: str = ""  # what is waited for before any point: a model on its way
-    stopped: bool = False
+    stopped: str = ""  # why it is to stop
+    asked: float | None = None  # when a client that does not wait asked for it last
+
+    def ask(self) -> None:
+        self.asked = time.monotonic()
 
     def count(self, rows: int) -> None:
         """Called before every pass."""
+        if self.asked is not None and time.monotonic() - self.asked > PATIENCE:
+            self.stopped = self.stopped or FORGOTTEN
         if self.stopped:
             raise Cancelled
         self.points += rows
@@ -64,6 +73,20 @@ class Task:
     started: float = 0.0
     seconds: float = 0.0
     over: threading.Event = field(default_factory=threading.Event, repr=False)
+    calls: list[Callable[[], Any]] = field(default_factory=list, repr=False)
+
+    def then(self, call: Callable[[], Any]) -> None:
+        """Called, from any thread and perhaps twice, when the task is over."""
+        self.calls.append(call)
+        if self.over.is_set():
+            call()
+
+    def end(self, state: str, error: str = "") -> None:
+        self.state, self.error = state, error
+        self.over.set()
+        for call in self.calls:
+            with suppress(RuntimeError):  # the loop that waited is closed
+                call()
 
     def to_dict(self, ahead: int = 0) -> dict[str, Any]:
         """What a client may know."""
@@ -85,16 +108,15 @@ class Task:
                 warnings.simplefilter("always")
                 self.result = self.work(self.meter)
             self.warnings = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
-            state = DONE
+            state, words = DONE, ""
         except Cancelled:
-            state, self.error = CANCELLED, "called off"
+            state, words = CANCELLED, self.meter.stopped
         except PathlensError as error:
-            state, self.error = FAILED, str(error)
+            state, words = FAILED, str(error)
         except Exception as error:
-            state, self.error, self.internal = FAILED, f"{type(error).__name__}: {first_line(error)}", True
+            state, words, self.internal = FAILED, f"{type(error).__name__}: {first_line(error)}", True
         self.seconds = time.perf_counter() - self.started
-        self.state = state
-        self.over.set()
+        self.end(state, words)
 
 
 class TaskQueue:
@@ -105,11 +127,14 @@ class TaskQueue:
         self._queue: queue.Queue[Task] = queue.Queue(limits.waiting)
         self._known: dict[str, Task] = {}
         self._lock = threading.Lock()
+        self._closed = False
         threading.Thread(target=self._work, name="pathlens", daemon=True).start()
 
     def put(self, kind: str, work: Callable[[Meter], Any]) -> Task:
         """A new task at the end of the queue; `queue.Full` when there is no room."""
         task = Task(kind, work)
+        if self._closed:
+            raise queue.Full
         self._queue.put_nowait(task)
         with self._lock:
             self._known[task.id] = task
@@ -129,12 +154,19 @@ class TaskQueue:
             waiting = [each for each in self._known.values() if each.state == WAITING]
         return waiting.index(task) if task in waiting else 0
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: Task, why: str = CALLED_OFF) -> None:
         """Call a task off: at once while it waits, before its next pass while it works."""
-        task.meter.stopped = True
+        task.meter.stopped = why
         if task.state == WAITING:
-            task.state, task.error = CANCELLED, "called off"
-            task.over.set()
+            task.end(CANCELLED, why)
+
+    def close(self) -> None:
+        """Call everything off, and take nothing more."""
+        self._closed = True
+        with self._lock:
+            open_ones = [task for task in self._known.values() if task.state not in OVER]
+        for task in open_ones:
+            self.cancel(task, STOPPED)
 
     def counts(self) -> dict[str, int]:
         """How many wait and work."""

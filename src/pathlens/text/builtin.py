@@ -66,10 +66,10 @@ def check_sum(file: Path, expected: str, install: str = MINILM_AGAIN) -> None:
 
 
 def _minilm() -> TextModel:
-    from pathlens.text.sentence import open_sentence_transformer
+    from pathlens.text.sentence import SentenceTransformerEncoder, open_modules
 
     with silent():
-        return open_sentence_transformer(str(minilm_folder()), name="minilm", device="cpu")
+        return SentenceTransformerEncoder(open_modules(str(minilm_folder()), device="cpu"), name="minilm")
 
 
 def _sentiment() -> TextModel:

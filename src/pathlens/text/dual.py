@@ -18,7 +18,7 @@ from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import check_layer, states_of
 from pathlens.text.options import PromptedOptions
-from pathlens.text.sentence import SentenceEncoder, compared, embedding_target
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, compared, embedding_target
 from pathlens.types import Ends
 
 
@@ -43,6 +43,21 @@ class DualEncoder(TextModel):
     def clip(model: nn.Module, tokenizer: Any, processor: Any = None) -> DualEncoder:
         """A Hugging Face CLIPModel: side a takes pictures, side b texts."""
         return DualEncoder(ClipImage(model, processor), ClipText(model, tokenizer), name=type(model).__name__)
+
+    @staticmethod
+    def routed(model: Any, *, name: str | None = None) -> DualEncoder:
+        """A SentenceTransformer or SparseEncoder whose Router reads queries and documents differently."""
+        router, *after = list(model)
+        routes = dict(router.sub_modules.items())
+        if not {"query", "document"} <= routes.keys():
+            raise ModelError(
+                f"this Router has the routes {', '.join(routes)}; pathlens takes one with the routes query and document"
+            )
+        query, document = (
+            SentenceTransformerEncoder(model, name=route, parts=[*routes[route], *after])
+            for route in ("query", "document")
+        )
+        return DualEncoder(query, document, name=name or "query | document")
 
     def sides(self) -> tuple[TextModel, TextModel]:
         return self.a, self.b
@@ -112,7 +127,10 @@ class ClipImage(TextModel):
 
     def __init__(self, model: Any, processor: Any = None, *, name: str = "clip image") -> None:
         if not hasattr(model, "vision_model") or not hasattr(model, "visual_projection"):
-            raise ModelError(f"{type(model).__name__} is not of CLIP's architecture: it has no vision_model")
+            raise ModelError(
+                f"{type(model).__name__} is not of CLIP's architecture (a vision_model and a visual_projection); SigLIP, which "
+                "reads every text with its padding, is not offered: use a CLIPModel"
+            )
         self.clip, self.processor, self.name = model, processor, name
         self.vision = model.vision_model
         self.depth = len(self.vision.encoder.layers)

@@ -21,7 +21,7 @@ from pathlens.text.baseline import Baseline
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, accepted, check_layer, check_weights, unaltered
+from pathlens.text.network import Network, accepted, check_layer, check_weights, refuse_unfit, unaltered
 from pathlens.text.own import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
@@ -86,6 +86,7 @@ class LanguageModel(TextModel):
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         if tokenizer is None:
             raise ModelError("a text model needs its tokenizer: pass (model, tokenizer)")
+        refuse_unfit(module)
         self.module = self.user = module  # `user`: as it was given, where `module` is what a wrapper is around
         self.tokenizer = tokenizer
         self.enter()
@@ -104,9 +105,13 @@ class LanguageModel(TextModel):
         """The module as a network, nothing of which has been seen yet."""
         self.network = Network(self.body(), self.whole())
         self.seen: dict[Any, Seen] = {}  # kinds of requests
-        if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False):
+        if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False) and self.writes():
             self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
         self.depth = self.network.depth
+
+    def writes(self) -> bool:
+        """Has an encoder–decoder a decoder? T5's encoder alone says it is one too."""
+        return any(name.split(".")[-1] == "decoder" for name, _ in self.module.named_modules())
 
     def body(self) -> nn.Module:
         """The part that is entered."""

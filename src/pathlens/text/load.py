@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -20,12 +21,13 @@ from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.choice import Chooser
+from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode
 from pathlens.text.options import BUILT_IN
-from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, open_sentence_transformer
+from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, open_modules
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.zeroshot import ZeroShot
@@ -40,6 +42,8 @@ KINDS: dict[str, tuple[Callable[[nn.Module, Any], LanguageModel], str]] = {  # s
     "WithLMHeadModel": (MaskedLM, "AutoModelForMaskedLM"),  # XLM and FlauBERT
     "ForCausalLM": (CausalLM, "AutoModelForCausalLM"),
     "LMHeadModel": (CausalLM, "AutoModelForCausalLM"),
+    "QuestionEncoder": (PooledEncoder, "AutoModel"),  # DPR's two
+    "ContextEncoder": (PooledEncoder, "AutoModel"),
     "ForConditionalGeneration": (Seq2Seq, "AutoModelForSeq2SeqLM"),
     "MTModel": (Seq2Seq, "AutoModelForSeq2SeqLM"),  # Marian
 }
@@ -65,11 +69,17 @@ def load(model: Any, **options: Any) -> TextModel:
     if isinstance(model, tuple | list) and len(model) == 2:
         return _hugging_face(model[0], model[1], options)
     named = {base.__name__ for base in type(model).__mro__}
-    if "SentenceTransformer" in named:
-        _nothing_left(options, "a SentenceTransformer, which brings its own pooling")
-        return SentenceTransformerEncoder(model)
+    if named & {"SentenceTransformer", "SparseEncoder"}:
+        _nothing_left(options, f"a {type(model).__name__}, which brings its own pooling")
+        return _modular(model)
+    if "MultiVectorEncoder" in named:
+        raise ModelError(
+            "a MultiVectorEncoder compares every token of one text with every token of the other by itself (late "
+            "interaction): its matrix of similarities is its own explanation; its body is explained as (model, tokenizer)"
+        )
     if "CrossEncoder" in named:
         _nothing_left(options, "a CrossEncoder")
+        _refuse_yes_or_no(model)
         return Classifier(model.model, model.tokenizer)
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
         if model.task == "zero-shot-classification":
@@ -87,6 +97,29 @@ def load(model: Any, **options: Any) -> TextModel:
     )
 
 
+def _modular(model: Any, name: str | None = None) -> TextModel:
+    """A model of sentence-transformers by its first module."""
+    if type(model[0]).__name__ == "Router":
+        return DualEncoder.routed(model, name=name)
+    return SentenceTransformerEncoder(model, name=name)
+
+
+def _refuse_yes_or_no(model: Any) -> None:
+    """A language model that ranks: what it says is the difference of two continuations, which is asked for by itself."""
+    score = next((part for part in model if type(part).__name__ == "LogitScore"), None)
+    if score is None:
+        return
+    yes, no = (
+        None if number is None else model.tokenizer.decode([number])
+        for number in (score.true_token_id, score.false_token_id)
+    )
+    against = "" if no is None else f", contrast={no!r}"
+    raise ModelError(
+        f"this CrossEncoder asks a language model for {yes!r}; explain that: pl.explain((encoder.model, encoder.tokenizer), "
+        f"the whole prompt, target={yes!r}{against})"
+    )
+
+
 def _nothing_left(options: dict[str, Any], what: str) -> None:
     if options:
         raise InputError(f"{', '.join(options)}: not for {what}")
@@ -100,6 +133,11 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
     found = next(((name, suffix) for name in names for suffix in KINDS if name.endswith(suffix)), None)
     if found is None:
         _refuse_unknown(names)
+        if hasattr(inner, "vision_model"):
+            raise ModelError(
+                f"{type(inner).__name__} reads pictures and texts: pass pl.DualEncoder.clip(model, tokenizer, processor), which "
+                "takes models of CLIP's architecture (SigLIP is not offered)"
+            )
         kind = kind_by_output(inner)
         model = SentenceEncoder(encoder_of(inner), tokenizer, **options) if kind is None else kind(inner, tokenizer)
     else:
@@ -212,7 +250,8 @@ def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | 
     try:
         if _is_sentence_transformer(model, kept):
             _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
-            return open_sentence_transformer(str(model), name=str(model), model_kwargs=options, **kept)
+            sparse = _stated(model, kept) == "SparseEncoder"
+            return _modular(open_modules(str(model), sparse=sparse, model_kwargs=options, **kept), str(model))
         config = transformers.AutoConfig.from_pretrained(model, **kept)
         name = (config.architectures or [""])[0]
         auto = next((loader for suffix, (_, loader) in KINDS.items() if name.endswith(suffix)), "AutoModel")
@@ -251,14 +290,26 @@ def _refuse_slip(name: str, folder: Path) -> None:
 
 
 def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
+    return _file_of(model, "modules.json", kept) is not None
+
+
+def _stated(model: str | Path, kept: dict[str, Any]) -> str:
+    """What sentence-transformers says the model is."""
+    file = _file_of(model, "config_sentence_transformers.json", kept)
+    return str(json.loads(Path(file).read_text(encoding="utf-8")).get("model_type", "")) if file else ""
+
+
+def _file_of(model: str | Path, name: str, kept: dict[str, Any]) -> str | None:
+    """A file of a folder or of the hub; None where there is none."""
     if Path(model).is_dir():
-        return (Path(model) / "modules.json").exists()
+        return str(Path(model) / name) if (Path(model) / name).exists() else None
     from transformers.utils import cached_file
 
     try:
-        return cached_file(str(model), "modules.json", _raise_exceptions_for_missing_entries=False, **kept) is not None
+        found: str | None = cached_file(str(model), name, _raise_exceptions_for_missing_entries=False, **kept)
+        return found
     except (OSError, ValueError):
-        return False
+        return None
 
 
 def hub_has_an_address() -> bool:

@@ -43,6 +43,7 @@ class Network:
         self._tuple_output: bool | None = None
         self._mean: tuple[tuple[int, int], Tensor] | None = None
         self.runs_again = False  # inside `checkpointing`
+        self.below_too = False  # do blocks below a layer run? Some hand more than states to the next (T5, RWKV)
 
     @property
     def device(self) -> torch.device:
@@ -125,7 +126,7 @@ class Network:
         return output
 
     def run(self, states: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int = 0) -> Any:
-        """One forward pass from the states of a layer; the blocks below it cost nothing."""
+        """One forward pass from the states of a layer; the blocks below it cost nothing, unless they are needed."""
         if layer == 0:
             return self.call(states, context)
         if self._tuple_output is None:
@@ -133,8 +134,11 @@ class Network:
         number = count()
 
         def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
-            """Blocks below `layer` pass `states` on; block `layer` starts from them whatever was done in between."""
+            """Blocks below `layer` pass `states` on (or run on nothing, for what else they hand on); block `layer` starts
+            from them whatever was done in between."""
             index = next(number)
+            if index < layer and self.below_too:
+                return original(*args, **kwargs)
             if index < layer:
                 return (states, None) if self._tuple_output else states
             if index == layer:
@@ -196,14 +200,14 @@ class _Answer:
 def _rows_for(original: Forward, ids: Any, given: Int[Tensor, "B S"], rows: Float[Tensor, "B S d"]) -> Any:
     """The rows of these ids: the given ones, filled up by the model, or moved by one for a decoder of the same text."""
     length = given.shape[1]
-    if (
-        isinstance(ids, Tensor) and ids.shape == given.T.shape and torch.equal(ids.T, given)
-    ):  # XLNet counts tokens first
-        return rows.transpose(0, 1).clone()
-    if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != len(given) or ids.shape[1] < length:
+    if not isinstance(ids, Tensor) or ids.ndim != 2:
         return None
-    if torch.equal(ids[:, :length], given):
+    if len(ids) == len(given) and ids.shape[1] >= length and torch.equal(ids[:, :length], given):
         return rows.clone() if ids.shape[1] == length else torch.cat([rows, original(ids[:, length:])], dim=1)
+    if ids.shape == given.T.shape and torch.equal(ids.T, given):  # XLNet counts tokens first
+        return rows.transpose(0, 1).clone()
+    if len(ids) != len(given):
+        return None
     if ids.shape[1] == length > 1 and torch.equal(ids[:, 1:], given[:, :-1]):
         return torch.cat([original(ids[:, :1]), rows[:, :-1]], dim=1)
     return None
@@ -234,8 +238,8 @@ def check_layer(layer: int | None, depth: int) -> int:
 
 
 def states_of(output: Any) -> Tensor:
-    """The hidden states of a block's output, which may be a tuple that begins with them."""
-    states: Tensor = output[0] if isinstance(output, tuple) else output
+    """The hidden states of a block's output, which may be a tuple or list that begins with them."""
+    states: Tensor = output[0] if isinstance(output, tuple | list) else output
     return states
 
 
@@ -316,4 +320,20 @@ def check_weights(module: nn.Module) -> None:
             raise NumberError(
                 f"the model's weight {name!r} holds NaN or infinity, so no score can be explained; "
                 "load the model again or repair the checkpoint"
+            )
+
+
+def refuse_unfit(module: nn.Module) -> None:
+    """What gives no output of one text by itself, or no derivative of it."""
+    for part in module.modules():
+        # rounds by the largest number of a whole batch
+        if ".quantized.dynamic" in type(part).__module__:
+            raise ModelError(
+                f"{type(module).__name__} is quantised while it runs (int8, dynamic): what it says of a text hangs on the texts "
+                "beside it, and it has no derivative; explain the model in float32"
+            )
+        if type(part).__name__ == "ReformerModel":
+            raise ModelError(
+                f"{type(module).__name__} is reversible: it gives its gradient in training alone, where dropout makes every "
+                "pass another, so nothing of it would add up; pathlens takes models that can be differentiated as they are used"
             )

@@ -36,10 +36,13 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
     if kind not in model.seen:
         with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
-            if layer:
-                model.forward(case.ends.end[None], [case], layer)
             output = model.own(draft)
         own = read(output, [case])
+        if layer and not model.network.below_too:
+            model.network.below_too = not _the_same(model, case, layer, own)
+        if layer:
+            with torch.no_grad(), model.in_our_words(layer):
+                model.forward(case.ends.end[None], [case], layer)
         start, explained = _at_ends([case])
         if far(own, explained, start, case.ends.end):
             raise ModelError(_both(model, own, explained, layer))
@@ -49,6 +52,15 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
         seen.apart = not _packs(seen.first, case)
         seen.first = None
     return replace(case, pack=(case.score, len(case))) if seen.apart else case
+
+
+def _the_same(model: LanguageModel, case: Case, layer: int, own: Tensor) -> bool:
+    """Is the output its own when the blocks below the layer are left out?"""
+    try:
+        start, explained = _at_ends([case])
+    except Exception:  # what the next block was to be handed is missing
+        return False
+    return not far(own, explained, start, case.ends.end)
 
 
 def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -19,6 +20,7 @@ from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.own import far
 from pathlens.text.reference import Reference, reference_of
+from pathlens.text.static import StaticTable, static_tokenizer
 from pathlens.text.tokens import Tokens
 
 NO_COSINE = "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
@@ -90,8 +92,19 @@ class SentenceEncoder(LanguageModel):
         return True
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B k"]:
-        states: Tensor = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
+        states = self.read_states(raw)
         return self.head(states, within(cases, states), cases)
+
+    def read_states(self, raw: Any) -> Float[Tensor, "B S d"]:
+        """The states of the tokens, from the body's raw output."""
+        states: Tensor | None = raw[0] if isinstance(raw, tuple) else getattr(raw, "last_hidden_state", None)
+        if states is None:
+            given = ", ".join(raw) if isinstance(raw, Mapping) else type(raw).__name__
+            raise ModelError(
+                f"{type(self.user).__name__} gives {given} and no states of the text's tokens (last_hidden_state), so it is no "
+                "encoder of texts; give the encoder inside it, or write a model kind (docs/extending.md)"
+            )
+        return states
 
     def head(
         self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], cases: Sequence[Case]
@@ -147,7 +160,8 @@ class SentenceEncoder(LanguageModel):
         One by one where this kind reads its states otherwise, or where padding changes what the model says.
         """
         one_by_one = partial(super().embed_all, texts, request)
-        if getattr(self.head, "__func__", None) is not SentenceEncoder.head:
+        usual = type(self).output is SentenceEncoder.output
+        if not usual or getattr(self.head, "__func__", None) is not SentenceEncoder.head:
             return one_by_one()
         prompt = self.prompt(request)
         cut = {"truncation": True, "max_length": self.limit} if request.truncation and self.limit else {}
@@ -161,8 +175,7 @@ class SentenceEncoder(LanguageModel):
                 lengths = torch.tensor([len(ids[n]) for n in some])
                 mask = (torch.arange(longest) < lengths[:, None]).to(self.network.device)
                 raw = self.module(input_ids=rows.to(self.network.device), attention_mask=mask.long())
-                states = raw[0] if isinstance(raw, tuple) else raw.last_hidden_state
-                vectors = self.pooled(states, mask, held).cpu()
+                vectors = self.pooled(self.read_states(raw), mask, held).cpu()
                 if not found:  # the shortest text of a padded batch
                     own = self.embed(texts[some[0]], request).cpu()
                     if far(own, vectors[0], own, own):
@@ -201,6 +214,19 @@ class SentenceEncoder(LanguageModel):
         )
 
 
+class PooledEncoder(SentenceEncoder):
+    """An encoder that says itself which vector is the text's (DPR's two); compared by the dot product, as it was trained."""
+
+    similarity = "dot"
+
+    def settings(self) -> tuple[str, ...]:
+        return ("pooled",)
+
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B k"]:
+        vector: Tensor = raw.pooler_output
+        return vector
+
+
 class SentenceTransformerEncoder(SentenceEncoder):
     """A `SentenceTransformer` with its own modules: transformer, then pooling, Dense, Normalize, in their order.
 
@@ -209,20 +235,27 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     options = PromptedOptions
 
-    def __init__(self, model: Any, *, name: str | None = None) -> None:
+    def __init__(self, model: Any, *, name: str | None = None, parts: Sequence[Any] | None = None) -> None:
+        """parts: those of one route, where the model has several."""
         self.sentence_transformer = model
-        parts = list(model)
-        if not hasattr(parts[0], "auto_model"):
-            raise ModelError(
-                f"a SentenceTransformer that begins with {type(parts[0]).__name__} has no transformer to explain"
-            )
-        self.normalised = type(parts[-1]).__name__ == "Normalize"  # does the model itself end in one?
+        first, *after = list(model if parts is None else parts)
+        self.normalised = bool(after) and type(after[-1]).__name__ == "Normalize"  # does the model itself end in one?
         stated = getattr(model, "similarity_fn_name", None)
         self.similarity = "dot" if stated == "dot" and not self.normalised else None  # of unit vectors: the cosine
-        self.after = parts[1:-1] if self.normalised else parts[1:]
-        super().__init__(parts[0].auto_model, model.tokenizer, name=name)
-        if model.max_seq_length is not None:
-            self.limit = min(model.max_seq_length, self.limit or model.max_seq_length)
+        self.after = after[:-1] if self.normalised else after
+        self.static = type(first).__name__ == "StaticEmbedding"
+        if self.static:
+            super().__init__(StaticTable(first), static_tokenizer(first), name=name or "static embedding")
+        elif hasattr(first, "auto_model"):
+            super().__init__(first.auto_model, first.tokenizer, name=name)
+        else:
+            raise ModelError(
+                f"a {type(model).__name__} that begins with {type(first).__name__} has no word embeddings and no transformer "
+                "after them, which pathlens needs for its path; explain a model that begins with a Transformer"
+            )
+        longest = getattr(first, "max_seq_length", None)
+        if longest is not None and longest != float("inf"):
+            self.limit = min(longest, self.limit or longest)
 
     def whole(self) -> nn.Module:
         whole: nn.Module = self.sentence_transformer
@@ -235,7 +268,18 @@ class SentenceTransformerEncoder(SentenceEncoder):
             for part in self.after
             if hasattr(part, "get_config_dict")
         ]
-        return repr(described), str(self.normalised), str(self.sentence_transformer.truncate_dim)
+        return repr(described), str(self.normalised), str(self.truncated)
+
+    @property
+    def truncated(self) -> int | None:
+        """How many numbers of the vector the model keeps."""
+        kept: int | None = getattr(self.sentence_transformer, "truncate_dim", None)
+        return kept
+
+    def read_states(self, raw: Any) -> Float[Tensor, "B S d"]:
+        """Of a sparse encoder: a number for every word."""
+        logits: Tensor | None = getattr(raw, "logits", None)
+        return super().read_states(raw) if logits is None else logits
 
     def pooled(
         self, states: Float[Tensor, "B S d"], mask: Bool[Tensor, "B S"], prompt_length: int | None
@@ -243,10 +287,13 @@ class SentenceTransformerEncoder(SentenceEncoder):
         features: dict[str, Any] = {"token_embeddings": states, "attention_mask": mask.long()}
         if prompt_length is not None:
             features["prompt_length"] = prompt_length
-        for module in self.after:
-            features = module(features)
+        if self.static:
+            features["sentence_embedding"] = super().pooled(states, mask, prompt_length)
+        with _nothing_overwritten(self.after):
+            for module in self.after:
+                features = module(features)
         embedding: Tensor = features["sentence_embedding"]
-        return embedding[..., : self.sentence_transformer.truncate_dim]
+        return embedding[..., : self.truncated]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         case = super().case(text, text_b, request=request)
@@ -288,6 +335,19 @@ def _by_length(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         some.append(number)
     if some:
         yield some
+
+
+@contextmanager
+def _nothing_overwritten(parts: Sequence[Any]) -> Iterator[None]:
+    """SPLADE's pooling writes over what a gradient needs, unless it is in training; it has nothing random."""
+    pooled = [part for part in parts if type(part).__name__ == "SpladePooling" and not part.training]
+    for part in pooled:
+        part.training = True
+    try:
+        yield
+    finally:
+        for part in pooled:
+            part.training = False
 
 
 def compared(case: Case, text_b: Any) -> Case:
@@ -349,13 +409,13 @@ def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: s
     return vector / length if similarity == "cosine" else vector
 
 
-def open_sentence_transformer(source: str, *, name: str | None = None, **options: Any) -> SentenceTransformerEncoder:
-    """Load by folder or hub id; the only place that needs the package."""
+def open_modules(source: str, *, sparse: bool = False, **options: Any) -> Any:
+    """A SentenceTransformer or SparseEncoder by folder or hub id; the only place that needs the package."""
     try:
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers as package
     except ImportError as error:
         raise MissingError('sentence encoders need a package: pip install "pathlens[sentence]"') from error
-    return SentenceTransformerEncoder(SentenceTransformer(source, **options), name=name)
+    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **options)
 
 
 Reads = ReadEmbedding | ReadSimilarity | ReadAgainst

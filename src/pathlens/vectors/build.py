@@ -20,14 +20,14 @@ from pathlens.checks import check_choice, whole_number
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, NumberError, StoreError
 from pathlens.explanation.pair import Side
-from pathlens.files import checksum, make_folder, write_whole
+from pathlens.files import checksum, content_sum, make_folder, only_writer, remove_left_behind, write_whole
 from pathlens.vectors import compact, store
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder
 from pathlens.vectors.table import Row, Table, sum_of
 
 FORMAT = 5  # an index of another format is refused
-MANIFEST, JOURNAL = "index.json", "building.json"
+MANIFEST, JOURNAL, LOCK = "index.json", "building.json", ".lock"
 STORAGES = {
     "full": "every vector, in 16 bits",
     "strongest": "the longest of each passage (keep), in 16 bits",
@@ -81,9 +81,11 @@ def build(
     header |= {"storage": storage, "keep": keep if storage in KEEP else None, "chunk": chunk, "store": store}
     Table(store or str(folder / "table"), "").connect()  # can a table be written there? Asked before the work
     make_folder(folder)
-    work = _Work(folder, encoder, header)
-    work.begin([(piece, names[piece.document]) for piece in pieces], show_progress)
-    return work.finish(len(texts))
+    with only_writer(folder / LOCK):
+        remove_left_behind(folder, "vectors-*", JOURNAL, MANIFEST)
+        work = _Work(folder, encoder, header)
+        work.begin([(piece, names[piece.document]) for piece in pieces], show_progress)
+        return work.finish(len(texts))
 
 
 def read(documents: Any, first: int = 0) -> tuple[list[str], list[str], list[Any]]:
@@ -254,15 +256,9 @@ def write_manifest(
         "bytes": size,
         "bytes_per_document": size / max(1, facts["documents"]),
     }
-    manifest["sha256"] = manifest_sum(manifest)
+    manifest["sha256"] = content_sum(manifest)
     write_whole(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False).encode())
     return manifest
-
-
-def manifest_sum(manifest: Mapping[str, Any]) -> str:
-    """Over everything the manifest says but this sum itself."""
-    content = {name: value for name, value in manifest.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def remove_stale(folder: Path, manifest: Mapping[str, Any], table: Table) -> None:

@@ -23,7 +23,7 @@ from pathlens.engine.methods import entry_for
 from pathlens.engine.options import RECORDS, Compared, Method
 from pathlens.engine.prepare import Choices, Prepared, embeddings_of
 from pathlens.engine.progress import Progress
-from pathlens.errors import InputError, PathlensError
+from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import TextModel
@@ -228,8 +228,8 @@ class SideEncoder:
     def embed(self, texts: Sequence[Any], names: Sequence[str] = ()) -> tuple[list[np.ndarray], str]:
         """e(text) of every text, and what their baseline is called, also where it is the model's own."""
         with self.explainer.at_work():
-            cases = [each.cases[0] for each in self._prepare(texts, names)]
-            return embeddings_of(cases), cases[0].baseline
+            read = self._prepare(texts, names)
+            return self._embeddings(read, names), read[0].cases[0].baseline
 
     def sides(
         self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str] = (), *, show_progress: bool = False
@@ -253,7 +253,7 @@ class SideEncoder:
     def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Any) -> list[Side]:
         with self.explainer.at_work():
             read = self._prepare(texts, names)
-            embeddings = embeddings_of([each.cases[0] for each in read])
+            embeddings = self._embeddings(read, names)
             prepared = [
                 replace(each, limits=(limit(embedding),))
                 for each, embedding, limit in zip(read, embeddings, limits, strict=True)
@@ -261,10 +261,8 @@ class SideEncoder:
             solved = self.explainer.solve(prepared, tick)
         sides = []
         for name, solutions in zip(names, solved, strict=True):
-            if isinstance(solutions, PathlensError):
-                raise type(solutions)(f"{name}: {solutions}") from solutions
             if isinstance(solutions, Exception):
-                raise solutions
+                raise _named(name, solutions) from solutions
             side = side_of(solutions[0])
             # float32 is what is stored: loading gives back exactly what was there
             sides.append(replace(side, vectors=side.vectors.astype(np.float32), coordinates=None))
@@ -277,8 +275,28 @@ class SideEncoder:
             try:
                 read.append(self.explainer.prepare_side(text, self.place))
             except PathlensError as error:
-                raise type(error)(f"{names[number] if names else f'text {number}'}: {error}") from error
+                raise _named(names[number] if names else f"text {number}", error) from error
         return read
+
+    def _embeddings(self, read: Sequence[Prepared], names: Sequence[str]) -> list[np.ndarray]:
+        """e(text) of every text; where the model fails on some, the first of those is named."""
+        cases = [each.cases[0] for each in read]
+        try:
+            return embeddings_of(cases)
+        except Exception:
+            for number, case in enumerate(cases):
+                try:
+                    embeddings_of([case])
+                except Exception as error:
+                    raise _named(names[number] if names else f"text {number}", error) from error
+            raise
+
+
+def _named(name: str, error: Exception) -> PathlensError:
+    """An error of one text, with its name."""
+    if isinstance(error, PathlensError):
+        return type(error)(f"{name}: {error}")
+    return ModelError(f"{name}: the model fails on this text ({type(error).__name__}: {first_line(error)})")
 
 
 def _in_a_header(baseline: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.explanation.pair import Side
-from pathlens.files import checksum, write_whole
+from pathlens.files import checksum, content_sum, only_writer, write_whole
 from pathlens.text.load import load
 from pathlens.vectors import build as b
 from pathlens.vectors.build import build
@@ -213,7 +213,7 @@ class Index:
         documents = self._documents() if texts else None
         pieces = documents.passages(texts, chunk=bool(self.manifest.get("chunk")), names=labels) if documents else []
         parts = [dict(part) for part in self.manifest["parts"]]
-        with self._changing():
+        with only_writer(self.folder / b.LOCK), self._changing():
             old = sorted({row.name for row in gone})
             for start in range(0, len(old), 1000):
                 quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in old[start : start + 1000])
@@ -465,5 +465,5 @@ def _check_fields(manifest: Mapping[str, Any]) -> None:
         raise KeyError(f"without {', '.join(missing)}")
     if sum(entry["passages"] for entry in entries) != manifest["passages"]:
         raise ValueError("its counts of passages do not agree")
-    if manifest.get("sha256", checksum := b.manifest_sum(manifest)) != checksum:
+    if manifest.get("sha256", checksum := content_sum(manifest)) != checksum:
         raise ValueError("its content does not match its checksum")
