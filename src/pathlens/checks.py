@@ -6,9 +6,11 @@ import difflib
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from pathlens.errors import InputError
+
+Record = TypeVar("Record")
 
 
 def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None) -> int:
@@ -79,6 +81,11 @@ def check_options(record: Any) -> None:
 def option_names(record: Any) -> tuple[str, ...]:
     """Names of the options of a record, or of its class."""
     return tuple(each.name for each in fields(record))
+
+
+def taken(record: type[Record], named: dict[str, Any]) -> Record:
+    """The record with those of its options that are among `named`; they are taken out of there."""
+    return record(**{name: named.pop(name) for name in option_names(record) if name in named})
 
 
 def given(record: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -298,3 +299,23 @@ def test_the_timed_grid_is_the_published_estimate(end_points):
     found, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
     moving = np.ix_(bench.moving, bench.moving)
     np.testing.assert_allclose(np.squeeze(found), literal.numpy()[moving], atol=1e-5)
+
+
+FIRST_PAGE = (  # rows of the first page's table, in order: how the work and the peer begin in results.json
+    ("IG, 100 SST-2 sentences", "captum one by one, n_steps = 102"),
+    ("IG, 10 texts of 8 to 200 tokens, 50 nodes", "captum"),
+    ("SIG token scores, 24 tokens", "time-interpret, 50 steps"),
+    ("DIG, authors' settings, left rule, 14 tokens", "time-interpret"),
+)
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
+def test_figures_of_the_first_page_are_the_measured_ones(name):
+    rows = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    page = (FOLDER.parent / name).read_text(encoding="utf-8")
+    shown = [line.split("|")[3].strip() for line in page.splitlines() if re.match(r"\| (IG|SIG|DIG)\b", line)]
+    measured = []
+    for work, peer in FIRST_PAGE:
+        (ratio,) = (row["ratio"] for row in rows if row["work"].startswith(work) and row["against"].startswith(peer))
+        measured.append(f"{ratio:.2g}")
+    assert shown == measured

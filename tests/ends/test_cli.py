@@ -209,6 +209,36 @@ def test_bad_input_is_one_line_and_code_2(arguments, words, folder, tmp_path):
     refused(pathlens(*[a.replace("{folder}", str(folder)) for a in arguments], cwd=tmp_path), *words)
 
 
+@pytest.mark.parametrize(
+    "choices, word",
+    [
+        (["--method", "magic"], "magic"),
+        (["--method", "ig", "--context", "prefix"], "context"),
+        (["--option", "nope=1"], "nope"),
+        (["--tolerance", "-1"], "tolerance"),
+        (["--n-steps", "0"], "n_steps"),
+        (["--unit", "wrod"], "did you mean 'word'"),
+        (["--score", "odds"], "score"),
+        (["--baseline", "Mask"], "did you mean 'mask'"),
+        (["--html", "no/such/place/a.html"], "no/such/place"),
+    ],
+)
+def test_a_slip_is_told_before_the_model_is_loaded(choices, word):
+    """There is no such model, and still the slip is what is spoken of."""
+    refused(pathlens("explain", "./no-such-model", TEXT, *choices), word)
+    if choices[0] not in ("--n-steps", "--tolerance", "--html"):  # these go the same way
+        refused(pathlens("compare", "./no-such-model", TEXT, *choices, "--with", "./no-other"), word)
+
+
+def test_commands_over_many_texts_tell_a_slip_before_the_model_too(tmp_path):
+    (tmp_path / "t.csv").write_text("text\ngood\n")
+    for command in (["evaluate", "./none", "t.csv"], ["run", "./none", "t.csv", "--out", "out"]):
+        refused(pathlens(*command, "--method", "magic", cwd=tmp_path), "magic")
+        refused(pathlens(*command, "--text", "body", cwd=tmp_path), "no column 'body'")
+    refused(pathlens("rank", "./none", "a query", "t.csv", "--method", "magic", cwd=tmp_path), "magic")
+    refused(pathlens("answer", "./none", "why?", "--source", "t.csv", "--method", "magic", cwd=tmp_path), "magic")
+
+
 def test_bytes_that_are_no_text_are_refused(folder, tmp_path):
     refused(pathlens("explain", folder, "-", given=b"\xff\xfe\x00bad"), "UTF-8")
     (tmp_path / "bad.json").write_bytes(b"\xff\xfe{")

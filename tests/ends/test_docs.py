@@ -8,6 +8,7 @@ A page may hold, unseen by its readers:
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import warnings
 from dataclasses import dataclass
@@ -132,6 +133,20 @@ def test_links_and_pictures_exist_and_are_small():
                 assert (page.parent / target).exists(), f"{page.name} points to {target}"
     for picture in (DOCS / "gallery").glob("*.png"):
         assert picture.stat().st_size < 200_000, picture.name
+
+
+def test_blocks_of_other_libraries_are_those_that_ran():
+    """captum, shap and inseq are not installed with ours; docs/peers.py runs their blocks and keeps each one's sum."""
+    from docs.peers import PAGE, ROWS, checksum, peer_blocks
+
+    text = PAGE.read_text(encoding="utf-8")
+    ran, found = json.loads(ROWS.read_text(encoding="utf-8")), peer_blocks(text)
+    assert set(found) == set(ran) == {"captum", "shap", "inseq"} and len(found) == text.count("```py\n")
+    for peer, code in found.items():
+        assert ran[peer]["block"] == checksum(code), f"run it again: python docs/peers.py {peer}"
+        assert ran[peer]["version"]
+    assert ran["captum"]["largest_difference"] <= 1e-3 * ran["captum"]["largest_score"]
+    assert ran["shap"]["difference_of_outputs"] <= 1e-5
 
 
 def test_the_japanese_readme_keeps_in_step():

@@ -85,7 +85,7 @@ def test_a_chain_of_unary_brackets_over_everything_is_one_node():
         ((0, 4, [(0, 9)]), "some text", "not inside its parent|not the whole"),
         ((0, 4, []), "some text", "covers \\(0, 4\\), not the whole text \\(0, 9\\)\n  some text\n       \\^"),
         (7, "some text", "cannot read a tree from int"),
-        (None, "  ", "empty"),
+        ("right-branching", "  ", "empty"),
     ],
 )
 def test_wrong_trees_are_refused_with_the_place(tree, text, message):

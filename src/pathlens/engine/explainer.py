@@ -11,15 +11,28 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice, repeat
-from typing import Any, Generic, Literal, overload
+from typing import Any, Generic, Literal, Unpack, overload
 
 import torch
 
-from pathlens.checks import given, option_names, whole_number
+from pathlens.checks import given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.belief import check
 from pathlens.engine.methods import entry_for
-from pathlens.engine.options import IDG, SIG, Accuracy, Method, R, Resources, Scores, Secants, build
+from pathlens.engine.options import (
+    EVERYONES,
+    IDG,
+    RECORDS,
+    SIG,
+    Accuracy,
+    CommonOptions,
+    Method,
+    R,
+    Resources,
+    Scores,
+    Secants,
+    build,
+)
 from pathlens.engine.prepare import (
     Choices,
     Prepared,
@@ -32,6 +45,7 @@ from pathlens.engine.prepare import (
 )
 from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve, solve_targets
+from pathlens.engine.typed import Options, kinds_of_options, shows_options
 from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
@@ -40,12 +54,11 @@ from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
-from pathlens.text.adapter import Said
+from pathlens.text.adapter import Said, TextModel
 from pathlens.text.chat import Chat, Prompt, as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
-from pathlens.types import MAX_NODES, TOLERANCE
 
 
 class Explainer(Generic[R]):
@@ -57,62 +70,39 @@ class Explainer(Generic[R]):
 
     # fmt: off
     @overload
-    def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Any) -> None: ...
+    def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Scores], model: Any, *, method: Literal["ig", "sig", "dig", "udig"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[Scores], model: Any, *, method: Literal["ig", "sig", "dig", "udig"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[PhraseTree], model: Any, *, method: Literal["idg"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[PhraseTree], model: Any, *, method: Literal["idg"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Interactions], model: Any, *, method: Literal["ih"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[Interactions], model: Any, *, method: Literal["ih"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[VectorExplanation], model: Any, *, method: Literal["vaig"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[VectorExplanation], model: Any, *, method: Literal["vaig"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[PairExplanation], model: Any, *, method: Literal["ij"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[PairExplanation], model: Any, *, method: Literal["ij"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Secants], model: Any, *, method: Literal["secant"], **choices: Any) -> None: ...
+    def __init__(self: Explainer[Secants], model: Any, *, method: Literal["secant"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Any) -> None: ...
+    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: Explainer[Any], model: TextModel, *, method: Any = ..., **choices: Any) -> None: ...  # a kind with options of its own
     # fmt: on
-    def __init__(
-        self,
-        model: Any,
-        *,
-        method: str | Method[Any] | None = None,
-        target: Any = None,
-        baseline: Any = None,
-        layer: int | None = None,
-        unit: Any = "token",
-        score: str | None = None,
-        tolerance: float = TOLERANCE,
-        n_steps: int | None = None,
-        rule: str | None = None,
-        truncation: bool = False,
-        internal_batch_size: int | None = None,
-        memory_budget: int | None = None,
-        max_nodes: int = MAX_NODES,
-        softplus: float | None = None,
-        check: bool = True,
-        **options: Any,
-    ) -> None:
-        self.model = load(model, **{n: options.pop(n) for n in option_names(LoadOptions) if n in options})
-        room = Resources(internal_batch_size=internal_batch_size, memory_budget=memory_budget)
+    def __init__(self, model: Any, *, method: str | Method[Any] | None = None, **choices: Any) -> None:
+        check_choices(method, choices)
+        named = dict(choices)
+        common, accuracy, room = taken(CommonOptions, named), taken(Accuracy, named), taken(Resources, named)
+        self.model = load(model, **given(taken(LoadOptions, named)))
         if self.model.similarity is not None:
-            options.setdefault("similarity", self.model.similarity)
+            named.setdefault("similarity", self.model.similarity)
         self.choices = Choices(
+            **vars(common),
             model=self.model,
-            target=target,
-            baseline=baseline,
-            layer=layer,
-            unit=unit,
-            score=score,
-            truncation=truncation,
-            softplus=softplus,
-            check=check,
-            accuracy=Accuracy(tolerance, n_steps, rule, max_nodes),
+            accuracy=accuracy,
             limits=Limits(room.internal_batch_size, room.memory_budget, vars(self.model).setdefault("counted", {})),
-            options=self.model.read_options(options),
+            options=self.model.read_options(named),
         )
-        self._options = options
+        self._options = named
         self._built: dict[str, Method[Any]] = {}
         self.method = None if method is None else self._build(method)
 
@@ -129,8 +119,7 @@ class Explainer(Generic[R]):
         if bare.name not in self._built:
             names, of_model = option_names(bare), option_names(self.model.options)
             named = {name: value for name, value in self._options.items() if name in names or name not in of_model}
-            others = *of_model, *option_names(LoadOptions), *_keywords(Explainer.__init__), *_keywords(self.__call__)
-            record = build(bare, named, others=others)
+            record = build(bare, named, others=(*of_model, *_others()))
             if isinstance(record, WordOptions):  # words met in several texts are searched once
                 record = build(record, {"cache": path_cache(record.cache)})
             if isinstance(record, IDG):
@@ -442,58 +431,80 @@ def as_list(text: Any) -> Any:
     return each if texts or not isinstance(text, tuple) else text
 
 
-def _keywords(call: Callable[..., Any]) -> list[str]:
-    """What a call takes by name only."""
-    each = inspect.signature(call).parameters.values()
-    return [parameter.name for parameter in each if parameter.kind is parameter.KEYWORD_ONLY]
+def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) -> None:
+    """Whatever is wrong with choices and can be said before there is a model: nobody waits for one to learn of a slip."""
+    named = dict(choices)
+    for record in EVERYONES:
+        taken(record, named)
+    of_methods = RECORDS.values() if method is None else [type(build(method))]
+    by_method = {name for record in of_methods for name in option_names(record)}
+    of_models = {name for kind in kinds_of_options() for name in option_names(kind)} | {*option_names(LoadOptions)}
+    asked = {name: value for name, value in named.items() if name not in of_models or name in by_method}
+    if method is not None or set(asked) - by_method:
+        build(method or "ig", asked, others=_others())
+
+
+def _others() -> tuple[str, ...]:
+    """What may be given by name besides the options of methods and models."""
+    called = inspect.signature(Explainer.__call__).parameters.values()
+    records = (name for record in (*EVERYONES, LoadOptions) for name in option_names(record))
+    return ("method", *records, *(each.name for each in called if each.kind is each.KEYWORD_ONLY))
 
 
 One = Any  # a text, a chat, a row of a table: whatever the model kind takes
-Choice = Any  # checked by `Explainer` and by the method's record, which name what they do not know
 
 
 # fmt: off
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Method[R], **choices: Choice) -> Results[R]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Method[R], **choices: Unpack[Options]) -> Results[R]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Method[R], **choices: Choice) -> R: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Method[R], **choices: Unpack[Options]) -> R: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> Results[Scores]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Unpack[Options]) -> Results[Scores]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Choice) -> Scores: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ig", "sig", "dig", "udig"], **choices: Unpack[Options]) -> Scores: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> Results[PhraseTree]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["idg"], **choices: Unpack[Options]) -> Results[PhraseTree]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["idg"], **choices: Choice) -> PhraseTree: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["idg"], **choices: Unpack[Options]) -> PhraseTree: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> Results[Interactions]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ih"], **choices: Unpack[Options]) -> Results[Interactions]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ih"], **choices: Choice) -> Interactions: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ih"], **choices: Unpack[Options]) -> Interactions: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> Results[VectorExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["vaig"], **choices: Unpack[Options]) -> Results[VectorExplanation]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["vaig"], **choices: Choice) -> VectorExplanation: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["vaig"], **choices: Unpack[Options]) -> VectorExplanation: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> Results[PairExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["ij"], **choices: Unpack[Options]) -> Results[PairExplanation]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ij"], **choices: Choice) -> PairExplanation: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["ij"], **choices: Unpack[Options]) -> PairExplanation: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> Results[Secants]: ...
+def explain(model: Any, text: list[str], text_b: Any = ..., *, method: Literal["secant"], **choices: Unpack[Options]) -> Results[Secants]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["secant"], **choices: Choice) -> Secants: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: Literal["secant"], **choices: Unpack[Options]) -> Secants: ...
 @overload
-def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Choice) -> Results[Scores]: ...
+def explain(model: Any, text: list[str], text_b: None = ..., *, method: None = ..., **choices: Unpack[Options]) -> Results[Scores]: ...
 @overload
-def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., **choices: Choice) -> Scores: ...
+def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., **choices: Unpack[Options]) -> Scores: ...
 @overload
-def explain(model: Any, text: list[str], text_b: Any, *, method: None = ..., **choices: Choice) -> Results[Scores | PairExplanation]: ...
+def explain(model: Any, text: list[str], text_b: Any, *, method: None = ..., **choices: Unpack[Options]) -> Results[Scores | PairExplanation]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any, *, method: None = ..., **choices: Choice) -> Scores | PairExplanation: ...
+def explain(model: Any, text: One, text_b: Any, *, method: None = ..., **choices: Unpack[Options]) -> Scores | PairExplanation: ...
 @overload
-def explain(model: Any, text: One, text_b: Any = ..., *, method: str, **choices: Choice) -> Any: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: str, **choices: Unpack[Options]) -> Any: ...
+@overload
+def explain(model: TextModel, text: One, text_b: Any = ..., *, method: Any = ..., **choices: Any) -> Any: ...  # a kind with options of its own
 # fmt: on
 def explain(
-    model: Any, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64, **choices: Any
+    model: Any,
+    text: Any,
+    text_b: Any = None,
+    *,
+    method: Any = None,
+    show_progress: bool = False,
+    batch_size: int = 64,
+    **choices: Any,
 ) -> Any:
     """Why did the model say that? Signed scores that add up to the output's change, with a certificate.
 
@@ -522,4 +533,8 @@ def explain(
         pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id; device ("cuda",
         "mps", "cpu", "auto") for any model given by name.
     """
-    return Explainer(model, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
+    return Explainer(model, method=method, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
+
+
+shows_options(explain)
+shows_options(Explainer.__init__)

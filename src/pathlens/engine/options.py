@@ -24,6 +24,7 @@ from pathlens.explanation.record import (
     VectorExplanation,
 )
 from pathlens.path.words.options import STRATEGIES, PathOptions, WordOptions
+from pathlens.text.options import check_baseline_name
 from pathlens.types import BASELINES, MAX_NODES, NORMS, PROMPT_UNITS, RULES, SCORES, SIMILARITIES, TEXT_UNITS, TOLERANCE
 
 R = TypeVar("R", covariant=True)
@@ -47,6 +48,15 @@ class CommonOptions:
     truncation: bool = option(False, "Cut texts that are too long.")
     softplus: float | None = option(None, "Round ReLU off, by softplus of this sharpness (10).")
     check: bool = option(True, "Mask the strongest units: does the model do what the scores predict?")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_baseline_name(self.baseline)
+        if isinstance(self.unit, str) and self.unit not in (known := (*TEXT_UNITS, *PROMPT_UNITS)):
+            raise InputError(
+                f"unit={self.unit!r} is unknown; use {', '.join(known)}, a list of character spans, or "
+                f"{{name: (start, end)}}{did_you_mean(self.unit, known)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +217,10 @@ class IDG(_ByCoordinate, Method[PhraseTree]):
         "ig", "Whose token scores the phrases are made of.", choices={"ig": "the paper", "secant": "exact in one pass"}
     )
 
-    tree: Any = option(None, "The phrases: a bracketed tree, spans, a file of trees, or a parser.")
+    tree: Any = option(
+        None,
+        "The phrases: a bracketed tree, spans, a file of trees, a parser, right-branching (default: spaCy's parse).",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +293,7 @@ class SECANT(OfBlock, Compared, _ByCoordinate, Method[Secants]):
         return replace(self, gives="vectors" if vectors else "pair" if encoder else "scores")
 
 
+EVERYONES = (CommonOptions, Accuracy, Resources)  # whatever the method and the model
 RECORDS: Mapping[str, type[Method[Any]]] = {each.name: each for each in (IG, SIG, DIG, UDIG, IDG, VAIG, IJ, IH, SECANT)}
 
 

@@ -24,7 +24,8 @@ from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
 from pathlens.types import PROMPT_UNITS, RULES
 from pathlens.units.brackets import Treebank
-from pathlens.units.trees import Tree, read_tree
+from pathlens.units.parse import parser
+from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
 from pathlens.units.units import Opened, Units, units
 
 
@@ -257,19 +258,22 @@ def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
         what = "no text" if not case.texts else f"{len(case.texts)} texts as one input"
         raise InputError(f"idg reads the phrases of one text, and this input has {what}; use method='ig'")
     (text,) = case.texts
+    tree = parser() if tree is None else tree
     is_parser = callable(tree) and not isinstance(tree, str | Tree)
     return read_tree(tree(text) if is_parser else tree, text)
 
 
 def tree_source(tree: Any) -> Any:
     """A file's name becomes its trees, read once; a bracketed tree, spans or a parser stay what they are."""
-    is_file = isinstance(tree, Path) or (isinstance(tree, str) and not tree.lstrip().startswith("("))
+    is_file = isinstance(tree, Path) or (
+        isinstance(tree, str) and tree != RIGHT_BRANCHING and not tree.lstrip().startswith("(")
+    )
     return Treebank(tree) if is_file else tree
 
 
 def trees_for(tree: Any, count: int) -> list[Any] | None:
-    """One tree per text of a list; a parser, or None, serves all of them."""
-    if tree is None or callable(tree):
+    """One tree per text of a list; a parser, the right-branching shape, or None (spaCy's parse) serves all of them."""
+    if tree is None or callable(tree) or (isinstance(tree, str) and tree == RIGHT_BRANCHING):
         return None
     if not isinstance(tree, list) or len(tree) != count:
         came = f"{len(tree)} trees" if isinstance(tree, list) else f"one {type(tree).__name__}"

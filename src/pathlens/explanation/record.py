@@ -461,7 +461,7 @@ class PhraseTree(Result):
     offsets: tuple[Span, ...]
     scores: Float[np.ndarray, "S"]  # the IG run everything was read from
     special: tuple[bool, ...] = ()
-    tree: str = ""  # where the tree came from: "bracketed", "spans", "dependencies" or "right-branching"
+    tree: str = ""  # where the tree came from: "bracketed", "spans", "dependencies" (and whose) or "right-branching"
     family: str = "phrases"  # or "phrases and coordinates", the paper's: what shares the value
     family_note: str = ""  # the one of `meta["notes"]` that is about the family
     plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.engine.explainer import check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
@@ -82,8 +83,9 @@ def evaluate(
             raise InputError(f"{name} has {len(given)} entries for {len(texts)} texts")
     if reference is not None and not reference:
         raise InputError("reference: name at least one token that replaces others (mask, pad, …), or leave it out")
-    loaded = load(model)
     rows = contenders(methods, baselines, method_options)
+    check_choices(None, choices)
+    loaded = load(model)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
     with Progress(len(pairs) * len(rows), show_progress) as tick:
         scored, failures = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.explainer import Explainer
+from pathlens.engine.explainer import Explainer, check_choices
 from pathlens.engine.methods import METHODS, entry_for
 from pathlens.engine.options import SIG
 from pathlens.engine.prepare import Prepared
@@ -88,6 +88,11 @@ def answer(
         raise InputError(
             f"the answer is empty ({answer!r}); give a text with words, or leave it out: the model writes one"
         )
+    if method not in METHODS or not METHODS[method].by_output:
+        able = ", ".join(name for name, entry in METHODS.items() if entry.by_output)
+        raise InputError(f"method={method!r} does not explain answers; use {able}")
+    check_threshold(threshold)
+    check_choices(method, {name: value for name, value in choices.items() if value is not None})
     loaded = _model(model, choices)
     read = read_sources(loaded, question, sources)
     texts = [text for text in (answer, contrast) if text is not None]
@@ -147,9 +152,6 @@ class _Work:
 
     def explained(self, parts: Sequence[Part], wanted: Mapping[str, Any]) -> Answer:
         started = time.perf_counter()
-        if self.method not in METHODS or not METHODS[self.method].by_output:
-            able = ", ".join(name for name, entry in METHODS.items() if entry.by_output)
-            raise InputError(f"method={self.method!r} does not explain answers; use {able}")
         given = {**self.choices, **wanted, "score": "logprob", "layer": 0, "unit": "passage"}
         explainer = Explainer(self.model, method=self.method, **{k: v for k, v in given.items() if v is not None})
         prepared = self._held(explainer.prepare(self.sources.prompt), parts)

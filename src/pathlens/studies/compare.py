@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.engine.explainer import Explainer
+from pathlens.engine.explainer import Explainer, check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
@@ -81,15 +81,19 @@ def compare(
     """
     if methods is None and "method" in choices:
         methods = [choices.pop("method")]
-    several = [load(each) for each in (model, *(models or ()))]
-    if methods is None and not baselines and len(several) == 1:
+    asked = (model, *(models or ()))
+    if methods is None and not baselines and len(asked) == 1:
         methods = ("ig", "sig")
-    if len(several) > 1:
+    if len(asked) > 1:
         choices.setdefault("unit", "word")
     usual = choices.pop("baseline", None)
-    columns = list(product(several, methods or (None,), baselines or (usual,)))
-    if len(columns) < 2:
+    ways = list(product(methods or (None,), baselines or (usual,)))
+    if len(asked) * len(ways) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models")
+    for method, baseline in ways:
+        check_choices(method, {**choices, "baseline": baseline})
+    several = [load(each) for each in asked]
+    columns = [(one, *way) for one, way in product(several, ways)]
     results = []
     with Progress(len(columns), show_progress) as tick:
         for one, method, baseline in columns:

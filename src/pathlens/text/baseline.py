@@ -12,6 +12,7 @@ from torch import Tensor
 from pathlens.checks import did_you_mean
 from pathlens.errors import InputError
 from pathlens.text.network import Network
+from pathlens.text.options import check_baseline_name
 from pathlens.text.tokens import Tokens
 from pathlens.types import BASELINES
 
@@ -52,10 +53,7 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
             f"baseline must be one of {', '.join(BASELINES)}, a text, a tensor, or a list of these; got "
             f"{type(choice).__name__}"
         )
-    if choice not in BASELINES and choice.lower() in BASELINES:
-        raise InputError(
-            f"baseline={choice!r} is not a name; did you mean {choice.lower()!r}? (The word itself: baseline=({choice!r},))"
-        )
+    check_baseline_name(choice)
     if choice in ("zero", "mean"):
         return _constant(choice, end, held, network)
     if choice in BASELINES or choice in getattr(tokenizer, "all_special_tokens", ()):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pathlens.checks import check_options, option
 from pathlens.errors import InputError
-from pathlens.types import SIMILARITIES
+from pathlens.types import BASELINES, SIMILARITIES
 
 BUILT_IN = {  # models that arrive as packages
     "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
@@ -21,6 +21,14 @@ BUILT_IN = {  # models that arrive as packages
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
 RESTS = ("held", "moving")  # what is no passage, where passages are asked for
+
+
+def check_baseline_name(choice: Any) -> None:
+    """A name in other letters would be taken for the English word."""
+    if isinstance(choice, str) and choice not in BASELINES and choice.lower() in BASELINES:
+        raise InputError(
+            f"baseline={choice!r} is not a name; did you mean {choice.lower()!r}? (The word itself: baseline=({choice!r},))"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,8 +135,8 @@ class Treebank:
         tree = self._of.get(_key(text))
         if tree is None:
             raise InputError(
-                f"{self.name!r} has no tree of the text {text[:60]!r} (it has {len(self)}); give the tree itself, or None "
-                "for a right-branching one"
+                f"{self.name!r} has no tree of the text {text[:60]!r} (it has {len(self)}); give the tree itself, or "
+                "tree=None for a parse"
             )
         return tree
 

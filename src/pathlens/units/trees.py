@@ -20,6 +20,8 @@ from pathlens.types import Span
 from pathlens.units.brackets import Constituents, align
 from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
+RIGHT_BRANCHING = "right-branching"  # the name of a shape that fits any text
+
 
 @dataclass(frozen=True)
 class Node:
@@ -37,7 +39,7 @@ class Tree:
     text: str
     nodes: tuple[Node, ...]
     words: tuple[Span, ...]  # the leaves
-    source: str  # "bracketed", "spans", "dependencies" or "right-branching"
+    source: str  # "bracketed", "spans", "dependencies" (and whose) or "right-branching"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +54,10 @@ class Groups:
 def read_tree(tree: Any, text: str) -> Tree:
     """A tree over `text` from what the user handed over.
 
-    None: right-branching. A string: brackets. A spaCy Doc or Span: its dependency subtrees. A list of spans
+    A string: brackets, or "right-branching". A spaCy Doc or Span: its dependency subtrees. A list of spans
     (start, end) or (start, end, label). A nested (start, end, [children]), or {"span", "label", "children"}.
     """
-    if tree is None:
+    if isinstance(tree, str) and tree == RIGHT_BRANCHING:
         return right_branching(text)
     if isinstance(tree, Tree):
         if tree.text != text:
@@ -79,7 +81,7 @@ def read_tree(tree: Any, text: str) -> Tree:
 
 
 def right_branching(text: str) -> Tree:
-    """Each word joined with all that follows it in its sentence: a tree when none is given.
+    """Each word joined with all that follows it in its sentence.
 
     Limits: a shape, not a parse; English mostly branches this way.
     """
@@ -87,7 +89,7 @@ def right_branching(text: str) -> Tree:
     for start, end in sentence_spans(text):
         inside = [word for word in words if start <= word[0] < end]
         constituents += [("", (word[0], inside[-1][1])) for word in inside]
-    return _build(text, constituents, words, "right-branching")
+    return _build(text, constituents, words, RIGHT_BRANCHING)
 
 
 # ---- from spans

@@ -1,0 +1,83 @@
+"""Run the blocks of other libraries on coming-from.md, beside ours, and keep what ran and how far the numbers agree.
+
+    python docs/peers.py captum inseq        (a peer that is not named keeps its row)
+
+Writes docs/peers.json: for each peer its version, the sum of its block as it was run, and the agreement where both sides
+compute the same number. A test asks that every block on the page is the one that ran: a block that was changed has to be
+run again before it can stand there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE, ROWS = HERE / "coming-from.md", HERE / "peers.json"
+PACKAGES = {"captum": "captum", "shap": "shap", "inseq": "inseq", "LIT": "lit-nlp"}
+BLOCK = re.compile(r"^<!-- peer: (?P<peer>\w+) -->\n+```py\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def peer_blocks(text: str) -> dict[str, str]:
+    """Peer → its block on the page."""
+    return {found["peer"]: found["code"] for found in BLOCK.finditer(text)}
+
+
+def checksum(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def setup() -> dict[str, Any]:
+    """What the reader has: a classifier, a writer, texts."""
+    from pathlens.text.load import load
+
+    classifier, writer = load("sentiment"), load("smollm")
+    return {
+        "model": classifier.module,
+        "tokenizer": classifier.tokenizer,
+        "writer": writer.module,
+        "writer_tokenizer": writer.tokenizer,
+        "text": "Not really funny, but moving.",
+        "texts": ["Not really funny, but moving.", "A dull mess."],
+    }
+
+
+def agreement(peer: str, names: dict[str, Any]) -> dict[str, float]:
+    """The same number on both sides, where there is one."""
+    import pathlens as pl
+
+    pair = (names["model"], names["tokenizer"])
+    if peer == "captum":
+        ours = pl.explain(pair, names["text"], target="positive")
+        theirs = names["scores"][0].detach().numpy()
+        return {
+            "largest_difference": float(abs(theirs - ours.scores).max()),
+            "largest_score": float(abs(ours.scores).max()),
+        }
+    if peer == "shap":  # of probabilities: what the values add up to must be the model's own output
+        ours = pl.explain(pair, names["text"], target="positive", method="secant")
+        values = names["values"]
+        label = list(values.output_names).index("positive")
+        total = float(values.base_values[0][label] + values.values[0][:, label].sum())
+        return {"difference_of_outputs": abs(total - ours.probabilities["positive"])}
+    return {}
+
+
+def main(peers: list[str]) -> None:
+    rows = json.loads(ROWS.read_text()) if ROWS.exists() else {}
+    found = peer_blocks(PAGE.read_text(encoding="utf-8"))
+    for peer in peers:
+        names = setup()
+        exec(compile(found[peer], f"{PAGE.name}, {peer}", "exec"), names)
+        agreed = {name: float(f"{value:.2g}") for name, value in agreement(peer, names).items()}
+        rows[peer] = {"version": version(PACKAGES[peer]), "block": checksum(found[peer]), **agreed}
+        ROWS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(PACKAGES))

@@ -1,0 +1,96 @@
+"""What `pl.explain` takes by name, as an editor and a type checker see it.
+
+The records of options say the same to everyone else, with help, defaults and checks; a test holds both together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
+from pathlens.checks import Option, options_of
+from pathlens.engine.options import EVERYONES, RECORDS
+from pathlens.text.options import LoadOptions, ModelOptions
+
+
+class Options(TypedDict, total=False):
+    """Everyone's options, then those of methods and of model kinds; see `pl.explain`."""
+
+    target: Any
+    baseline: Any
+    layer: int | None
+    unit: Any
+    score: str | None
+    truncation: bool
+    softplus: float | None
+    check: bool
+    tolerance: float
+    n_steps: int | None
+    rule: str | None
+    max_nodes: int
+    internal_batch_size: int | None
+    memory_budget: int | None
+    pooling: str | None
+    dtype: Any
+    device_map: Any
+    device: Any
+    # of methods
+    path: str | None
+    steps: int | None
+    neighbours: int | None
+    factor: int | None
+    strategy: str | None
+    preset: str | None
+    cache: Any
+    wae: bool
+    coordinates: bool
+    context: str
+    by: str
+    tree: Any
+    norm: str
+    mode: str
+    block: str | None
+    hold: Any
+    similarity: str | None
+    interaction_index: Any
+    pairs: Any
+    gives: str
+    # of model kinds
+    contrast: str | int | None
+    generate: int | None
+    sink: str | bool | None
+    hypothesis: str
+    prompt: str | None
+    prompt_name: str | None
+    features: Sequence[str] | None
+
+
+def kinds_of_options() -> list[type[ModelOptions]]:
+    """Every model kind's record of options, those of users too."""
+    found: list[type[ModelOptions]] = [ModelOptions]
+    for each in found:
+        found += each.__subclasses__()
+    return found
+
+
+def options_by_name() -> dict[str, Option]:
+    """Whatever may be given by name, each once: everyone's, those made on loading, of methods, of model kinds."""
+    records = (*EVERYONES, LoadOptions, *RECORDS.values(), *kinds_of_options())
+    named: dict[str, Option] = {}
+    for each in (each for record in records for each in options_of(record)):
+        named.setdefault(each.name, each)
+    return named
+
+
+def shows_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Say the options by name where Python is asked (`help`, a notebook): in place of `**choices`."""
+    listed = inspect.signature(function).parameters.values()
+    plain = [each for each in listed if each.kind is not each.VAR_KEYWORD]
+    by_name = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+        for name, each in options_by_name().items()
+        if name in Options.__annotations__
+    ]
+    function.__signature__ = inspect.Signature([*plain, *by_name])  # type: ignore[attr-defined]
+    return function

