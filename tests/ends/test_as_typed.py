@@ -117,7 +117,7 @@ def test_an_unknown_token_is_said(sentiment):
 
 def test_models_without_classes_predict_nothing_in_words(minilm):
     result = pl.explain(minilm, "A man plays.", "Music.", method="secant")
-    assert (result.prediction, result.probabilities, result.headline) == ("", {}, "")
+    assert (result.prediction, result.probabilities) == ("", {}) and result.headline.startswith("cosine similarity")
     assert result.text == ("A man plays.", "Music.")
 
 

@@ -178,6 +178,19 @@ def test_explain_draws_in_the_terminal_and_reads_standard_input(folder):
     assert done.returncode == 0 and "movie" in done.stdout and "adds up" in done.stdout, done.stderr
 
 
+def test_every_class_is_a_flag_away(folder):
+    few, all_of_them = (pathlens("explain", folder, TEXT, *flag).stdout for flag in ((), ("--classes",)))
+    assert "predicted LABEL_" in few and "at the baseline" in all_of_them and "diagnostics: adds up" in few
+    rows = [line.split()[0] for line in all_of_them.splitlines() if line.count("%") == 2 and "predicted" not in line]
+    assert set(rows) == {"LABEL_0", "LABEL_1", "LABEL_2"} and len(all_of_them) > len(few)
+
+
+def test_a_comparison_names_model_target_and_text(folder):
+    done = pathlens("compare", folder, TEXT, "--method", "ig,sig")
+    above = done.stdout.split("ig\n")[0]
+    assert "predicted LABEL_" in above and "(logit)" in above and f"“{TEXT}”" in " ".join(above.split()), done.stdout
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

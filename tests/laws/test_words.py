@@ -412,7 +412,7 @@ def test_a_tree_of_another_text_is_refused():
     from pathlens.units.trees import read_tree
 
     with pytest.raises(pl.InputError, match="another text"):
-        read_tree(read_tree(None, "one text"), "another one")
+        read_tree(read_tree("right-branching", "one text"), "another one")
 
 
 @pytest.mark.parametrize(

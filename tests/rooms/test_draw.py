@@ -268,7 +268,8 @@ baseline 0.5
 ██ orange raises “positive”, blue lowers it; numbers are contributions to the
    change from the baseline, they sum to 1.32; full colour is 2.31, the largest
    |value|.
- ✓ adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31 nodes, 33 passes"""
+ ✓ diagnostics: adds up: 1.32000 of 1.32005 (gap 5e-05, 0.004%), settled, 31
+   nodes, 33 passes"""
     )
 
 
@@ -333,8 +334,8 @@ ij · cosine similarity
    to the similarity, with the reference row and column they sum to 0.66; full
    colour is 0.300, the largest |contribution| of two tokens; larger ones, with
    the reference, have that colour too.
- ✓ adds up: all cells with the reference, 0.6600 of 0.6600 (gap 0, 0%), settled,
-   31 nodes, 33 passes
+ ✓ diagnostics: adds up: all cells with the reference, 0.6600 of 0.6600 (gap 0,
+   0%), settled, 31 nodes, 33 passes
  · cut at 512 tokens"""
     )
 

@@ -34,6 +34,7 @@ def explain(
     ] = None,
     template: Annotated[str | None, typer.Option(help=f"The chat template's tokens: {' or '.join(TEMPLATES)}.")] = None,
     rest: Annotated[str | None, typer.Option(help=f"What is no passage: {' or '.join(RESTS)}.")] = None,
+    classes: Annotated[bool, typer.Option("--classes", help="Show every class with its probability.")] = False,
     output: o.Output,
 ) -> None:
     """Examples:
@@ -59,7 +60,7 @@ def explain(
     given["method"] = o.one(method, "`pathlens compare` puts several side by side")
     with o.at_work():
         result = pl.explain(model, prompt, second, baseline=o.baseline(baseline), show_progress=o.watched(), **given)
-    output.give(result)
+    output.give(result, classes=classes)
 
 
 def read_prompt(text: str | None, file: Path | None, of_chat: dict[str, Any]) -> Any:

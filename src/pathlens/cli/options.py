@@ -119,7 +119,7 @@ class Output:
         Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)
     ] = None
 
-    def give(self, result: Any, *, also: bool = False) -> None:
+    def give(self, result: Any, *, also: bool = False, **shown: Any) -> None:
         """Write what was asked for; draw in the terminal when nothing was, not even something that is written `also`."""
         if self.json_out == "-":
             typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
@@ -130,7 +130,7 @@ class Output:
         if self.png is not None:
             wrote(result.to_png(self.png))
         if not also and self == Output():
-            result.show()
+            result.show(**shown)
 
 
 def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:

@@ -50,9 +50,18 @@ def comparison(study: Comparison) -> blocks.Page:
     )
     both = zip(study.results, study.labels, strict=True)
     checks = tuple(each for result, label in both for each in check_of(result, label))
+    first = study.results[0]
+    models, targets = (
+        {each.meta.get("model"): None for each in study.results},
+        {each.target: None for each in study.results},
+    )
+    texts_of_it = first.text if isinstance(first.text, tuple) else (first.text,)
+    about = [" and ".join(map(str, names)) for names in (models, targets) if all(names)]
+    about += [" · ".join(f"“{text}”" for text in texts_of_it if text)]
     legend = f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
+        visible(" · ".join(about)),
         blocks=(
             *([blocks.Abreast(inside=running)] if running else []),
             blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
@@ -63,6 +72,7 @@ def comparison(study: Comparison) -> blocks.Page:
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
+        headline=visible(first.headline) if len(models) == 1 else "",
     )
 
 

@@ -41,13 +41,18 @@ def show(
     unit: str | None = None,
     width: int | None = None,
     dark: bool | None = None,
+    classes: bool = False,
 ) -> None:
     """Draw a result, a study or a page in the terminal.
 
     `unit="word"` draws sums by word; `width` is in columns (default: the terminal's; only plain tables go beyond
-    120); `dark` says whether the background is dark (default: what COLORFGBG says, else dark).
+    120); `dark` says whether the background is dark (default: what COLORFGBG says, else dark); `classes` adds every class
+    with its probability, at the text and at the baseline.
     """
     page = page_of(thing, unit)
+    if classes and page.classes:
+        every = blocks.Listing(("class", "at the text", "at the baseline"), page.classes, right=True)
+        page = replace(page, blocks=(every, *page.blocks))
     console = console or Console(width=width)
     whole = min(width or console.width, console.width)  # a console never prints wider than it is
     paper = Paper(min(width or WIDEST, whole), is_dark() if dark is None else dark)
@@ -78,7 +83,10 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[tuple[Text, Text]
     if proof.legend:
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
         yield swatch, Text(proof.legend)
-    for each in (*proof.sums, *proof.checks):
+    for each in proof.sums:
+        said = Text(f"diagnostics: {each.line}", "dim") if each.settled else Text(each.line, "bold reverse")
+        yield Text(f" {each.mark}", "bold"), said
+    for each in proof.checks:
         yield Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse")
     for note in [*notes, *page.notes]:
         yield Text(" ·", "dim"), Text(visible(note), "dim")

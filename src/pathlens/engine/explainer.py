@@ -441,7 +441,7 @@ def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) 
     of_models = {name for kind in kinds_of_options() for name in option_names(kind)} | {*option_names(LoadOptions)}
     asked = {name: value for name, value in named.items() if name not in of_models or name in by_method}
     if method is not None or set(asked) - by_method:
-        build(method or "ig", asked, others=_others())
+        build(method or "ig", asked, others=(*_others(), *sorted(of_models | by_method)))
 
 
 def _others() -> tuple[str, ...]:
