@@ -14,3 +14,10 @@ NAMES = [f"{question.fault} · {question.place}" for question in exam.QUESTIONS]
 def test_nothing_is_lost_nothing_doubled_and_one_line_is_said(question, tmp_path):
     row = exam.asked(question, "small", tmp_path)
     assert row.state == "held", row.line
+
+
+def test_the_page_shows_the_rows_of_the_last_exam():
+    rows, asked = exam.kept(), [(q.part, q.fault, q.place) for q in exam.QUESTIONS]
+    assert rows and {(row.part, row.fault, row.place) for row in rows} <= set(asked)
+    for part in exam.HEADS:
+        assert exam.table(rows, part) in exam.PAGE.read_text(encoding="utf-8")

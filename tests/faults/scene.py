@@ -43,6 +43,7 @@ FORKS.set_forkserver_preload(
 )
 PATIENCE = 300.0  # seconds after which whatever is waited for is taken to hang
 RAYS_OWN = re.compile(r"^\[.*logging\.cc.*\n+", re.M)  # it says on the error stream that it was told to be quiet
+COPY = re.compile(r"(vectors-\d{5})-\d+(?=\.safetensors)")  # written beside a file of other texts
 OF_THE_TABLE = ("sha256", "version", "table")  # of a manifest: how often it was written, and under which name
 SOON = 0.002  # seconds between two looks
 
@@ -90,7 +91,8 @@ class Command:
 
     def __init__(self, arguments: list[str]) -> None:
         self.said = tuple(Path(tempfile.mkstemp(prefix="faults-said-")[1]) for _ in range(2))
-        self.process = FORKS.Process(target=_command, args=(arguments, *map(str, self.said)))
+        start = multiprocessing.get_context("spawn") if "ray" in arguments else FORKS  # gRPC takes no fork
+        self.process = start.Process(target=_command, args=(arguments, *map(str, self.said)))
         self.process.start()
         self.pid = int(self.process.pid or 0)
 
@@ -259,7 +261,8 @@ def _index_content(folder: Path) -> dict[str, bytes]:
             numbers += np.asarray(row.vector, dtype=np.float32).tobytes()
     expect(index.table.count() == len(index), "the table has other rows too")
     said = {name: value for name, value in index.manifest.items() if name not in OF_THE_TABLE and "bytes" not in name}
-    return {**files, "index.json": repr(said).encode(), "table": numbers}
+    plain = {COPY.sub(r"\1", name): body for name, body in files.items()}
+    return {**plain, "index.json": COPY.sub(r"\1", repr(said)).encode(), "table": numbers}
 
 
 def _read_run(folder: Path) -> None:
