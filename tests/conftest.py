@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +26,14 @@ def references(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pathlens.text.reference.user_cache", lambda: folder)
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def seeds():
+    """What a test draws does not hang on the tests that ran before it, nor on which process took them."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,8 @@ def test_alone_is_as_in_a_batch(architecture):
 @pytest.mark.parametrize("choice", EVERY, ids=name)
 @pytest.mark.parametrize("rows", [3])
 def test_any_chunk_size_gives_the_same(choice, rows):
-    pair = models.classifier("bert")
+    """In float64, as above."""
+    pair = models.in_double(models.classifier("bert"))
     chunked = pl.explain(pair, TEXTS, internal_batch_size=rows, **choice)
     for one, other in zip(pl.explain(pair, TEXTS, **choice), chunked, strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-6)

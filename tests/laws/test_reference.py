@@ -56,6 +56,12 @@ def test_searching_and_learning_only_make_it_quieter_and_repeat():
     assert torch.equal(one.rows, two.rows) and one.name == two.name
 
 
+@pytest.mark.parametrize("loudness, quiet", [(0.0, True), (0.1, True), (0.11, False), (2.0, False)])
+def test_quiet_is_at_most_a_tenth_of_a_text(loudness, quiet):
+    found = reference.Reference(torch.zeros(1, 4), ("a",), loudness, learned=True)
+    assert (found.notes == ()) == quiet
+
+
 def test_a_tie_holds_it_near_its_token():
     probe = reference.Probe.of(encoder())
     token = probe.table[7:11]

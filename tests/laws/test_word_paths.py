@@ -180,6 +180,16 @@ def test_nearest_rows_are_exact_whatever_the_ties(seed, size, count, copies, sca
         assert np.array_equal(square[k], ((table[want].astype(np.float64) - point) ** 2).sum(axis=1))
 
 
+def test_nearest_rows_are_exact_where_float32_products_cannot_tell_them_apart():
+    """Rows far from zero and a few units of rounding apart: ‖v‖² − 2 v·p in float32 is nothing but noise there."""
+    draw = np.random.default_rng(4)
+    table = (1000 + 1e-3 * draw.integers(0, 40, size=(400, 8))).astype(np.float32)
+    points = table[:20].astype(np.float64) + 2e-4
+    ids, _ = NeighbourSearch(torch.from_numpy(table)).nearest(points, 6)
+    far = np.square(table.astype(np.float64)[None] - points[:, None]).sum(axis=2)
+    assert ids.tolist() == np.argsort(far, axis=1, kind="stable")[:, :6].tolist()
+
+
 def test_points_of_a_line_are_searched_as_points(minilm_words):
     search, shares = NeighbourSearch(minilm_words.table), np.array([0.0, 0.25, 1.0])
     start, end = search.rows(np.array([103, 100])), search.rows(np.array([2025, 6057]))

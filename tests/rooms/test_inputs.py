@@ -249,7 +249,7 @@ def test_the_model_is_left_as_it_was(choice):
 
 
 def test_memory_that_runs_out_is_met_by_smaller_batches():
-    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()
     seen = []
 
     class Small(nn.Module):
@@ -263,7 +263,7 @@ def test_memory_that_runs_out_is_met_by_smaller_batches():
                 raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
             return self.net(x)
 
-    x = torch.randn(4)
+    x = torch.randn(4, dtype=torch.float64)
     result = pl.explain(Small(), x)
     assert result.scores == pytest.approx(pl.explain(net, x).scores, abs=1e-6)
     assert max(seen) > 5 and seen[-1] <= 5
@@ -281,7 +281,7 @@ def test_memory_budget_bounds_the_batch():
             sizes.append(len(x))
             return self.net(x)
 
-    net, x = Watched(), torch.randn(64)
+    net, x = Watched().double(), torch.randn(64, dtype=torch.float64)
     free = pl.explain(net, x)
     largest = max(sizes)
     sizes.clear()

@@ -56,6 +56,31 @@ def test_together_they_have_the_targets_they_have_alone(kind):
         assert torch.equal(one.ends.start, case.ends.start) and torch.equal(one.ends.end, case.ends.end)
 
 
+def without_padding_token():
+    module, words = models.in_double(models.classifier("gpt2"))
+    module.config.pad_token_id = None
+    return module, words
+
+
+PACKED = {
+    "classifier": (lambda: models.in_double(models.classifier("bert")), None, {}),
+    "decoder that knows no padding": (without_padding_token, None, {}),
+    "tagger": (lambda: models.in_double(models.tagger()), None, {"target": (2, "PER"), "score": "prob"}),
+    "answerer": (lambda: models.in_double(models.answerer()), "what was it ?", {"score": "logprob"}),
+    "sentence encoder": (lambda: models.in_double(models.encoder("bert")), None, {"method": "vaig"}),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_texts_of_different_lengths_share_a_batch(kind):
+    """Padding changes nothing in these. If it did, each text would be run alone and still be right, but slow."""
+    make, question, choices = PACKED[kind]
+    model, texts = load(make()), ["the movie was not really funny , but moving", "the movie was not really funny , but"]
+    both = (texts,) if question is None else ([question] * 2, texts)
+    pl.explain(model, *both, n_steps=2, tolerance=1, **choices)
+    assert model.packs is True
+
+
 def test_a_text_that_cannot_be_read_does_not_end_the_others():
     model = load(models.classifier("bert"))
     found = pl.Explainer(model, method="secant").run([(text, None) for text in (TEXTS[0], "", TEXTS[1])])
