@@ -199,6 +199,26 @@ def test_a_list_of_numbers_is_settled_when_each_is():
     assert [each.bound for each in rough.certificates] == pytest.approx([bound, bound])
 
 
+def test_a_list_is_not_settled_by_a_total_that_is():
+    """The total may be off by as many bounds as there are numbers: one that is not settled hides under that."""
+    model, hidden = BankModel(BANK["cubic"], BANK["exponential"], BANK["kink"]), 0
+    for n in range(3, 40):
+        found = pl.explain(model, TEXT, method="ig", n_steps=n)
+        assert found.certificate.converged == all(each.converged for each in found.certificates)
+        proof = found.certificate
+        hidden += not proof.converged and max(proof.gap, *proof.error_estimate) <= proof.bound
+    assert hidden > 0
+
+
+@pytest.mark.parametrize("problem, n", [("two kinks", 8), ("two kinks", 24), ("oscillation", 8)])
+def test_an_estimate_by_coordinate_covers_the_gap_of_its_own_token(problem, n):
+    """SIG: every token has its own sum, so what each misses is known."""
+    proof = pl.explain(BankModel(BANK[problem]), TEXT, method="sig", coordinates=True, n_steps=n).certificate
+    assert max(proof.rows) > 1e-9 and all(
+        estimate >= gap * (1 - 1e-9) for estimate, gap in zip(proof.error_estimate, proof.rows, strict=True)
+    )
+
+
 def test_the_difference_of_two_results_adds_estimates_and_is_settled_when_both_are():
     fine, rough = (pl.explain(BankModel(BANK["narrow"]), TEXT, method="ig", n_steps=n) for n in (None, 4))
     assert fine.certificate.converged and not rough.certificate.converged

@@ -12,7 +12,7 @@ from torch.func import jvp
 from torch.nn import functional
 
 from pathlens.errors import SecantError
-from pathlens.integrand.secant import elementwise, watching_integrated
+from pathlens.integrand.secant import elementwise, own_line, watching_integrated
 from pathlens.integrand.secant.both import AFFINE, RULES, Both
 from pathlens.integrand.secant.table import named
 from pathlens.quadrature import gauss
@@ -242,6 +242,16 @@ def test_rules_cover_what_they_claim():
     for name in "gelu silu tanh softmax layer_norm rms_norm matmul mul div linear scaled_dot_product_attention".split():
         assert any(f in RULES for f in named(name)), name
     assert not set(RULES) & AFFINE, "an operation has a rule or is affine, not both"
+
+
+def test_an_operation_of_its_own_line_has_the_nodes_its_own_sum_needs():
+    """A steep one more than a flat one, until the sum holds to rounding."""
+    flat, steep = (
+        own_line._enough("f", lambda x, k=k: (torch.tanh(k * x),), [torch.zeros(1).double()], [torch.ones(1).double()])
+        for k in (0.1, 3.0)
+    )
+    assert flat == 8 or flat == 4
+    assert steep >= 16
 
 
 def test_an_operation_without_a_rule_is_integrated_and_named():

@@ -11,6 +11,7 @@ from tests.mutants.run import (
     BROKEN,
     GOAL,
     KILLED,
+    Stale,
     failing_anyway,
     read_list,
     read_rows,
@@ -44,7 +45,11 @@ def main() -> int:
                 write_rows([rows[m.what] for m in mutants if m.what in rows])
     except KeyboardInterrupt:
         return 130
-    anyway = failing_anyway(list(rows.values()))
+    try:
+        anyway = failing_anyway(list(rows.values()))
+    except Stale as error:
+        print(f"the tests that killed could not be run without a change (try --fresh):\n{error}", file=sys.stderr)
+        return 2
     rows = {what: replace(row, verdict=BROKEN) if row.by in anyway else row for what, row in rows.items()}
     killed = [row for row in rows.values() if row.verdict == KILLED]
     print(f"{len(killed)} of {len(rows)} killed ({len(killed) / max(1, len(rows)):.1%})")

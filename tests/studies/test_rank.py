@@ -13,6 +13,7 @@ from pathlens.errors import StoreError
 from pathlens.text.load import load
 from pathlens.text.sentence import SentenceEncoder
 from pathlens.vectors.documents import passages, read_documents
+from pathlens.vectors.encode import SideEncoder
 from tests.support import models
 from tests.support.dual_models import picture, small_clip, word_tokenizer
 
@@ -145,11 +146,12 @@ def test_of_equal_pieces_the_first_stands_for_its_document_and_equal_documents_k
     assert ranking[places.index(0)].score == ranking[places.index(2)].score and places.index(0) < places.index(2)
 
 
-def test_encoded_texts_are_held_to_half_the_tolerance(vectors):
+def test_encoded_texts_are_held_to_half_the_tolerance(model, vectors):
     """So that any pair with a cosine of a half or more is settled."""
+    limit = SideEncoder.of(model, tolerance=1e-2).any_pair
+    assert limit(np.array([3.0, 4.0])) == pytest.approx(0.5 * 1e-2 * 5)
     for item in vectors:
-        limit = 0.5 * 1e-4 * np.linalg.norm(item.embedding)
-        assert max(item.gap, *item.error) <= limit
+        assert max(item.gap, *item.error) <= 0.5 * 1e-4 * np.linalg.norm(item.embedding)
 
 
 def test_bad_input(model):
@@ -290,6 +292,9 @@ def test_a_prompt_takes_room_too(tmp_path):
         "the movie was good .",
         "the plot was bad .",
     ]
+    encoder.limit = 12  # both sentences fit, but not after a word more
+    assert [len(passages(encoder, [text], chunk=True, prompt=prompt)) for prompt in ("", "a ")] == [1, 2]
+    encoder.limit = 10
     short = "the movie was good ."
     assert len(passages(encoder, [short], chunk=False)) == 1
     with pytest.raises(pl.InputError, match="document 0 has 11 tokens and the model takes 10"):
