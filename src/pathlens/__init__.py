@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from pathlens.report import Report as Report
     from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import compare as compare
+    from pathlens.studies.exact import exact as exact
     from pathlens.studies.layers import layers as layers
     from pathlens.studies.nodes import nodes as nodes
     from pathlens.studies.nodes import softplus_curve as softplus_curve
@@ -96,6 +97,7 @@ _DOOR = {  # module → the names it gives
     "report": "Report",
     "studies.answer": "answer",
     "studies.compare": "compare",
+    "studies.exact": "exact",
     "studies.zoom": "zoom",
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",

