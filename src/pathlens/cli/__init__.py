@@ -76,7 +76,7 @@ def _app() -> TyperGroup:
     alone.callback()(_door)
     group = typer.main.get_command(alone)
     assert isinstance(group, TyperGroup)
-    group.commands |= {name: Later(name, help=line) for name, (_, line) in COMMANDS.items()}
+    group.commands.update({name: Later(name, help=line) for name, (_, line) in COMMANDS.items()})
     return group
 
 

@@ -57,9 +57,11 @@ def explain(
     prompt = read_prompt(text, chat, {"system": system, "passages": passage, "template": template, "rest": rest})
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given() | of_model.given()
-    given["method"] = o.one(method, "`pathlens compare` puts several side by side")
+    given |= {"baseline": o.baseline(baseline), "show_progress": o.watched()}
+    once = o.one(method, "`pathlens compare` puts several side by side")
+    explain_any: Any = pl.explain  # which result it is, only the model knows
     with o.at_work():
-        result = pl.explain(model, prompt, second, baseline=o.baseline(baseline), show_progress=o.watched(), **given)
+        result = explain_any(model, prompt, second, method=once, **given)
     output.give(result, classes=classes)
 
 
@@ -113,9 +115,10 @@ def compare(
     pathlens compare sentiment "Not really funny." --with ./my-model --html compare.html
     """
     several: dict[str, Any] = {"methods": o.several(method) or None, "baselines": o.baselines(baseline) or None}
-    texts = [o.read_text(text), None if text_b is None else o.read_text(text_b)]
+    several |= {"models": other, "show_progress": o.watched(), **choices.given()}
+    second = None if text_b is None else o.read_text(text_b)
     with o.at_work():
-        comparison = pl.compare(model, *texts, **several, models=other, show_progress=o.watched(), **choices.given())
+        comparison = pl.compare(model, o.read_text(text), second, **several)
     output.give(comparison)
 
 
