@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -164,7 +165,11 @@ def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Predictio
     for job in jobs:
         if job.error is not None:
             raise job.error
-    asked = {"weight": question.weight, "bound": solutions[0].bound, "passes": sum(job.passes for job in jobs)}
+    asked: dict[str, Any] = {
+        "weight": question.weight,
+        "bound": solutions[0].bound,
+        "passes": sum(job.passes for job in jobs),
+    }
     if text.entry.sides == 2:
         assert isinstance(text.method, Compared)
         measure = text.method.measure()

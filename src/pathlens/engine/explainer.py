@@ -226,9 +226,10 @@ class Explainer(Generic[R]):
                         continue
                     read, found, spoken, checked = next(whole)
                     for one, text, outcome, check in zip(each, read, found, checked, strict=True):
-                        failed = isinstance(outcome, Exception)
-                        made = outcome if failed else or_error(one.assemble, text, outcome, seconds, spoken, check)
-                        results.append(made)
+                        if isinstance(outcome, Exception):
+                            results.append(outcome)
+                        else:
+                            results.append(or_error(one.assemble, text, outcome, seconds, spoken, check))
         return results
 
     def _asked_for(self, target: Any) -> Explainer[Any]:

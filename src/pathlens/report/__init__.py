@@ -100,7 +100,7 @@ class Report(Viewable):
         list_of_all = Explorer(COLUMNS, ("method", "model", "target"), tuple(rows), pages, title=HINT)
         altered = sum(bool(result.altered) for result in self.results)
         loose = sum(not result.certificate.converged and not result.altered for result in self.results)
-        notes = (f"{loose} of {len(self)} have not settled within their tolerance",) if loose else ()
+        notes: tuple[str, ...] = (f"{loose} of {len(self)} have not settled within their tolerance",) if loose else ()
         checked = [result.check for result in self.results if result.check is not None and result.check.applies]
         wrong = sum(not check.agrees for check in checked)
         notes += (f"{wrong} of {len(checked)} checked: the model does not do what the scores predict",) if wrong else ()

@@ -64,13 +64,13 @@ class ReadAgainst:
 
     def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
         rows = torch.stack([case.target for case in cases]).to(end_of(output))
-        value = (output * rows).sum(-1) if rows.ndim == 2 else (output[:, None] * rows).sum(-1)[..., None]
+        value: Tensor = (output * rows).sum(-1) if rows.ndim == 2 else (output[:, None] * rows).sum(-1)[..., None]
         if self.similarity == "dot":
             return value
         length = end_of(output).detach().norm(dim=-1)
         if bool((length == 0).any()):
             raise NumberError(NO_COSINE)
-        return value / length.reshape(-1, *[1] * (value.ndim - 1))
+        return value / length.reshape([-1] + [1] * (value.ndim - 1))
 
 
 class SentenceEncoder(LanguageModel):
@@ -438,8 +438,9 @@ def open_modules(source: str, *, sparse: bool = False, **options: Any) -> Any:
         import sentence_transformers as package
     except ImportError as error:
         raise MissingError('sentence encoders need a package: pip install "pathlens[sentence]"') from error
-    trusted = {"trust_remote_code": True} if _brings_our_code(Path(source)) else {}
-    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **trusted, **options)
+    if _brings_our_code(Path(source)):
+        options |= {"trust_remote_code": True}
+    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **options)
 
 
 def shifted(encoder: Any, shift: Shift, matrix: Float[Tensor, "k k"] | None = None) -> Any:
@@ -448,7 +449,8 @@ def shifted(encoder: Any, shift: Shift, matrix: Float[Tensor, "k k"] | None = No
 
     parts, more = list(encoder), list[Any]([shift])
     if matrix is not None:
-        more.append(Dense(*reversed(matrix.shape), bias=False, activation_function=nn.Identity()))
+        wide, narrow = matrix.shape
+        more.append(Dense(narrow, wide, bias=False, activation_function=nn.Identity()))
         more[-1].linear.weight.data.copy_(matrix)
     at = next((i for i, part in enumerate(parts) if type(part).__name__ == "Normalize"), len(parts))
     own = {name: getattr(encoder, name) for name in ("prompts", "default_prompt_name", "truncate_dim")}

@@ -44,8 +44,11 @@ FIELDS = (
     "parts",
     "passages",
     "table",
+    "version",
+    "storage",
+    "next_document",
+    "documents",
 )
-FIELDS += ("version", "storage", "next_document", "documents")
 CONTENT = ("parts", "sha256", "table", "version", "next_document")  # of a manifest; the rest says how it was made
 
 
@@ -352,7 +355,7 @@ class Index:
                 f"{self.manifest['storage']!r}); run the same `pathlens index build` again"
             )
         fresh = Table(self.table.where, f"{self.table.name}-again")
-        parts = []
+        parts: list[Any] = []
         for part in self.manifest["parts"]:
             sides, places = self._read_part(part["part"])
             if not parts:
