@@ -34,7 +34,8 @@ def plain_number(value: Any) -> Any:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "; did you mean 'steps'?" where a known name is close, else nothing."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
+    folded = {each.casefold(): each for each in known}  # capitals are the likeliest slip
+    close = [folded[each] for each in difflib.get_close_matches(str(name).strip().casefold(), list(folded), n=1)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

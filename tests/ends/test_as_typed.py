@@ -50,6 +50,14 @@ def test_numbers_are_one_row_of_a_table_not_many_texts():
         assert len(pl.explain(module, row).scores) == 3
 
 
+def test_a_whole_table_is_not_taken_for_its_column_names(pair):
+    import datasets
+
+    for table in (pandas.DataFrame({"review": MANY}), datasets.Dataset.from_dict({"review": MANY})):
+        with pytest.raises(pl.InputError, match="column with the texts.*'review'"):
+            pl.explain(pair, table)
+
+
 def test_one_target_per_text(pair):
     labels = [pl.explain(pair, text, n_steps=2, tolerance=1).prediction for text in MANY]
     names = list(pl.explain(pair, MANY[0], n_steps=2, tolerance=1).probabilities)
@@ -61,6 +69,9 @@ def test_one_target_per_text(pair):
         assert np.allclose(result.scores, alone.scores, atol=1e-6)
     mixed = pl.explain(pair, MANY, target=[None, names[0], None], n_steps=2, tolerance=1)
     assert mixed[0].target.startswith(labels[0]) and mixed[1].target.startswith(names[0])
+    for kind in (np.array, pandas.Series, tuple):
+        again = pl.explain(pair, MANY, target=kind(asked), n_steps=2, tolerance=1)
+        assert [each.target for each in again] == [each.target for each in results]
     with pytest.raises(pl.InputError, match="3 texts and 2 targets"):
         pl.explain(pair, MANY, target=names[:2], n_steps=2)
 
@@ -144,6 +155,13 @@ def test_the_difference_of_two_results_adds_up_to_the_difference_of_their_change
         one - pl.explain(pair, "great", method="ih", tolerance=1e-2)
 
 
+def test_a_difference_of_exact_differences_is_exact_too(pair):
+    """SIG has no common sum, and so has none to miss."""
+    one, two = (pl.explain(pair, TEXTS[1], target=k, method="sig") for k in (0, 1))
+    less = one - two
+    assert less.certificate.kind == "per token" and less.settled and less.altered == ""
+
+
 def test_many_results_are_shown_tabled_and_put_on_a_page(pair, tmp_path, capsys):
     results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
     results.show()
@@ -168,6 +186,8 @@ def test_reprs_are_short_and_say_what_was_found(pair):
     [
         ({"baseline": "Mask"}, "did you mean 'mask'"),
         ({"baseline": "PAD"}, "did you mean 'pad'"),
+        ({"baseline": "mask "}, "did you mean 'mask'"),
+        ({"method": "IG"}, "did you mean 'ig'"),
         ({"method": "udgi"}, "did you mean 'udig'"),
         ({"tolerence": 1}, "did you mean 'tolerance'"),
         ({"nsteps": 1}, "n_steps"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +53,8 @@ def test_numbers_are_read_only_and_a_forced_change_is_seen(method, tmp_path):
     for array in arrays(result).values():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 99
+    for twin in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert not any(array.flags.writeable for array in arrays(twin).values()) and twin.settled
     shown = {"PairExplanation": "full_matrix", "Interactions": "matrix", "VectorExplanation": "vectors"}
     force(getattr(result, shown.get(type(result).__name__, "scores")), strongest_plus_one)
     assert result.altered and not result.settled and result.certificate.converged

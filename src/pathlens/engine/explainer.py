@@ -154,6 +154,9 @@ class Explainer(Generic[R]):
         whole_number("batch_size", batch_size)
         text, text_b = as_chat(as_list(text)), as_list(text_b)
         many = isinstance(text, list)
+        if many and _is_column(self.choices.target):
+            one = self._asked_for(list(self.choices.target))
+            return one(text, text_b, show_progress=show_progress, batch_size=batch_size)
         texts = [as_chat(each) for each in text] if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)
         if len(others) != len(texts):
@@ -420,6 +423,9 @@ _version = cache(version)  # it reads a file
 def as_list(text: Any) -> Any:
     """Several texts as a list: of a pandas Series, a numpy array, a column of a data set, a tuple, a generator. One text, a
     chat, a picture and numbers (a row of a table) stay as they are."""
+    if (names := getattr(text, "columns", getattr(text, "column_names", None))) is not None:
+        listed = ", ".join(map(repr, list(names)[:6]))
+        raise InputError(f"a whole table was given; give the column with the texts, table[name], of {listed}")
     one = isinstance(text, str | bytes | list | Mapping | Chat | Prompt | torch.Tensor)
     if (
         one
@@ -430,6 +436,12 @@ def as_list(text: Any) -> Any:
     each = list(text)
     texts = all(isinstance(item, str | Chat | Prompt) for item in each)
     return each if texts or not isinstance(text, tuple) else text
+
+
+def _is_column(target: Any) -> bool:
+    """Targets of several texts that are no list: an array, a Series, a tuple of labels. (2, "LOC") is one tag."""
+    column = hasattr(target, "tolist") and getattr(target, "ndim", 0) == 1
+    return column or (isinstance(target, tuple) and len(target) > 1 and all(isinstance(each, str) for each in target))
 
 
 def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) -> None:

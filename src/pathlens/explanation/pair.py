@@ -46,6 +46,10 @@ class Side:
     def __post_init__(self) -> None:
         read_only(self)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        read_only(self)
+
     @property
     def rows(self) -> Float[np.ndarray, "U1 k"]:
         """The reference, then the units."""

@@ -69,6 +69,11 @@ class Result(Tabular, Viewable):
     def __post_init__(self) -> None:
         read_only(self)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a pickle or a deep copy, whose arrays could be written to."""
+        self.__dict__.update(state)
+        read_only(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain Python values (what `save` writes)."""
         from pathlens.explanation.store import to_dict
@@ -150,6 +155,7 @@ class Result(Tabular, Viewable):
     def minus(self, other: Any, **values: Any) -> Any:
         """The same places with `values`, which are this result's less the other's: what `a - b` gives."""
         mine, its = self.certificate, other.certificate
+        alone = mine.kind == its.kind == "per token"  # no common sum to miss: each unit's own
         proof = Certificate.judge(
             f_input=mine.f_input - its.f_input,
             f_baseline=mine.f_baseline - its.f_baseline,
@@ -159,7 +165,9 @@ class Result(Tabular, Viewable):
             passes=mine.passes + its.passes,
             errors=np.add(mine.error_estimate, its.error_estimate),
             bound=mine.bound + its.bound,
+            gap=mine.gap + its.gap if alone else None,
             parts=(mine, its),
+            kind=mine.kind if alone else "total",
         )
         target = f"{self.target} − {other.target}" if self.target != other.target else f"{self.target}, a difference"
         plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}, "check": None}

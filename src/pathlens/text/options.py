@@ -25,10 +25,10 @@ RESTS = ("held", "moving")  # what is no passage, where passages are asked for
 
 
 def check_baseline_name(choice: Any) -> None:
-    """A name in other letters would be taken for the English word."""
-    if isinstance(choice, str) and choice not in BASELINES and choice.lower() in BASELINES:
+    """A name in other letters, or with blanks around it, would be taken for the English word."""
+    if isinstance(choice, str) and choice not in BASELINES and (meant := choice.strip().lower()) in BASELINES:
         raise InputError(
-            f"baseline={choice!r} is not a name; did you mean {choice.lower()!r}? (The word itself: baseline=({choice!r},))"
+            f"baseline={choice!r} is not a name; did you mean {meant!r}? (The word itself: baseline=({choice!r},))"
         )
 
 
