@@ -14,6 +14,7 @@ from scipy import stats
 import pathlens as pl
 from pathlens.corpus import Source, results, run, summarise
 from pathlens.corpus.queries import Questions
+from pathlens.corpus.schema import VERSION
 from pathlens.corpus.shard import read_rows
 from pathlens.corpus.summary import wilson
 from tests.support.corpora import pathlens, refused, saved, table, texts
@@ -220,7 +221,7 @@ def test_what_cannot_be_summed_up_is_one_line(folder, tmp_path, monkeypatch, cap
     (tmp_path / "part-00000.parquet").write_bytes(b"PAR1 not really")
     (tmp_path / "_manifest.json").write_text((folder / "_manifest.json").read_text())
     refused(pathlens(monkeypatch, capfd, "summary", tmp_path), "damaged")
-    for body, word in (('{"corpus": 1}', "damaged"), ('{"corpus": 9}', "another version")):
+    for body, word in ((f'{{"corpus": {VERSION}}}', "damaged"), ('{"corpus": 9}', "another version")):
         (tmp_path / "_manifest.json").write_text(body)
         for command in ("summary", "report"):
             refused(pathlens(monkeypatch, capfd, command, tmp_path), word)

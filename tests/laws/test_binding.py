@@ -15,6 +15,7 @@ import pytest
 
 import pathlens as pl
 from pathlens.corpus.folder import results as results_of_run
+from pathlens.corpus.schema import result_of
 from pathlens.explanation.store import from_dict
 from pathlens.report import Report
 from pathlens.text.load import load
@@ -188,7 +189,12 @@ def test_rows_of_a_corpus_are_sealed(tmp_path):
     scores[1] = scores[1][::-1]  # the sum is as it was
     place = table.schema.get_field_index("scores")
     pq.write_table(table.set_column(place, "scores", pa.array(scores, table.schema.field(place).type)), shard)
-    assert [bool(each.altered) for each in results_of_run(folder)] == [False, True, *[False] * (len(TEXTS) - 2)]
+    with pytest.raises(pl.errors.StoreError, match="damaged"):  # the shard's own checksum
+        list(results_of_run(folder))
+    rows = table.to_pylist()  # and, wherever a row may have gone, its own seal
+    assert [bool(result_of(row).altered) for row in rows] == [False] * len(TEXTS)
+    rows[1]["scores"] = scores[1]
+    assert [bool(result_of(row).altered) for row in rows] == [False, True, *[False] * (len(TEXTS) - 2)]
 
 
 def test_a_certificate_that_says_more_than_its_numbers_is_seen():

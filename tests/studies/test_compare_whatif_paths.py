@@ -237,9 +237,13 @@ def test_what_if_says_what_its_prediction_rests_on():
     assert "mean gradient of ig" in whatif(pl.ToyModel(), "a b", [("a", "replace", "c")], method="sig").to_html()
 
 
-def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys):
+def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys, monkeypatch):
+    from pathlens.engine import progress
     from pathlens.engine.progress import Progress
 
+    pl.explain(pl.ToyModel(), "not really funny", show_progress=True)
+    assert capsys.readouterr().err == "", "over at once: no bar"
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     pl.explain(pl.ToyModel(), "not really funny", show_progress=True)
     said = capsys.readouterr().err
     assert "point" in said and "text" not in said

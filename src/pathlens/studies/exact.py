@@ -440,7 +440,7 @@ class Run:
         for part in listed:  # the code beside the model, not the one of an installed pathlens
             part["type"] = part["type"].replace(Shift.__module__, CODE.removesuffix(".py"))
         write_json(fresh / "modules.json", listed)
-        write_json(fresh / "exact.json", {**asdict(about), "made_of": self.tuner.name, **self.settings})
+        write_json(fresh / "exact.json", {**self.settings, **asdict(about), "made_of": self.tuner.name})
         (fresh / "README.md").write_text(_card(about, self.tuner.name), encoding="utf-8")
         if factors:
             save_file(factors, str(fresh / "adapter.safetensors"))

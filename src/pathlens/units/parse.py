@@ -44,4 +44,12 @@ def parser() -> Callable[[str], Tree]:
             f"spans, a file of trees, or a parser of your own; tree={RIGHT_BRANCHING!r} is a shape that fits any text, no parse"
         )
     name = f"{found.meta.get('lang', '')}_{found.meta.get('name', '')}"
-    return lambda text: replace(read_tree(found(text), text), source=f"dependencies, spaCy {name}")
+    return lambda text: replace(read_tree(_by_line(found, text), text), source=f"dependencies, spaCy {name}")
+
+
+def _by_line(found: Any, text: str) -> Any:
+    """A text's parse, line by line: no phrase runs over the end of a line (a prompt and its answer, turns of a chat)."""
+    from spacy.tokens import Doc
+
+    lines = text.splitlines(keepends=True)
+    return found(text) if len(lines) < 2 else Doc.from_docs(list(found.pipe(lines)), ensure_whitespace=False)
