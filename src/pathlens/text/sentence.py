@@ -70,7 +70,8 @@ class ReadAgainst:
         length = end_of(output).detach().norm(dim=-1)
         if bool((length == 0).any()):
             raise NumberError(NO_COSINE)
-        return value / length.reshape([-1] + [1] * (value.ndim - 1))
+        cosine: Tensor = value / length.reshape([-1] + [1] * (value.ndim - 1))
+        return cosine
 
 
 class SentenceEncoder(LanguageModel):
