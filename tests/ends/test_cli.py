@@ -327,14 +327,20 @@ def test_interrupting_is_quiet(folder):
     )  # a shell's background job ignores it, and so would its child
     screen, theirs = os.openpty()  # at a terminal it says which law it is at, so we know that it is at work
     termios.tcsetwinsize(theirs, (24, 80))
+    shown = {name: value for name, value in ENV.items() if name != "TQDM_DISABLE"} | {"TERM": "xterm"}
     try:
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=ENV | {"TERM": "xterm"})
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=shown)
     finally:
         signal.signal(signal.SIGINT, before)
         os.close(theirs)
     said = b""
     while b"law" not in said:
-        said += os.read(screen, 4096)
+        try:
+            said += os.read(screen, 4096)
+        except OSError:
+            pytest.fail(
+                f"it ended by itself, {running.wait(60)}: {said.decode()} {running.stdout.read().decode()[-600:]}"
+            )
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
