@@ -169,7 +169,8 @@ def run(choice: argparse.Namespace) -> None:
     samples = {}
     for which in (each for each in SETS if each.name in choice.only):
         samples[which.name] = sample(choice.data, which, models["sentiment"])
-    for number in range(max(-(-which.count // which.each) for which in SETS)):
+    part, parts = choice.share
+    for number in range(part, max(-(-which.count // which.each) for which in SETS), parts):
         for which in (each for each in SETS if each.name in choice.only):
             pairs = samples[which.name][number * which.each : (number + 1) * which.each]
             place = ROWS / f"{which.name}-{number:03}.jsonl"
@@ -302,6 +303,7 @@ def main() -> None:
     parser.add_argument("--qa", type=Path, default=Path("out/qa"), help="the model of train_qa.py")
     parser.add_argument("--minutes", type=float, default=50.0)
     parser.add_argument("--only", nargs="+", choices=[s.name for s in SETS], default=[s.name for s in SETS])
+    parser.add_argument("--share", nargs=2, type=int, default=(0, 1), metavar=("I", "N"), help="every Nth round from I")
     choice = parser.parse_args()
     torch.set_num_threads(1)
     {"run": run, "tables": tables}[choice.what](choice)
