@@ -22,7 +22,7 @@ from pathlens.corpus.execute import QUEUED, Engine
 from pathlens.corpus.formats import Row
 from pathlens.corpus.job import Prepared, Recipe
 from pathlens.corpus.reading import RowBatch
-from pathlens.corpus.schema import Explained
+from pathlens.corpus.schema import ExplainedBatch
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
 
 PATIENCE = 45.0  # seconds until a cluster must have answered; after 60 Ray ends the whole process
@@ -49,7 +49,7 @@ def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Ite
 
         count = connect() if address is not None or gpus or ray.is_initialized() else 0
 
-        def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, Explained]]:
+        def engine(wanted: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, ExplainedBatch]]:
             batches = iter(wanted)
             if (first := next(batches, None)) is not None:
                 yield from _stream(ray, job.recipe, chain([first], batches), count or connect(), gpus)
@@ -160,13 +160,13 @@ class Explain:
             torch.set_num_threads(1)
         self.recipe, self.explainer = recipe, recipe.explainer()
 
-    def explain(self, rows: tuple[Row, ...]) -> Explained:
+    def explain(self, rows: tuple[Row, ...]) -> ExplainedBatch:
         return self.recipe.explain(self.explainer, rows)
 
 
 def _stream(
     ray: Any, recipe: Recipe, batches: Iterator[RowBatch], workers: int, gpus: float
-) -> Iterator[tuple[RowBatch, Explained]]:
+) -> Iterator[tuple[RowBatch, ExplainedBatch]]:
     """Batches go to actors as these have room, and come back in any order."""
     actor = ray.remote(num_cpus=1, num_gpus=gpus or None, max_restarts=-1, max_task_retries=RETRIES)(Explain)
     free = [actor.remote(recipe) for _ in range(workers)] * QUEUED

@@ -27,7 +27,7 @@ from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
 from pathlens.corpus.reading import RowBatch, digest, groups
-from pathlens.corpus.schema import Explained, Failure, Tally, tally
+from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path, write_shard
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
@@ -38,7 +38,7 @@ QUEUED = 2  # batches with each worker: one at work, one waiting, so that no wor
 TRIES = 2  # times a batch may take its worker down before it is cut in two; a single row is then given up
 START = 3  # times workers may die before any has answered: then it is not a row's fault
 
-Engine = Callable[[Iterable[RowBatch]], Iterator[tuple[RowBatch, Explained]]]
+Engine = Callable[[Iterable[RowBatch]], Iterator[tuple[RowBatch, ExplainedBatch]]]
 Suspect = tuple[RowBatch, int]  # a batch, and how often a worker died over it
 
 
@@ -134,12 +134,12 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
     recipe.check_loadable("workers")
     packed = pickle.dumps(recipe)
 
-    def engine(batches: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, Explained]]:
+    def engine(batches: Iterable[RowBatch]) -> Iterator[tuple[RowBatch, ExplainedBatch]]:
         rest = ((batch, 0) for batch in batches)
         suspects: deque[Suspect] = deque()
         deaths, answered = 0, False
         while True:
-            at_work: dict[Future[Explained], Suspect] = {}
+            at_work: dict[Future[ExplainedBatch], Suspect] = {}
             try:
                 with _pool(count) as pool:
                     while True:
@@ -166,7 +166,7 @@ def _in_processes(recipe: Recipe, count: int) -> Engine:
             suspects.extendleft(reversed(again))
             for batch in given_up:
                 error = ModelError(f"its worker process died {TRIES} times; out of memory, or a crash in the model")
-                yield batch, Explained.of(batch.rows, [error] * len(batch.rows), recipe.kept)
+                yield batch, ExplainedBatch.of(batch.rows, [error] * len(batch.rows), recipe.kept)
 
     return engine
 
@@ -221,7 +221,7 @@ def _explainer(packed: bytes) -> tuple[Recipe, Explainer]:
     return recipe, recipe.explainer()
 
 
-def _explain(packed: bytes, rows: tuple[Row, ...]) -> Explained:
+def _explain(packed: bytes, rows: tuple[Row, ...]) -> ExplainedBatch:
     recipe, explainer = _explainer(packed)
     return recipe.explain(explainer, rows)
 
@@ -286,7 +286,7 @@ class _Writer:
         self.count(self.tally, facts.rows, skipped=True)
         return True
 
-    def add(self, batch: RowBatch, explained: Explained) -> None:
+    def add(self, batch: RowBatch, explained: ExplainedBatch) -> None:
         if self.tally.rows == self.reused:
             _refuse_breakage(self.job, explained.failures)
         part = explained.table

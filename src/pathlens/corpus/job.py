@@ -26,7 +26,7 @@ from pathlens.checks import whole_number
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
-from pathlens.corpus.schema import VERSION, Explained, Tally, tally
+from pathlens.corpus.schema import VERSION, ExplainedBatch, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
@@ -53,11 +53,11 @@ class Recipe:
     def explainer(self) -> Explainer:
         return Explainer(self.model, **self.choices)
 
-    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> Explained:
+    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> ExplainedBatch:
         """One batch, packed; a row that fails gives its error in its place."""
         good = [row for row in batch if row.error is None]
         results = iter(explainer.run([(row.text, row.text_b) for row in good], batch_size=max(len(good), 1)))
-        return Explained.of(batch, [next(results) if row.error is None else None for row in batch], self.kept)
+        return ExplainedBatch.of(batch, [next(results) if row.error is None else None for row in batch], self.kept)
 
     def check_loadable(self, who: str) -> None:
         if not isinstance(self.model, str | os.PathLike):

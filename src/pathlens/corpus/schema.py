@@ -130,14 +130,14 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class ExplainedBatch:
     """A batch: its table, and each row's failure (None where it was explained, or was no text)."""
 
     table: pa.Table
     failures: tuple[Failure | None, ...]
 
     @staticmethod
-    def of(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> Explained:
+    def of(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> ExplainedBatch:
         """Rows and what became of them: a result, an exception, or None where the row was no text."""
         failures = tuple(Failure.of(each) if isinstance(each, BaseException) else None for each in results)
         names, records = carried(kept), []
@@ -148,7 +148,7 @@ class Explained:
             elif result is not None:
                 record |= _result(row, result)
             records.append({**record, **dict(zip(names, row.kept, strict=True))})
-        return Explained(pa.Table.from_pylist(records, schema=schema(kept)), failures)
+        return ExplainedBatch(pa.Table.from_pylist(records, schema=schema(kept)), failures)
 
 
 def _result(row: Row, result: Any) -> dict[str, Any]:
