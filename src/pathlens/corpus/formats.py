@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenTable:
     """All columns, those that can be carried along, and the records, with at least the columns they are asked for."""
 
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ class Opened:
     records: Callable[[tuple[str, ...]], Iterator[Record]]
 
 
-def open_file(path: Path, source: Source, stack: ExitStack) -> Opened:
+def open_file(path: Path, source: Source, stack: ExitStack) -> OpenTable:
     """A file by its name: .csv .tsv .jsonl .ndjson .json .txt (also .gz), .parquet."""
     kind = KINDS.get(suffix(path))
     if kind is None:
@@ -114,7 +114,7 @@ def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) ->
     return first, chain([first], lines)
 
 
-def _separated(path: Path, source: Source, stack: ExitStack) -> Opened:
+def _separated(path: Path, source: Source, stack: ExitStack) -> OpenTable:
     tabs = suffix(path) == ".tsv"
     if source.separator is not None and len(source.separator) != 1:
         raise InputError(f"separator must be one character, got {source.separator!r}")
@@ -137,7 +137,7 @@ def _separated(path: Path, source: Source, stack: ExitStack) -> Opened:
     if doubled - {""}:
         raise InputError(f"{str(path)!r} has the column {min(doubled - {''})!r} twice")
     rows = table if source.header else chain([first], table)
-    return Opened(columns, plain, partial(_by_name, path, rows, columns, not source.header))
+    return OpenTable(columns, plain, partial(_by_name, path, rows, columns, not source.header))
 
 
 def _separator(header: str, usual: str, source: Source) -> str:
@@ -173,14 +173,14 @@ def _by_name(
         ) from error
 
 
-def _text_lines(path: Path, source: Source, stack: ExitStack) -> Opened:
+def _text_lines(path: Path, source: Source, stack: ExitStack) -> OpenTable:
     """One text a line, in a column called "text"."""
     _, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
     records = ({"text": line.rstrip("\r\n")} for line in lines if line.strip())
-    return Opened(("text",), ("text",), lambda _: records)
+    return OpenTable(("text",), ("text",), lambda _: records)
 
 
-def _json_lines(path: Path, source: Source, stack: ExitStack) -> Opened:
+def _json_lines(path: Path, source: Source, stack: ExitStack) -> OpenTable:
     first, lines = _first(path, source, _lines(path, source, stack, "\n"), strict=False)
     if first.lstrip().startswith("["):
         raise InputError(f"{str(path)!r} is one JSON array; write one object a line (JSON lines)")
@@ -192,7 +192,7 @@ def _json_lines(path: Path, source: Source, stack: ExitStack) -> Opened:
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     nested = {name for each in objects for name, value in each.items() if isinstance(value, list | dict)}
     plain = tuple(name for name in columns if name not in nested and not damaged(name))
-    return Opened(columns, plain, lambda _: chain(seen, records))
+    return OpenTable(columns, plain, lambda _: chain(seen, records))
 
 
 def _object(line: str) -> Record:
@@ -205,7 +205,7 @@ def _object(line: str) -> Record:
     return value if isinstance(value, dict) else f"the line is not a JSON object but {type(value).__name__}"
 
 
-def _parquet(path: Path, source: Source, stack: ExitStack) -> Opened:
+def _parquet(path: Path, source: Source, stack: ExitStack) -> OpenTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -223,10 +223,10 @@ def _parquet(path: Path, source: Source, stack: ExitStack) -> Opened:
             raise InputError(f"{str(path)!r} is damaged ({first_line(error)})") from error
 
     plain = tuple(field.name for field in schema if not pa.types.is_nested(field.type))
-    return Opened(tuple(schema.names), plain, records)
+    return OpenTable(tuple(schema.names), plain, records)
 
 
-def open_hub(source: Source) -> Opened:
+def open_hub(source: Source) -> OpenTable:
     """A data set of the hub, or a folder that `save_to_disk` wrote, through `datasets`; read from its cache on disk."""
     try:
         import datasets
@@ -245,7 +245,7 @@ def open_hub(source: Source) -> Opened:
         ) from error
     columns = tuple(table.column_names)
     plain = tuple(n for n in columns if getattr(table.features[n], "dtype", "") not in ("list", "dict", ""))
-    return Opened(columns, plain, lambda chosen: map(dict, table.select_columns(list(chosen)).with_format(None)))
+    return OpenTable(columns, plain, lambda chosen: map(dict, table.select_columns(list(chosen)).with_format(None)))
 
 
 def _load_hub(datasets: Any, source: Source) -> Any:
@@ -266,7 +266,7 @@ def is_saved(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
 
 
-KINDS: dict[str, Callable[[Path, Source, ExitStack], Opened]] = {
+KINDS: dict[str, Callable[[Path, Source, ExitStack], OpenTable]] = {
     ".csv": _separated,
     ".tsv": _separated,
     ".jsonl": _json_lines,

@@ -15,7 +15,7 @@ from typing import Any
 
 from pathlens.checks import whole_number
 from pathlens.corpus import formats
-from pathlens.corpus.formats import KINDS, Opened, Record, Row, Source, damaged
+from pathlens.corpus.formats import KINDS, OpenTable, Record, Row, Source, damaged
 from pathlens.errors import InputError
 
 HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
@@ -78,7 +78,7 @@ def _opened(source: Source) -> Iterator[tuple[tuple[str, ...], Iterator[Record]]
             yield opened.plain, opened.records(_columns(source, str(path or source.data), opened))
 
 
-def _columns(source: Source, name: str, opened: Opened) -> tuple[str, ...]:
+def _columns(source: Source, name: str, opened: OpenTable) -> tuple[str, ...]:
     """The columns to read; one that is missing ends everything before it began."""
     asked = [(" (--text)", source.text), (" (--text-b)", source.text_b), (" (--id)", source.id)]
     for option, column in [*asked, *((" (--keep, --label)", each) for each in source.keep or ())]:
