@@ -20,7 +20,7 @@ from typing import Any
 
 from pathlens.corpus.execute import QUEUED, Engine
 from pathlens.corpus.formats import Row
-from pathlens.corpus.job import Prepared, Recipe
+from pathlens.corpus.job import PreparedRun, Recipe
 from pathlens.corpus.reading import RowBatch
 from pathlens.corpus.schema import ExplainedBatch
 from pathlens.errors import InputError, MissingError, ModelError, PathlensError
@@ -31,7 +31,7 @@ RETRIES = 3  # times a task is tried again when its worker died
 
 
 @contextlib.contextmanager
-def on_ray(job: Prepared, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
+def on_ray(job: PreparedRun, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
     """Actors on a cluster, reached and found large enough before anything is written.
 
     `address` None starts one here, for this run alone, and only if there is something to do.

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import Row, Source
-from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, Prepared, Recipe, check_engine, prepare
+from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, PreparedRun, Recipe, check_engine, prepare
 from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path, write_shard
@@ -113,7 +113,7 @@ def run(
 
 
 @contextmanager
-def _engine(job: Prepared, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
+def _engine(job: PreparedRun, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
     if name == "ray":
         from pathlens.corpus.cluster import on_ray
 
@@ -226,7 +226,7 @@ def _explain(packed: bytes, rows: tuple[Row, ...]) -> ExplainedBatch:
     return recipe.explain(explainer, rows)
 
 
-def _refuse_breakage(job: Prepared, failures: tuple[Failure | None, ...]) -> None:
+def _refuse_breakage(job: PreparedRun, failures: tuple[Failure | None, ...]) -> None:
     """When the very first batch fails in one way that is no fault of its texts, every other would too: stop now."""
     failure = failures[0]
     if failure is None or len(set(failures)) > 1:
@@ -247,7 +247,7 @@ class _Writer:
     The folder is settled when the first batch is there: until then nothing has been written and nothing deleted.
     """
 
-    job: Prepared
+    job: PreparedRun
     count: Callable[..., None]  # (counts so far, rows more, skipped=)
     notes: list[str] | None = None
     tally: Tally = field(default_factory=Tally)

@@ -67,7 +67,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """A run, ready to start: everything that can be refused has been."""
 
     recipe: Recipe
@@ -109,7 +109,7 @@ def prepare(
     rows_per_shard: int = ROWS_PER_SHARD,
     overwrite: bool = False,
     **choices: Any,
-) -> Prepared:
+) -> PreparedRun:
     """Everything checked before anything is written: numbers, data, model, arguments."""
     for name, value in {"limit": limit, "batch_size": batch_size, "rows_per_shard": rows_per_shard}.items():
         if value is not None:
@@ -128,7 +128,7 @@ def prepare(
     explainer = recipe.explainer()
     method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
-    job = Prepared(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard, overwrite)
+    job = PreparedRun(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard, overwrite)
     _check_arguments(job)
     return replace(job, manifest=_manifest(job, limit))
 
@@ -139,7 +139,7 @@ def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in choices.items() if value is not None and usual.get(name) != value}
 
 
-def _check_arguments(job: Prepared) -> None:
+def _check_arguments(job: PreparedRun) -> None:
     """A wrong argument is one error now, not one in every row: the first rows and a plain text all fail alike."""
     explainer, two = job.explainer, job.source.text_b is not None
     try:
@@ -158,7 +158,7 @@ def _unreadable(explainer: Explainer, row: Row) -> bool:
     return False
 
 
-def _manifest(job: Prepared, limit: int | None) -> dict[str, Any]:
+def _manifest(job: PreparedRun, limit: int | None) -> dict[str, Any]:
     """What the run is, in plain values only."""
     model, reading = job.recipe.model, asdict(job.source)
     return {
@@ -267,7 +267,7 @@ def plan(
     )
 
 
-def _rows_to_try(job: Prepared) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _rows_to_try(job: PreparedRun) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Readable rows evenly over the data; and the longest one."""
     wanted = {round(k * (job.census.rows - 1) / (TRIED - 1)) for k in range(TRIED)} | {job.census.longest}
     some = [row for row in job.rows() if row.number in wanted and row.error is None]
@@ -275,7 +275,7 @@ def _rows_to_try(job: Prepared) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     return tuple(row for row in some if row.number != job.census.longest) or longest, longest
 
 
-def _try(job: Prepared, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
+def _try(job: PreparedRun, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
     """Rows explained, as many as the time allows, and the seconds each took."""
     job.recipe.explain(job.explainer, some[:1])  # the first pass of a model is slow; not counted
     used: list[float] = []
@@ -289,7 +289,7 @@ def _try(job: Prepared, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
     return pa.concat_tables(parts), used
 
 
-def _done(job: Prepared) -> int:
+def _done(job: PreparedRun) -> int:
     """Rows of this share in shards that are whole and as long as they are to be."""
     facts = ((read_facts(shard_path(job.folder, shard)), count) for shard, count in job.shards())
     return sum(count for each, count in facts if each is not None and each.rows == count)
