@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from pathlens.corpus.execute import QUEUED, Engine
-from pathlens.corpus.formats import Row
+from pathlens.corpus.formats import DataRow
 from pathlens.corpus.job import PreparedRun, Recipe
 from pathlens.corpus.reading import RowBatch
 from pathlens.corpus.schema import ExplainedBatch
@@ -160,7 +160,7 @@ class Explain:
             torch.set_num_threads(1)
         self.recipe, self.explainer = recipe, recipe.explainer()
 
-    def explain(self, rows: tuple[Row, ...]) -> ExplainedBatch:
+    def explain(self, rows: tuple[DataRow, ...]) -> ExplainedBatch:
         return self.recipe.explain(self.explainer, rows)
 
 

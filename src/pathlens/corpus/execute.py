@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from pathlens.corpus import folder as place
-from pathlens.corpus.formats import Row, Source
+from pathlens.corpus.formats import DataRow, Source
 from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, PreparedRun, Recipe, check_engine, prepare
 from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
@@ -221,7 +221,7 @@ def _explainer(packed: bytes) -> tuple[Recipe, Explainer]:
     return recipe, recipe.explainer()
 
 
-def _explain(packed: bytes, rows: tuple[Row, ...]) -> ExplainedBatch:
+def _explain(packed: bytes, rows: tuple[DataRow, ...]) -> ExplainedBatch:
     recipe, explainer = _explainer(packed)
     return recipe.explain(explainer, rows)
 
@@ -267,7 +267,7 @@ class _Writer:
                 self.open[shard] = (len(group), digest(group), [])
                 yield from (RowBatch(shard, some) for some in groups(group, self.job.batch_size))
 
-    def _kept(self, shard: int, group: tuple[Row, ...]) -> bool:
+    def _kept(self, shard: int, group: tuple[DataRow, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
         path = shard_path(self.job.folder, shard)
         facts = None if self.job.overwrite else read_facts(path)

@@ -45,7 +45,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """One row of the data; `error` says why it cannot be explained."""
 
     number: int

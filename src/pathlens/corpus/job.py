@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pathlens.checks import whole_number
 from pathlens.corpus import folder as place
-from pathlens.corpus.formats import Row, Source
+from pathlens.corpus.formats import DataRow, Source
 from pathlens.corpus.reading import Census, census, files, groups, rows
 from pathlens.corpus.schema import VERSION, ExplainedBatch, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path
@@ -53,7 +53,7 @@ class Recipe:
     def explainer(self) -> Explainer:
         return Explainer(self.model, **self.choices)
 
-    def explain(self, explainer: Explainer, batch: tuple[Row, ...]) -> ExplainedBatch:
+    def explain(self, explainer: Explainer, batch: tuple[DataRow, ...]) -> ExplainedBatch:
         """One batch, packed; a row that fails gives its error in its place."""
         good = [row for row in batch if row.error is None]
         results = iter(explainer.run([(row.text, row.text_b) for row in good], batch_size=max(len(good), 1)))
@@ -84,7 +84,7 @@ class PreparedRun:
     def mine(self, shard: int) -> bool:
         return shard % self.share[1] == self.share[0]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[DataRow]:
         return rows(self.source, self.census.kept, self.census.rows)
 
     def shards(self) -> Iterator[tuple[int, int]]:
@@ -150,7 +150,7 @@ def _check_arguments(job: PreparedRun) -> None:
             raise
 
 
-def _unreadable(explainer: Explainer, row: Row) -> bool:
+def _unreadable(explainer: Explainer, row: DataRow) -> bool:
     try:
         explainer.prepare(row.text, row.text_b)
     except Exception:  # what it is will be said of the row
@@ -267,7 +267,7 @@ def plan(
     )
 
 
-def _rows_to_try(job: PreparedRun) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _rows_to_try(job: PreparedRun) -> tuple[tuple[DataRow, ...], tuple[DataRow, ...]]:
     """Readable rows evenly over the data; and the longest one."""
     wanted = {round(k * (job.census.rows - 1) / (TRIED - 1)) for k in range(TRIED)} | {job.census.longest}
     some = [row for row in job.rows() if row.number in wanted and row.error is None]
@@ -275,7 +275,7 @@ def _rows_to_try(job: PreparedRun) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     return tuple(row for row in some if row.number != job.census.longest) or longest, longest
 
 
-def _try(job: PreparedRun, some: tuple[Row, ...]) -> tuple[pa.Table, list[float]]:
+def _try(job: PreparedRun, some: tuple[DataRow, ...]) -> tuple[pa.Table, list[float]]:
     """Rows explained, as many as the time allows, and the seconds each took."""
     job.recipe.explain(job.explainer, some[:1])  # the first pass of a model is slow; not counted
     used: list[float] = []

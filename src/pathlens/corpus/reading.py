@@ -15,7 +15,7 @@ from typing import Any
 
 from pathlens.checks import whole_number
 from pathlens.corpus import formats
-from pathlens.corpus.formats import KINDS, OpenTable, Record, Row, Source, damaged
+from pathlens.corpus.formats import KINDS, DataRow, OpenTable, Record, Source, damaged
 from pathlens.errors import InputError
 
 HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
@@ -37,7 +37,7 @@ class RowBatch:
     """Rows that are explained together; all of one shard."""
 
     shard: int
-    rows: tuple[Row, ...]
+    rows: tuple[DataRow, ...]
 
 
 def files(source: Source) -> list[Path] | None:
@@ -62,7 +62,7 @@ def files(source: Source) -> list[Path] | None:
     return None
 
 
-def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = None) -> Iterator[Row]:
+def rows(source: Source, kept: Sequence[str] | None = None, limit: int | None = None) -> Iterator[DataRow]:
     """Rows in order, read as they are asked for. `kept`: the columns to carry along, as the census chose them."""
     records = ((record, plain) for plain, some in _opened(source) for record in some)
     for number, (record, plain) in enumerate(islice(records, limit)):
@@ -95,14 +95,14 @@ def kept_columns(source: Source, plain: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in plain if name not in (source.text, source.text_b, source.id))
 
 
-def _row(number: int, record: Record, source: Source, kept: tuple[str, ...]) -> Row:
+def _row(number: int, record: Record, source: Source, kept: tuple[str, ...]) -> DataRow:
     if isinstance(record, str):
-        return Row(number, str(number), None, None, (None,) * len(kept), record)
+        return DataRow(number, str(number), None, None, (None,) * len(kept), record)
     name = str(number) if source.id is None else _plain(record.get(source.id)) or str(number)
     first, error = _text(record.get(source.text), source.text)
     second, other = (None, None) if source.text_b is None else _text(record.get(source.text_b), source.text_b)
     carried = tuple(_plain(record.get(column)) for column in kept)
-    return Row(number, name, first, second, carried, error or other)
+    return DataRow(number, name, first, second, carried, error or other)
 
 
 def _text(value: Any, column: str) -> tuple[str | None, str | None]:
@@ -150,14 +150,14 @@ def census(source: Source, limit: int | None = None) -> Census:
     return Census(count, bad, characters, longest, kept)
 
 
-def groups(some: Iterable[Row], size: int) -> Iterator[tuple[Row, ...]]:
+def groups(some: Iterable[DataRow], size: int) -> Iterator[tuple[DataRow, ...]]:
     """Runs of `size` rows; the last may be shorter."""
     each = iter(some)
     while group := tuple(islice(each, size)):
         yield group
 
 
-def digest(group: Iterable[Row]) -> str:
+def digest(group: Iterable[DataRow]) -> str:
     """Identifies the content of rows, texts and carried columns: a change is noticed when a run goes on."""
     texts, kept = hashlib.sha256(), hashlib.sha256()
     for row in group:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pathlens.corpus.formats import Row
+from pathlens.corpus.formats import DataRow
 from pathlens.errors import PathlensError
 from pathlens.explanation import store
 from pathlens.explanation.binding import seal
@@ -137,7 +137,7 @@ class ExplainedBatch:
     failures: tuple[Failure | None, ...]
 
     @staticmethod
-    def of(rows: Sequence[Row], results: Sequence[Any], kept: Sequence[str]) -> ExplainedBatch:
+    def of(rows: Sequence[DataRow], results: Sequence[Any], kept: Sequence[str]) -> ExplainedBatch:
         """Rows and what became of them: a result, an exception, or None where the row was no text."""
         failures = tuple(Failure.of(each) if isinstance(each, BaseException) else None for each in results)
         names, records = carried(kept), []
@@ -151,7 +151,7 @@ class ExplainedBatch:
         return ExplainedBatch(pa.Table.from_pylist(records, schema=schema(kept)), failures)
 
 
-def _result(row: Row, result: Any) -> dict[str, Any]:
+def _result(row: DataRow, result: Any) -> dict[str, Any]:
     kind = type(result).__name__
     columns = FIELDS[kind]
     record: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
@@ -175,7 +175,7 @@ def _result(row: Row, result: Any) -> dict[str, Any]:
     return {**record, "seal": seal(replace(given_back, edited=result.edited))}
 
 
-def _words(row: Row, result: Any) -> dict[str, list[int]]:
+def _words(row: DataRow, result: Any) -> dict[str, list[int]]:
     """Which word each token belongs to, so that sums by word need nothing but these files."""
     if isinstance(result, PairExplanation):
         return {
