@@ -214,7 +214,7 @@ def million(data: Path, folder: Path, times: int) -> dict[str, Any]:
 
     from pathlens.vectors.encode import SideEncoder
     from pathlens.vectors.index import Index
-    from pathlens.vectors.table import Row, Table
+    from pathlens.vectors.table import IndexRow, Table
 
     index = Index.open(folder)
     table, made = Table(str(folder / "million"), "embeddings-0"), 0
@@ -227,7 +227,7 @@ def million(data: Path, folder: Path, times: int) -> dict[str, Any]:
             for copy in range(times):
                 noise = draw.normal(size=(len(rows), 384)).astype(np.float32)
                 more = [
-                    Row(
+                    IndexRow(
                         part["part"] * times + copy,
                         row.slot,
                         made + n,

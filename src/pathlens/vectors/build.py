@@ -24,7 +24,7 @@ from pathlens.files import checksum, content_sum, make_folder, only_writer, remo
 from pathlens.vectors import compact, store
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder
-from pathlens.vectors.table import Row, Table, sum_of
+from pathlens.vectors.table import IndexRow, Table, sum_of
 
 FORMAT = 5  # an index of another format is refused
 MANIFEST, JOURNAL, LOCK = "index.json", "building.json", ".lock"
@@ -164,7 +164,7 @@ class _Work:
             entry |= {"file": file.name, "bytes": file.stat().st_size, "sha256": checksum(file)}
         check_lengths(embeddings, [name for _, name in part], self.header["similarity"])
         rows = [
-            Row(number, slot, first + piece.document, name, piece.start, piece.text, vector)
+            IndexRow(number, slot, first + piece.document, name, piece.start, piece.text, vector)
             for slot, ((piece, name), vector) in enumerate(zip(part, embeddings, strict=True))
         ]
         self.table.add(rows)

@@ -27,7 +27,7 @@ from pathlens.vectors.encode import SideEncoder, check_model, chosen_baseline, m
 from pathlens.vectors.meet import Query
 from pathlens.vectors.rank import Candidate, Ranking, ranked
 from pathlens.vectors.store import unpack
-from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, Row, Table, sum_of
+from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, IndexRow, Table, sum_of
 
 __all__ = ["Index", "build"]
 CHANGING = "changing.json"  # while a change is on its way: the manifest still speaks of what was before
@@ -156,7 +156,7 @@ class Index:
                 f"it says {hit.score:.4f} of {hit.name!r}, and the model {own:.4f} of the text that stands there"
             )
 
-    def _candidate(self, query: Query, row: Row) -> Candidate:
+    def _candidate(self, query: Query, row: IndexRow) -> Candidate:
         """A row of the table with its vectors; without them (a damaged file), with the score as the table has it."""
         vectors = self._file(row.part)
         passage = _passage(row)
@@ -199,14 +199,16 @@ class Index:
         self._change(rows, [], [], [])
         return len(set(names))
 
-    def _present(self, names: Sequence[str]) -> list[Row]:
+    def _present(self, names: Sequence[str]) -> list[IndexRow]:
         rows = self.table.named(names, self._version())
         absent = sorted(set(names) - {row.name for row in rows})
         if absent:
             raise InputError(f"there is no document {_listed(absent)} in the index; `add` brings a new one")
         return rows
 
-    def _change(self, gone: Sequence[Row], names: Sequence[str], labels: Sequence[str], texts: Sequence[Any]) -> None:
+    def _change(
+        self, gone: Sequence[IndexRow], names: Sequence[str], labels: Sequence[str], texts: Sequence[Any]
+    ) -> None:
         """Rows out, rows in, and a manifest that speaks of both; until it is written, readers see what was before."""
         for label, text in zip(labels, texts, strict=True):
             if not isinstance(text, str):
@@ -361,7 +363,7 @@ class Index:
             if not parts:
                 fresh.create(len(sides[0].embedding))
             whole = [
-                Row(part["part"], slot, place[1], place[0], place[2], side.text, side.embedding)
+                IndexRow(part["part"], slot, place[1], place[0], place[2], side.text, side.embedding)
                 for slot, (side, place) in enumerate(zip(sides, places, strict=True))
             ]
             rows = [row for row in whole if row.slot not in part.get("gone", ())]
@@ -418,7 +420,7 @@ class Index:
         return sides, header["places"]
 
 
-def _passage(row: Row) -> Passage:
+def _passage(row: IndexRow) -> Passage:
     return Passage(row.document, row.text, row.name, row.start)
 
 

@@ -30,7 +30,7 @@ ONCE = 2_000  # names in one question
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class IndexRow:
     """A passage: which document it is of, where it begins there, and where its stored vectors are, if any."""
 
     part: int
@@ -48,7 +48,7 @@ class Row:
         return int.from_bytes(hashlib.sha256(plain + np.asarray(self.vector, dtype=np.float32).tobytes()).digest())
 
 
-def sum_of(rows: Iterable[Row]) -> str:
+def sum_of(rows: Iterable[IndexRow]) -> str:
     """Of a part."""
     return f"{sum(row.mark for row in rows) % SUM:064x}"
 
@@ -106,7 +106,7 @@ class Table:
     def version(self) -> int:
         return int(self.open().version)
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[IndexRow]) -> None:
         import pyarrow as pa
 
         flat = np.concatenate([np.asarray(row.vector, dtype=np.float32) for row in rows])
@@ -144,13 +144,13 @@ class Table:
             warnings.simplefilter("ignore")  # of readers of older versions: ours read the manifest again
             self.open().optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
-    def part(self, number: int, version: int | None = None) -> list[Row]:
+    def part(self, number: int, version: int | None = None) -> list[IndexRow]:
         """Every row of a part."""
         return list(self._rows(f"part = {int(number)}", version))
 
-    def named(self, names: Sequence[str], version: int | None = None) -> list[Row]:
+    def named(self, names: Sequence[str], version: int | None = None) -> list[IndexRow]:
         """Every row of these documents."""
-        found: list[Row] = []
+        found: list[IndexRow] = []
         for start in range(0, len(names), ONCE):
             quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names[start : start + ONCE])
             found += self._rows(f"name IN ({quoted})", version)
@@ -160,16 +160,18 @@ class Table:
         with _in_a_line(self, "read"):
             return int(self.open(version).count_rows())
 
-    def _rows(self, condition: str, version: int | None) -> Iterator[Row]:
+    def _rows(self, condition: str, version: int | None) -> Iterator[IndexRow]:
         with _in_a_line(self, "read"):
             table = self.open(version)
             found = table.search().where(condition).limit(max(1, table.count_rows())).to_arrow()
         vectors = found["vector"].combine_chunks()
         numbers = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1) if len(found) else []
         for plain, vector in zip(found.select(COLUMNS).to_pylist(), numbers, strict=True):
-            yield Row(**plain, vector=vector)
+            yield IndexRow(**plain, vector=vector)
 
-    def nearest(self, query: np.ndarray, k: int, similarity: str, version: int, *, exact: bool = False) -> list[Row]:
+    def nearest(
+        self, query: np.ndarray, k: int, similarity: str, version: int, *, exact: bool = False
+    ) -> list[IndexRow]:
         """The k nearest rows with their similarity; nothing else of the table is read where it has an index of neighbours."""
         metric = "cosine" if similarity == "cosine" else "dot"
         with _in_a_line(self, "read"):
@@ -195,9 +197,9 @@ class Table:
         )
 
 
-def _found(row: Mapping[str, Any]) -> Row:
+def _found(row: Mapping[str, Any]) -> IndexRow:
     plain = {name: row[name] for name in COLUMNS}
-    return Row(**plain, vector=np.asarray(row["vector"], dtype=np.float32), score=1.0 - float(row["_distance"]))
+    return IndexRow(**plain, vector=np.asarray(row["vector"], dtype=np.float32), score=1.0 - float(row["_distance"]))
 
 
 class _in_a_line:
