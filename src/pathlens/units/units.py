@@ -20,7 +20,7 @@ from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
 Label = tuple[str | int, ...]  # tokens with equal labels are one unit
-Row = tuple[str, Span, int, np.ndarray]  # (name, characters, segment, members (S,)) of one unit
+UnitRow = tuple[str, Span, int, np.ndarray]  # (name, characters, segment, members (S,)) of one unit
 Parts = Mapping[str, Mapping[str, Sequence[int]]]  # of a prompt, by level: {"turn": {"user": (start, end)}, …}
 TEMPLATE, REST = "template", "rest"  # what is left of a prompt: marks alone, or messages too that are held
 
@@ -41,12 +41,12 @@ class Units:
     def special(self) -> tuple[bool, ...]:
         return tuple(segment < 0 for segment in self.segments)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[UnitRow]:
         """The units one by one."""
         return zip(self.names, self.offsets, self.segments, self.members, strict=True)
 
     @staticmethod
-    def of(rows: Iterable[Row]) -> Units:
+    def of(rows: Iterable[UnitRow]) -> Units:
         names, offsets, segments, members = zip(*rows, strict=True)
         return Units(names, offsets, segments, np.stack(members))
 
@@ -288,7 +288,7 @@ class Opened:
 def _opened(cut: Opened, table: TokenTable, parts: Parts) -> Units:
     tokens = table.names, table.offsets, table.segments, table.texts
     whole, fine = units(cut.unit, *tokens, parts), units(cut.inside, *tokens)
-    rows: list[Row] = []
+    rows: list[UnitRow] = []
     for number, row in enumerate(whole.rows()):
         if number in cut.chosen:
             inner = [(name, span, segment, members & row[3]) for name, span, segment, members in fine.rows()]
