@@ -60,7 +60,7 @@ class SelfAttention(nn.Module):
         return met.transpose(1, 2).reshape(hidden_states.shape)
 
 
-class Output(nn.Module):
+class ResidualNorm(nn.Module):
     """A linear layer beside what went around it, normalised."""
 
     def __init__(self, config: Any, entering: int) -> None:
@@ -77,7 +77,7 @@ class Attention(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.self = SelfAttention(config)
-        self.output = Output(config, config.hidden_size)
+        self.output = ResidualNorm(config, config.hidden_size)
 
     def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
         result: Tensor = self.output(self.self(hidden_states, attention_mask), hidden_states)
@@ -101,7 +101,7 @@ class Layer(nn.Module):
         super().__init__()
         self.attention = Attention(config)
         self.intermediate = Dense(config.hidden_size, config.intermediate_size, functional.gelu)
-        self.output = Output(config, config.intermediate_size)
+        self.output = ResidualNorm(config, config.intermediate_size)
 
     def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
         met = self.attention(hidden_states, attention_mask)
