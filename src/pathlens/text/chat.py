@@ -22,7 +22,7 @@ BETWEEN = "\n\n"  # between passages, and before the question
 
 
 @dataclass(frozen=True)
-class Passage:
+class MessageSpan:
     """A named stretch of one message, in characters of its content."""
 
     name: str
@@ -58,7 +58,7 @@ class Chat:
     """Messages and the passages inside them; what `pl.chat` makes and `pl.explain` takes as a text."""
 
     messages: tuple[Mapping[str, Any], ...]
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[MessageSpan, ...] = ()
     template: str = "held"
     options: Mapping[str, Any] = field(default_factory=dict)  # for the tokenizer's template
     question: str = ""  # the name of what is left of a message that was built around passages
@@ -125,7 +125,7 @@ def with_passages(given: Chat, listed: Mapping[str, str]) -> Chat:
         return given
     at, spans = 0, []
     for name, text in listed.items():
-        spans.append(Passage(name, number, (at, at + len(text))))
+        spans.append(MessageSpan(name, number, (at, at + len(text))))
         at += len(text) + len(BETWEEN)
     asked = given.messages[number]
     full = {**asked, "content": BETWEEN.join([*listed.values(), asked["content"]])}
@@ -212,10 +212,10 @@ def _listed(passages: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in listed.items()}
 
 
-def _found(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> Iterator[Passage]:
+def _found(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> Iterator[MessageSpan]:
     """Each passage where it stands in the messages; a text listed again is looked for after its last place."""
     after: dict[str, tuple[int, int]] = {}
-    taken: list[Passage] = []
+    taken: list[MessageSpan] = []
     for name, text in listed.items():
         first, at = after.get(text, (0, 0))
         for k in range(first, len(messages)):
@@ -230,7 +230,7 @@ def _found(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> 
         for other in taken:
             if other.message == k and other.span[0] < span[1] and span[0] < other.span[1]:
                 raise InputError(f"{name} and {other.name} overlap in message {k}; a token can be in one only")
-        taken.append(Passage(name, k, span))
+        taken.append(MessageSpan(name, k, span))
     yield from taken
 
 
