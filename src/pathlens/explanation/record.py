@@ -21,7 +21,7 @@ from pathlens.explanation import reduce
 from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
-from pathlens.explanation.view import Tabular, Viewable
+from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span
 
 Same = TypeVar("Same", bound="OfUnits")
@@ -48,7 +48,7 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Result(Tabular, Viewable):
+class Result(TableExport, Viewable):
     """What every result has: how it was made, what it explains, and whether it adds up.
 
     `meta` holds what a reader of a saved result wants to know: model, text, baseline, layer, unit, score,

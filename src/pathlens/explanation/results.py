@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from pathlens.explanation.record import Result
-from pathlens.explanation.view import Tabular, Viewable, report_of
+from pathlens.explanation.view import TableExport, Viewable, report_of
 
 R = TypeVar("R")  # a `Result`
 
 
-class Results(list[R], Tabular, Viewable):
+class Results(list[R], TableExport, Viewable):
     """The results of several texts, in their order. A plain list in everything a list can do."""
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -51,7 +51,7 @@ class Viewable:
         return str(_drawing("markup").fragment(self))
 
 
-class Tabular:
+class TableExport:
     """Whatever has rows: one plain dictionary each, all with the same names."""
 
     @abstractmethod

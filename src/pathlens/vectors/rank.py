@@ -13,7 +13,7 @@ from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.explanation.view import Tabular, Viewable
+from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span
 from pathlens.units.cuts import sentence_spans
 from pathlens.vectors.documents import Passage
@@ -98,7 +98,7 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Tabular, Viewable):
+class Ranking(TableExport, Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
 
     query: str
