@@ -160,7 +160,7 @@ for each in named("conv1d conv2d conv3d conv_transpose1d conv_transpose2d _group
     RULES[each] = _convolution(each)
 
 
-class _Linear(torch.autograd.Function):
+class _LinearOfBothRuns(torch.autograd.Function):
     """x @ weightᵀ + bias of both runs in one product, pulled back for the text's run alone."""
 
     @staticmethod
@@ -186,6 +186,6 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
         return affine(functional.linear, (x, weight, bias), {})
     if x.change is None:
         with torch.enable_grad():
-            return Both(*_Linear.apply(x.end, x.start, weight, bias))  # type: ignore[no-untyped-call]
+            return Both(*_LinearOfBothRuns.apply(x.end, x.start, weight, bias))  # type: ignore[no-untyped-call]
     start, end = layouts.linear(torch.stack([x.start, x.end]), weight, bias).unbind(0)
     return Both(start, end, layouts.linear(x.change, weight))
