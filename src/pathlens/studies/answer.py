@@ -98,7 +98,7 @@ def answer(
     texts = [text for text in (answer, contrast) if text is not None]
     needed = max([generate if answer is None else 0, *(len(_ids(loaded, text)) for text in texts)])
     read = read.fitting(loaded, needed, truncation)
-    work = _Work(loaded, read, method, unit, check_threshold(threshold), {**choices, "contrast": contrast})
+    work = _AnswerTask(loaded, read, method, unit, check_threshold(threshold), {**choices, "contrast": contrast})
     wanted = {"generate": generate} if answer is None else {"target": answer}
     parts = tuple((k, *span) for k, text in enumerate(read.shown) for span in cut_into(unit, text))
     result = work.explained(parts, wanted)
@@ -114,7 +114,7 @@ def opened(
     chosen = result.strongest() if columns is None else tuple(columns)
     made = {**result.meta["asked"], **choices}
     loaded = _model(model, made)
-    work = _Work(loaded, kept_sources(result), result.method, inside, result.threshold, made)
+    work = _AnswerTask(loaded, kept_sources(result), result.method, inside, result.threshold, made)
     found = work.explained(result.opened(chosen, inside), {"target": result.answer})
     was, now = result.certificate.f_input, found.certificate.f_input
     if abs(was - now) > 1e-4 * max(1.0, abs(was)):
@@ -140,7 +140,7 @@ def _ids(model: CausalLM, text: str) -> Sequence[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _AnswerTask:
     """One question with its sources, and how it is to be explained."""
 
     model: CausalLM
