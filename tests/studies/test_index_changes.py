@@ -138,7 +138,7 @@ def test_a_change_that_is_interrupted_was_never_there(model, tmp_path, few, monk
 @pytest.mark.parametrize("storage", ["plain", "full", "compact"])
 def test_an_interrupted_build_goes_on_and_the_old_index_stays(model, tmp_path, few, monkeypatch, storage):
     build({"old": "a man plays guitar ."}, tmp_path, model, storage=storage)
-    write, done = building._Work.write, []
+    write, done = building.IndexWriter.write, []
 
     def dies_at_the_third(self, number, *rest):
         if number == 2:
@@ -147,12 +147,12 @@ def test_an_interrupted_build_goes_on_and_the_old_index_stays(model, tmp_path, f
         return write(self, number, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(building._Work, "write", dies_at_the_third)
+        patch.setattr(building.IndexWriter, "write", dies_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             build(DOCUMENTS, tmp_path, model, storage=storage)
     assert list(found(Index.open(tmp_path, model))) == ["old"]
     with monkeypatch.context() as patch:
-        patch.setattr(building._Work, "write", lambda self, n, *rest: done.append(n) or write(self, n, *rest))
+        patch.setattr(building.IndexWriter, "write", lambda self, n, *rest: done.append(n) or write(self, n, *rest))
         build(DOCUMENTS, tmp_path, model, storage=storage)
     assert done == [0, 1, 2], "finished parts are kept"
     build(DOCUMENTS, tmp_path / "whole", model, storage=storage)
@@ -162,7 +162,7 @@ def test_an_interrupted_build_goes_on_and_the_old_index_stays(model, tmp_path, f
 
 def test_a_build_of_other_documents_takes_nothing_of_an_interrupted_one(model, tmp_path, few, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(building._Work, "finish", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(building.IndexWriter, "finish", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             build(DOCUMENTS, tmp_path, model, storage="plain")
     with pytest.raises(pl.PathlensError, match="half written.*finished files are kept"):

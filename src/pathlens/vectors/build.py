@@ -83,7 +83,7 @@ def build(
     make_folder(folder)
     with only_writer(folder / LOCK):
         remove_left_behind(folder, "vectors-*", JOURNAL, MANIFEST)
-        work = _Work(folder, encoder, header)
+        work = IndexWriter(folder, encoder, header)
         work.begin([(piece, names[piece.document]) for piece in pieces], show_progress)
         return work.finish(len(texts))
 
@@ -106,7 +106,7 @@ def per_part(storage: str) -> int:
 
 
 @dataclass(eq=False)
-class _Work:
+class IndexWriter:
     """One build on its way."""
 
     folder: Path

@@ -231,7 +231,7 @@ class Index:
                 part["sum"] = f"{(int(part['sum'], 16) - row.mark) % SUM:064x}"
             if documents is not None:
                 first = 1 + max((part["part"] for part in parts), default=-1)
-                work = b._Work(self.folder, documents, self._header(), self.table, parts)
+                work = b.IndexWriter(self.folder, documents, self._header(), self.table, parts)
                 size = b.per_part(self.manifest["storage"])
                 every = [(piece, names[piece.document]) for piece in pieces]
                 for number, start in enumerate(range(0, len(every), size), first):
