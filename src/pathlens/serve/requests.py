@@ -132,7 +132,7 @@ class CompareRequest(_OfOneText):
         return pl.studies.compare(take(self.model), self.text, self.text_b, **choices)
 
 
-class Edit(BaseModel):
+class EditRequest(BaseModel):
     """One edit of a unit."""
 
     model_config = ConfigDict(extra="forbid")
@@ -146,7 +146,7 @@ class WhatIfRequest(_OfOneText):
     """POST /api/whatif: predicted change beside actual change."""
 
     method: Name | None = None
-    edits: list[Edit] | None = Field(None, max_length=64)
+    edits: list[EditRequest] | None = Field(None, max_length=64)
 
     def answer(self, take: Take) -> Any:
         edits = None if self.edits is None else [(each.unit, each.kind, each.replacement) for each in self.edits]
