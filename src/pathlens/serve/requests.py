@@ -75,18 +75,18 @@ class _Shared(BaseModel):
 
     def choices(self, *without: str) -> dict[str, Any]:
         """As keyword arguments of `pl.explain`."""
-        names = [name for name in Choices.model_fields if name not in ("model", *without)]
+        names = [name for name in SharedRequest.model_fields if name not in ("model", *without)]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 if TYPE_CHECKING:
-    Choices = _Shared
+    SharedRequest = _Shared
 else:
     _FIELDS = {name: (_kind(each) | None, Field(None, description=each.help)) for name, each in SERVED.items()}
-    Choices = create_model("Choices", __base__=_Shared, **_FIELDS)
+    SharedRequest = create_model("SharedRequest", __base__=_Shared, **_FIELDS)
 
 
-class _OfOneText(Choices):
+class _OfOneText(SharedRequest):
     text: Text
     text_b: Text | None = None
 
@@ -185,7 +185,7 @@ class NodesRequest(_OfOneText):
         return pl.studies.nodes(take(self.model), self.text, self.text_b, **self.particular(), **self.choices())
 
 
-class RankRequest(Choices):
+class RankRequest(SharedRequest):
     """POST /api/rank: `pl.rank(model, query, documents, top=…)`."""
 
     query: Text
@@ -204,7 +204,7 @@ class RankRequest(Choices):
         return ranking.with_reason(*self.why) if self.why else ranking
 
 
-class EvaluateRequest(Choices):
+class EvaluateRequest(SharedRequest):
     """POST /api/evaluate: how far the scores can be believed, `pl.evaluate(model, texts, methods=…)`."""
 
     texts: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
