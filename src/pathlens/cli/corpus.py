@@ -25,7 +25,7 @@ def run(
     ] = None,
     method: o.OneMethod = None,
     baseline: o.Baseline = None,
-    choices: o.AllChoices,
+    choices: o.AllExplainFlags,
     limit: Annotated[int | None, typer.Option(help="The first so many rows; may be raised later.")] = None,
     shard: Annotated[str, typer.Option(help="i/n: every n-th shard from the i-th, for n machines.")] = "0/1",
     overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a run.")] = False,
@@ -171,7 +171,7 @@ def evaluate(
             help="infidelity (default), wae, max-sensitivity, stability, randomisation; repeated or with commas."
         ),
     ] = None,
-    choices: o.Choices,
+    choices: o.ExplainFlags,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
     reading: o.Reading,
     csv: Annotated[

@@ -23,7 +23,7 @@ def explain(
     *,
     method: o.OneMethod = None,
     baseline: o.Baseline = None,
-    choices: o.AllChoices,
+    choices: o.AllExplainFlags,
     of_model: o.OfModels,
     chat: Annotated[
         Path | None, typer.Option(help="Messages as JSON: [{role, content}, …]; - reads standard input.")
@@ -103,7 +103,7 @@ def compare(
     method: o.Method = None,
     baseline: o.Baseline = None,
     other: Annotated[list[str] | None, typer.Option("--with", help="Another model; repeatable (units: words).")] = None,
-    choices: o.AllChoices,
+    choices: o.AllExplainFlags,
     output: o.Output,
 ) -> None:
     """Examples:

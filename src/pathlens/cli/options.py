@@ -190,7 +190,7 @@ OfEveryone: Any = make_dataclass(
 
 
 @dataclass(frozen=True)
-class Choices(OfEveryone):
+class ExplainFlags(OfEveryone):
     """What may be chosen wherever a text is explained, with the options of all methods."""
 
     option: Annotated[list[str] | None, typer.Option(help="Any other option, NAME=VALUE; repeatable.")] = None
@@ -203,8 +203,8 @@ class Choices(OfEveryone):
         return named | parse_options(self.option)
 
 
-AllChoices: Any = make_dataclass(
-    "AllChoices", [_field(EVERYONES[name]) for name in OF_A_TEXT], bases=(Choices,), frozen=True
+AllExplainFlags: Any = make_dataclass(
+    "AllExplainFlags", [_field(EVERYONES[name]) for name in OF_A_TEXT], bases=(ExplainFlags,), frozen=True
 )
 
 
