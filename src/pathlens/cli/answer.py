@@ -36,7 +36,7 @@ def answer(
         bool | None, typer.Option(help="Check every two sources for saying the same (default: those alike).")
     ] = None,
     baseline: o.Baseline = None,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 

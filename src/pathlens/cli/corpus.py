@@ -92,7 +92,7 @@ def summary(
     speech: Annotated[bool, typer.Option(help="By part of speech too, when spaCy has a model.")] = True,
     tagger: Annotated[str | None, typer.Option(help="The spaCy model (default: an English one).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write every table into this folder.")] = None,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
@@ -119,7 +119,7 @@ def report(
     ],
     *,
     title: Annotated[str | None, typer.Option(help="The report's title.")] = None,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
@@ -177,7 +177,7 @@ def evaluate(
     csv: Annotated[
         Path | None, typer.Option(help="Write the table, one line per cell.", callback=o.place_to_write)
     ] = None,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 

@@ -35,7 +35,7 @@ def explain(
     template: Annotated[str | None, typer.Option(help=f"The chat template's tokens: {' or '.join(TEMPLATES)}.")] = None,
     rest: Annotated[str | None, typer.Option(help=f"What is no passage: {' or '.join(RESTS)}.")] = None,
     classes: Annotated[bool, typer.Option("--classes", help="Show every class with its probability.")] = False,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
@@ -104,7 +104,7 @@ def compare(
     baseline: o.Baseline = None,
     other: Annotated[list[str] | None, typer.Option("--with", help="Another model; repeatable (units: words).")] = None,
     choices: o.AllExplainFlags,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
@@ -122,7 +122,7 @@ def compare(
     output.give(comparison)
 
 
-def methods(*, output: o.Output) -> None:
+def methods(*, output: o.OutputFlags) -> None:
     """Examples:
 
     pathlens methods

@@ -108,7 +108,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputFlags:
     """Where a result goes."""
 
     json_out: Annotated[
@@ -129,7 +129,7 @@ class Output:
             wrote(result.to_html(self.html))
         if self.png is not None:
             wrote(result.to_png(self.png))
-        if not also and self == Output():
+        if not also and self == OutputFlags():
             result.show(**shown)
 
 

@@ -31,7 +31,7 @@ def rank(
     chunk: o.Chunk = False,
     unit: o.Unit = "word",
     choices: o.OfPairs,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
@@ -121,7 +121,7 @@ def search(
     exact: Annotated[bool, typer.Option("--exact", help="Compare every passage, not only near lists.")] = False,
     why: o.Why = None,
     model: Annotated[str | None, typer.Option(help="The model, when it is not where it was at the build.")] = None,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """The nearest passages, each with the decomposition of its score."""
     from pathlens.vectors.index import Index

@@ -51,7 +51,7 @@ def doctor(
     text: Annotated[str | None, typer.Option(help="A text to examine with (default: a short review).")] = None,
     text_b: Annotated[str | None, typer.Option(help="A second text, for models that take two.")] = None,
     tolerance: o.Tolerance = TOLERANCE,
-    output: o.Output,
+    output: o.OutputFlags,
 ) -> None:
     """Examples:
 
