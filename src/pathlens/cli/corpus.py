@@ -38,7 +38,7 @@ def run(
     gpus: Annotated[float, typer.Option(help="GPUs of each Ray worker.")] = 0.0,
     batch_size: Annotated[int, typer.Option(help="Texts worked on together.")] = 64,
     rows_per_shard: Annotated[int, typer.Option(help="Rows of each Parquet file.")] = 256,
-    reading: o.Reading,
+    reading: o.DataFlags,
     quiet: o.Quiet = False,
 ) -> None:
     """Examples:
@@ -173,7 +173,7 @@ def evaluate(
     ] = None,
     choices: o.ExplainFlags,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
-    reading: o.Reading,
+    reading: o.DataFlags,
     csv: Annotated[
         Path | None, typer.Option(help="Write the table, one line per cell.", callback=o.place_to_write)
     ] = None,

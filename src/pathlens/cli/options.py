@@ -92,7 +92,7 @@ ColumnB = Annotated[str | None, typer.Option("--text-b", help="The column with t
 
 
 @dataclass(frozen=True)
-class Reading:
+class DataFlags:
     """How a data set is read, the same for every command that takes one."""
 
     encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8"
