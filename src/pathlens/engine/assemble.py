@@ -44,7 +44,7 @@ class Order:
     prepared: Prepared
     tolerance: float
     meta: Mapping[str, Any]
-    said: Sequence[Said | None] = ()  # what the model says at both ends of each case
+    probabilities: Sequence[Said | None] = ()  # what the model says at both ends of each case
     check: Belief | None = None  # where it was asked for
 
 
@@ -81,7 +81,7 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "score": case.chosen.score or None,
         "baselines": None if None in baselines else baselines,
     }
-    notes = [*(note for each in solutions for note in each.case.notes), *remarks(spoken(order.said))]
+    notes = [*(note for each in solutions for note in each.case.notes), *remarks(spoken(order.probabilities))]
     if solutions[0].shared > 1:
         notes.append(f"{solutions[0].shared} targets in one call: its passes are those of all of them together")
     return {
@@ -106,25 +106,25 @@ def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "offsets": units.offsets,
         "special": units.special,
         "check": order.check,
-        **spoken(order.said),
+        **spoken(order.probabilities),
     }
 
 
-def spoken(said: Sequence[Said | None]) -> dict[str, Any]:
+def spoken(probabilities: Sequence[Said | None]) -> dict[str, Any]:
     """What the model says, as fields of a result; several cases of one text are several baselines."""
-    known = [each for each in said if each is not None]
-    if not known or len(known) < len(said):
+    known = [each for each in probabilities if each is not None]
+    if not known or len(known) < len(probabilities):
         return {}
     text = known[0].text
     start = {name: float(np.mean([each.baseline[name] for each in known])) for name in text}
     return {"prediction": likeliest(text), "probabilities": text, "baseline_probabilities": start}
 
 
-def remarks(said: Mapping[str, Any]) -> list[str]:
+def remarks(fields: Mapping[str, Any]) -> list[str]:
     """Notes on what the model says: it is unsure, or its baseline has the answer already."""
-    if not said:
+    if not fields:
         return []
-    name, text, start = said["prediction"], said["probabilities"], said["baseline_probabilities"]
+    name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
     second = sorted(text.values())[-2]
     notes = []
     if text[name] - second < UNSURE:

@@ -61,8 +61,10 @@ def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits
     answers: list[Belief | None] = []
     for text, each, question, of_text in zip(prepared, solved, asked, jobs, strict=True):
         if isinstance(question, Prediction) and not isinstance(each, Exception):
-            found = or_error(_judged, text, each, question, of_text)
-            answers.append(Belief(reason=f"{type(found).__name__}: {found}") if isinstance(found, Exception) else found)
+            verdict = or_error(_judged, text, each, question, of_text)
+            answers.append(
+                Belief(reason=f"{type(verdict).__name__}: {verdict}") if isinstance(verdict, Exception) else verdict
+            )
         else:
             answers.append(question if isinstance(question, Belief) else None)
     return answers

@@ -139,8 +139,8 @@ class Explainer(Generic[R]):
         """The model kind's own method (a sentence encoder's is for two texts); an integral where one was spoken of."""
         accuracy = self.choices.accuracy
         named = accuracy.n_steps is not None or accuracy.rule is not None
-        own = pair or not self.model.two_texts_are_a_pair()
-        return self.model.default_method if own and (pair or not named) else "ig"
+        usual = pair or not self.model.two_texts_are_a_pair()
+        return self.model.default_method if usual and (pair or not named) else "ig"
 
     @overload
     def __call__(
@@ -219,16 +219,16 @@ class Explainer(Generic[R]):
                     ready = [group for group in groups if not isinstance(group, Exception)]
                     choices = self.choices
                     solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
-                    said = [self.model.says(group[0].cases) for group in ready]
-                    checks = [self.check(group, found) for group, found in zip(ready, solved, strict=True)]
+                    probabilities = [self.model.says(group[0].cases) for group in ready]
+                    checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
                 seconds = (time.perf_counter() - started) / len(chunk)
-                whole = iter(zip(ready, solved, said, checks, strict=True))
+                whole = iter(zip(ready, solved, probabilities, checks, strict=True))
                 for group in groups:
                     if isinstance(group, Exception):
                         results += [group] * len(targets)
                         continue
-                    read, found, spoken, checked = next(whole)
-                    for one, text, outcome, check in zip(each, read, found, checked, strict=True):
+                    read, solutions, spoken, checked = next(whole)
+                    for one, text, outcome, check in zip(each, read, solutions, checked, strict=True):
                         if isinstance(outcome, Exception):
                             results.append(outcome)
                         else:
@@ -261,9 +261,9 @@ class Explainer(Generic[R]):
         for target in [each for k, each in enumerate(targets) if each not in targets[:k]]:
             places = [k for k, each in enumerate(targets) if each == target]
             one = self._asked_for(target)
-            own = None if trees is None else [trees[k] for k in places]
-            found = one.run([pairs[k] for k in places], trees=own, total=len(places), **how)
-            results |= zip(places, found, strict=True)
+            chosen_trees = None if trees is None else [trees[k] for k in places]
+            outcomes = one.run([pairs[k] for k in places], trees=chosen_trees, total=len(places), **how)
+            results |= zip(places, outcomes, strict=True)
         return [results[k] for k in range(total)]
 
     @property
@@ -295,16 +295,16 @@ class Explainer(Generic[R]):
         with self.at_work():
             read = self._read([(*pair, tree) for pair, tree in wanted])
             ready = [each for each in read if isinstance(each, Prepared)]
-            found = self.solve(ready, tick, tick.points)
-            said = iter(self.model.says([case for each in ready for case in each.cases]))
-            solved = iter(zip(found, self.check(ready, found), strict=True))
+            solutions = self.solve(ready, tick, tick.points)
+            probabilities = iter(self.model.says([case for each in ready for case in each.cases]))
+            solved = iter(zip(solutions, self.check(ready, solutions), strict=True))
         seconds = (time.perf_counter() - started) / len(wanted)
         results: list[Result | Exception] = []
         for each in read:
             if isinstance(each, Exception):
                 results.append(each)
                 continue
-            (outcome, check), spoken = next(solved), list(islice(said, len(each.cases)))
+            (outcome, check), spoken = next(solved), list(islice(probabilities, len(each.cases)))
             if isinstance(outcome, Exception):
                 results.append(outcome)
             else:
@@ -369,16 +369,16 @@ class Explainer(Generic[R]):
         prepared: Prepared,
         solutions: Sequence[Solution],
         seconds: float = 0.0,
-        said: Sequence[Said | None] | None = None,
+        probabilities: Sequence[Said | None] | None = None,
         check: Belief | None = None,
     ) -> Result:
-        """The result of one prepared and solved text. `said`: what the model says at both ends of each case, if known.
+        """The result of one prepared and solved text. `probabilities`: the model's at both ends of each case, if known.
         `check`: of these solutions (`Explainer.check`)."""
-        if said is None:
+        if probabilities is None:
             with self.at_work():
-                said = self.model.says(prepared.cases)
+                probabilities = self.model.says(prepared.cases)
         meta = self.describe(prepared.method, seconds)
-        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, said, check), solutions)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, probabilities, check), solutions)
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""

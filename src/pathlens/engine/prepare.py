@@ -108,7 +108,7 @@ def prepare(choices: Choices, given: Sequence[Given]) -> list[Prepared | Excepti
     read: list[list[Case | Exception] | Exception] = [
         each if isinstance(each, Exception) else [next(cases[model]) for model, _ in each] for each in asked
     ]
-    return [or_error(_prepared, choices, each, found) for each, found in zip(given, read, strict=True)]
+    return [or_error(_prepared, choices, each, text_cases) for each, text_cases in zip(given, read, strict=True)]
 
 
 def _prepared(choices: Choices, given: Given, read: list[Case | Exception] | Exception) -> Prepared:
@@ -213,7 +213,7 @@ def units_of(case: Case, unit: Any, kind: str = "") -> Units:
 
 def embeddings_of(cases: Sequence[Case]) -> list[Float[np.ndarray, "k"]]:
     """e(text) of each, in float64; cases that may share a batch do."""
-    found: dict[int, np.ndarray] = {}
+    vectors: dict[int, np.ndarray] = {}
     by_pack: dict[Any, list[Case]] = {}
     for case in cases:
         by_pack.setdefault(case.pack, []).append(case)
@@ -221,8 +221,8 @@ def embeddings_of(cases: Sequence[Case]) -> list[Float[np.ndarray, "k"]]:
         for group in by_pack.values():
             for some in in_batches(group):
                 rows = some[0].score(texts_of(some), some)[:, 0].double().cpu().numpy()
-                found |= {id(case): row for case, row in zip(some, rows, strict=True)}
-    return [found[id(case)] for case in cases]
+                vectors |= {id(case): row for case, row in zip(some, rows, strict=True)}
+    return [vectors[id(case)] for case in cases]
 
 
 def pair_limits(cases: Sequence[Case], measure: Measure) -> tuple[float, float]:

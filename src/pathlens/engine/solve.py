@@ -123,24 +123,24 @@ def solve_targets(
     watch: Callable[[Any], None] | None = None,
 ) -> list[list[tuple[Solution, ...] | Exception]]:
     """`solve` for texts that were read for several targets each: those of one text share their passes where they can."""
-    found: list[list[tuple[Solution, ...] | Exception]] = []
+    solutions: list[list[tuple[Solution, ...] | Exception]] = []
     shared: list[tuple[int, Job]] = []
     for number, group in enumerate(groups):
         case = _one_case(model, group)
         if case is None:
-            found.append(solve(group, accuracy, limits, None, watch))
+            solutions.append(solve(group, accuracy, limits, None, watch))
             continue
         work = together([drive(each, 0, accuracy) for each in group])
         shared.append((number, Job(case, moving_of(case, group[0].units[0])[0], work, watch=watch, over=done)))
-        found.append([])
+        solutions.append([])
     run([job for _, job in shared], limits)
     for number, job in shared:
         every = [job.error] * len(groups[number]) if job.error is not None else job.result
-        found[number] = [
+        solutions[number] = [
             each if isinstance(each, Exception) else (replace(each, passes=job.passes, shared=len(every)),)
             for each in every
         ]
-    return found
+    return solutions
 
 
 def _one_case(model: TextModel, group: Sequence[Prepared]) -> Case | None:

@@ -68,10 +68,10 @@ class Options(TypedDict, total=False):
 
 def kinds_of_options() -> list[type[ModelOptions]]:
     """Every model kind's record of options, those of users too."""
-    found: list[type[ModelOptions]] = [ModelOptions]
-    for each in found:
-        found += each.__subclasses__()
-    return found
+    kinds: list[type[ModelOptions]] = [ModelOptions]
+    for each in kinds:
+        kinds += each.__subclasses__()
+    return kinds
 
 
 def options_by_name() -> dict[str, Option]:

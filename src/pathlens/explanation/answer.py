@@ -164,8 +164,8 @@ class Answer(Result):
 
     def finer(self) -> str:
         """The next cut after this result's own."""
-        own = str(self.meta.get("unit", "sentence"))
-        return CUTS[min(CUTS.index(own) + 1, len(CUTS) - 1)] if own in CUTS else CUTS[-1]
+        cut = str(self.meta.get("unit", "sentence"))
+        return CUTS[min(CUTS.index(cut) + 1, len(CUTS) - 1)] if cut in CUTS else CUTS[-1]
 
 
 def cut_into(kind: str, text: str) -> list[Span]:

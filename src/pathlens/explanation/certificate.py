@@ -115,25 +115,25 @@ def _ways_out(result: Result) -> str:
     if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     if "score" in result.meta and "outputs" in result.meta:
-        return _generators_ways(result)
+        return _generator_remedies(result)
     return (
         "another baseline (baseline='pad' or 'mean'), score='logprob', a deeper layer (layer=1), a looser tolerance, or "
         "rule='split'"
     )
 
 
-def _generators_ways(result: Result) -> str:
+def _generator_remedies(result: Result) -> str:
     """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
     meta = result.meta
     deeper = next((layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1)
-    ways = [f"layer={deeper}"]
+    remedies = [f"layer={deeper}"]
     if meta.get("score") != "logprob":
-        ways.append("score='logprob'")
+        remedies.append("score='logprob'")
     if "sink" not in meta and meta.get("kind") == "causal language model":
-        ways.append("a held first token (leave sink=None out)")
+        remedies.append("a held first token (leave sink=None out)")
     if meta.get("baseline") != "mean":
-        ways.append("baseline='mean'")
-    return ", ".join([*ways, "a looser tolerance, or method='sig' (differences of outputs, exact)"])
+        remedies.append("baseline='mean'")
+    return ", ".join([*remedies, "a looser tolerance, or method='sig' (differences of outputs, exact)"])
 
 
 def _precision(result: Result) -> str:

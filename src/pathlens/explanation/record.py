@@ -115,11 +115,11 @@ class Result(TableExport, Viewable):
         """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
         if not self.prediction:
             return self._written()
-        said = f"predicted {self.prediction}, {percent(self.probabilities[self.prediction])}"
+        line = f"predicted {self.prediction}, {percent(self.probabilities[self.prediction])}"
         if not self.baseline_probabilities:
-            return said
+            return line
         start = likeliest(self.baseline_probabilities)
-        return f"{said} (from the baseline alone: {start}, {percent(self.baseline_probabilities[start])})"
+        return f"{line} (from the baseline alone: {start}, {percent(self.baseline_probabilities[start])})"
 
     def _written(self) -> str:
         """What a generator writes, and how likely that is: the output itself where it is a log-probability."""
@@ -142,10 +142,10 @@ class Result(TableExport, Viewable):
 
     def __repr__(self) -> str:
         text = shortened(" | ".join(self.meta.get("texts", ())))
-        said = self.headline.partition(" (")[0] if self.prediction else ""
+        prediction = self.headline.partition(" (")[0] if self.prediction else ""
         top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
         doubt = "✗ altered" if self.altered else ""
-        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), said, top, doubt)
+        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), prediction, top, doubt)
         return f"<{' · '.join(part for part in parts if part)}>"
 
     @abstractmethod

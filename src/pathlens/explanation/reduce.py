@@ -86,8 +86,8 @@ def shares(matrix: Float[np.ndarray, "A B"]) -> Float[np.ndarray, "A B"]:
     """
     positive = np.maximum(matrix, 0.0)
     scale = np.sqrt(positive.sum(1, keepdims=True) * positive.sum(0, keepdims=True))
-    found: np.ndarray = np.divide(positive, scale, out=np.zeros_like(positive), where=scale > 0)
-    return found
+    quotients: np.ndarray = np.divide(positive, scale, out=np.zeros_like(positive), where=scale > 0)
+    return quotients
 
 
 def mutual(matrix: Float[np.ndarray, "A B"], threshold: float) -> list[tuple[int, int]]:

@@ -61,8 +61,8 @@ class Results(list[R], TableExport, Viewable):
     def __getitem__(self, place: slice) -> Results[R]: ...
     def __getitem__(self, place: Any) -> Any:
         """One result; of a slice, the same kind of list."""
-        found = super().__getitem__(place)
-        return Results(found) if isinstance(place, slice) else found
+        chosen = super().__getitem__(place)
+        return Results(chosen) if isinstance(place, slice) else chosen
 
     def __repr__(self) -> str:
         first = [repr(each) for each in self[:2]] + (["…"] if len(self) > 2 else [])

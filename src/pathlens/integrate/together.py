@@ -68,7 +68,7 @@ class OfSeveral(Integrand):
 
 def together(drivers: Sequence[Generator[Ask, Tensor, Any]]) -> Generator[Ask, Tensor, list[Any]]:
     """What every driver found, or its error, in their order. Driver k is sent number k of what was asked."""
-    found: list[Any] = [None] * len(drivers)
+    outcomes: list[Any] = [None] * len(drivers)
     asks: dict[int, Ask] = {}
 
     def send(number: int, sums: Tensor | None) -> None:
@@ -76,9 +76,9 @@ def together(drivers: Sequence[Generator[Ask, Tensor, Any]]) -> Generator[Ask, T
         try:
             asks[number] = next(drivers[number]) if sums is None else drivers[number].send(sums)
         except StopIteration as end:
-            found[number] = end.value
+            outcomes[number] = end.value
         except Exception as error:  # of one output alone; the others go on
-            found[number] = error
+            outcomes[number] = error
 
     for number in range(len(drivers)):
         send(number, None)
@@ -88,7 +88,7 @@ def together(drivers: Sequence[Generator[Ask, Tensor, Any]]) -> Generator[Ask, T
         sums = yield Ask(question.points, OfSeveral(question.integrand, alike, len(alike) == len(drivers)))
         for place, number in enumerate(alike):
             send(number, sums[..., place, 0])
-    return found
+    return outcomes
 
 
 def _same(one: Ask, other: Ask) -> bool:

@@ -37,19 +37,19 @@ def parser() -> Callable[[str], Tree]:
 
     Limits: the models looked for are of English; for other languages give `tree=` a pipeline of theirs.
     """
-    found = pipeline()
-    if found is None:
+    language = pipeline()
+    if language is None:
         raise MissingError(
             f"idg needs the phrases of the text, and no parser is installed: {INSTALL}. Or give them: tree='(S (NP …) …)', "
             f"spans, a file of trees, or a parser of your own; tree={RIGHT_BRANCHING!r} is a shape that fits any text, no parse"
         )
-    name = f"{found.meta.get('lang', '')}_{found.meta.get('name', '')}"
-    return lambda text: replace(read_tree(_by_line(found, text), text), source=f"dependencies, spaCy {name}")
+    name = f"{language.meta.get('lang', '')}_{language.meta.get('name', '')}"
+    return lambda text: replace(read_tree(_by_line(language, text), text), source=f"dependencies, spaCy {name}")
 
 
-def _by_line(found: Any, text: str) -> Any:
+def _by_line(language: Any, text: str) -> Any:
     """A text's parse, line by line: no phrase runs over the end of a line (a prompt and its answer, turns of a chat)."""
     from spacy.tokens import Doc
 
     lines = text.splitlines(keepends=True)
-    return found(text) if len(lines) < 2 else Doc.from_docs(list(found.pipe(lines)), ensure_whitespace=False)
+    return language(text) if len(lines) < 2 else Doc.from_docs(list(language.pipe(lines)), ensure_whitespace=False)

@@ -167,9 +167,9 @@ class NeighbourGraph:
     def _others(self, ids: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n K"]:
         """One more than asked for, and then without itself; behind so many equal rows it is not there to be left out."""
         near, _ = self.search.nearest(self.search.rows(ids), self.neighbours + 1)
-        own = near == ids[:, None]
-        own[~own.any(axis=1), -1] = True
-        others: np.ndarray = near[~own].reshape(len(ids), self.neighbours).astype(np.int32)
+        itself = near == ids[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        others: np.ndarray = near[~itself].reshape(len(ids), self.neighbours).astype(np.int32)
         return others
 
     def _from_disk(self, ids: list[int]) -> dict[int, np.ndarray]:

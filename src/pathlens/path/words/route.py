@@ -176,11 +176,11 @@ def _route(ends: Ends, settings: Settings, cache: PathCache | None, find: Finder
     corners[1:-1, tokens] = inner.flip(1).transpose(0, 1)
     delta = journeys.end - journeys.start  # how far along the straight line each point is: (c − w′)·(w − w′)/‖w − w′‖²
     along = np.einsum("nmd,nd->nm", points - journeys.start[:, None], delta) / np.square(delta).sum(axis=1)[:, None]
-    ways = {t: (anchors[k], along[k]) for t, k in zip(tokens, which, strict=True)}
-    return Route.through(corners, _describe(ends, settings, ways))
+    by_token = {t: (anchors[k], along[k]) for t, k in zip(tokens, which, strict=True)}
+    return Route.through(corners, _describe(ends, settings, by_token))
 
 
-def _describe(ends: Ends, settings: Settings, ways: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> WordPath:
+def _describe(ends: Ends, settings: Settings, by_token: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> WordPath:
     """The record of a route, from anchor ids and positions (m,) per moving token, text's side first."""
 
     def word(ids: tuple[int, ...] | None, token: int, otherwise: str) -> str:
@@ -189,7 +189,7 @@ def _describe(ends: Ends, settings: Settings, ways: Mapping[int, tuple[np.ndarra
     tokens = []
     for t in range(len(ends.end)):
         both = word(ends.ids, t, "(row)"), word(ends.start_ids, t, "(baseline)")
-        ids, positions = (tuple(each[::-1].tolist()) for each in ways.get(t, (np.empty(0), np.empty(0))))
+        ids, positions = (tuple(each[::-1].tolist()) for each in by_token.get(t, (np.empty(0), np.empty(0))))
         words = tuple("(baseline)" if i == NO_WORD else word((i,), 0, "") for i in ids)
         tokens.append(TokenPath(*both, ids, words, positions))
     return WordPath(settings, tuple(tokens))
