@@ -30,7 +30,7 @@ from pathlens.explanation.record import (
     likeliest,
     percent,
 )
-from pathlens.text.adapter import Said
+from pathlens.text.adapter import Probabilities
 from pathlens.units.trees import tree_groups
 
 UNSURE = 0.2  # the likeliest class leads the next by less than this
@@ -44,7 +44,7 @@ class Order:
     prepared: Prepared
     tolerance: float
     meta: Mapping[str, Any]
-    probabilities: Sequence[Said | None] = ()  # what the model says at both ends of each case
+    probabilities: Sequence[Probabilities | None] = ()  # what the model says at both ends of each case
     check: Belief | None = None  # where it was asked for
 
 
@@ -110,7 +110,7 @@ def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
     }
 
 
-def spoken(probabilities: Sequence[Said | None]) -> dict[str, Any]:
+def spoken(probabilities: Sequence[Probabilities | None]) -> dict[str, Any]:
     """What the model says, as fields of a result; several cases of one text are several baselines."""
     known = [each for each in probabilities if each is not None]
     if not known or len(known) < len(probabilities):

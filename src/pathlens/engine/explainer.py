@@ -54,7 +54,7 @@ from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
-from pathlens.text.adapter import Said, TextModel
+from pathlens.text.adapter import Probabilities, TextModel
 from pathlens.text.chat import Chat, Prompt, as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
@@ -369,7 +369,7 @@ class Explainer(Generic[R]):
         prepared: Prepared,
         solutions: Sequence[Solution],
         seconds: float = 0.0,
-        probabilities: Sequence[Said | None] | None = None,
+        probabilities: Sequence[Probabilities | None] | None = None,
         check: Belief | None = None,
     ) -> Result:
         """The result of one prepared and solved text. `probabilities`: the model's at both ends of each case, if known.

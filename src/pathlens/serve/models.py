@@ -18,7 +18,7 @@ from pathlens.errors import InputError
 from pathlens.serve.tasks import Meter, ServerLimits
 
 if TYPE_CHECKING:
-    from pathlens.text.adapter import Case, Said, TextModel
+    from pathlens.text.adapter import Case, Probabilities, TextModel
 
 PATIENCE = 0.1  # seconds between two looks at whether the task was called off
 
@@ -171,7 +171,7 @@ def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
                 raise InputError(f"the text has {len(case)} tokens; this server takes up to {limits.units}")
             return replace(case, score=_Counted(case.score, meter), pack=(case.pack, id(meter)))
 
-        def says(self, cases: Sequence[Case]) -> list[Said | None]:
+        def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
             bare = [
                 replace(each, score=each.score.score) if isinstance(each.score, _Counted) else each for each in cases
             ]

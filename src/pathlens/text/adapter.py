@@ -117,7 +117,7 @@ class Case:
 Wanted: TypeAlias = tuple[Any, Any, Request]  # a text, a second one or None, and what is asked of it
 
 
-class Said(NamedTuple):
+class Probabilities(NamedTuple):
     """What the model says at both ends of one path: the probability of every class, by its name."""
 
     text: dict[str, float]
@@ -157,7 +157,7 @@ class TextModel(ABC):
         """Cases of one text that differ in their targets as one, whose score is all their numbers (B, T, 1); None: not so."""
         return None
 
-    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         """The probabilities of a model that has classes, for each case; None where there are none."""
         return [None] * len(cases)
 
@@ -219,7 +219,7 @@ class Wrapped(TextModel):
     def every_target(self) -> tuple[Any, ...]:
         return self.inner.every_target()
 
-    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         return self.inner.says(cases)
 
     @property

@@ -16,7 +16,7 @@ from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
-from pathlens.text.own import check_direction
+from pathlens.text.own_output import check_direction
 from pathlens.text.tokens import Tokens
 
 
@@ -106,10 +106,10 @@ class CausalLM(Generator):
 
     def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
         """Those of the prompt are the same before every alternative."""
-        found = [self.network.states(*_laid(rows[None], [draft], [(0, line)]), layer)[0] for line in self.lines(draft)]
-        return _spread(found, self.lines(draft), len(rows))
+        states = [self.network.states(*_laid(rows[None], [draft], [(0, line)]), layer)[0] for line in self.lines(draft)]
+        return _spread(states, self.lines(draft), len(rows))
 
-    def own(self, draft: Case) -> Kept:
+    def plain_output(self, draft: Case) -> Kept:
         lines = self.lines(draft)
         read = [self._own_logits(draft, line) for line in lines]
         if len(lines[0]) > 1:
@@ -132,8 +132,8 @@ class CausalLM(Generator):
             for k, (number, line) in reversed(list(enumerate(lines)))
             for place, row in enumerate(line)
         }
-        found = [[places.get((number, row), (0, 0)) for row in wanted] for number in range(len(cases))]
-        which, place = torch.tensor(found, device=points.device).unbind(-1)
+        cells = [[places.get((number, row), (0, 0)) for row in wanted] for number in range(len(cases))]
+        which, place = torch.tensor(cells, device=points.device).unbind(-1)
         spots, index = place.unique(return_inverse=True)
         return Kept(self._logits(*_laid(points, cases, lines), layer, spots)[which, index], at)
 

@@ -106,7 +106,7 @@ def chat(
         if user is not None or system is not None:
             raise InputError("give either messages or user (and system), not both")
         checked = _checked(messages)
-        return Chat(checked, tuple(_found(checked, listed)), template, options, rest=rest)
+        return Chat(checked, tuple(_placed(checked, listed)), template, options, rest=rest)
     if not isinstance(user, str) or not user.strip():
         raise InputError(f"a chat needs messages, or user='the question', got user={user!r}")
     if system is not None and not isinstance(system, str):
@@ -212,7 +212,7 @@ def _listed(passages: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in listed.items()}
 
 
-def _found(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> Iterator[MessageSpan]:
+def _placed(messages: Sequence[Mapping[str, Any]], listed: Mapping[str, str]) -> Iterator[MessageSpan]:
     """Each passage where it stands in the messages; a text listed again is looked for after its last place."""
     after: dict[str, tuple[int, int]] = {}
     taken: list[MessageSpan] = []

@@ -13,7 +13,17 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
-from pathlens.text.adapter import Case, Request, Said, Wanted, in_batches, index_of, starts_of, texts_of, within
+from pathlens.text.adapter import (
+    Case,
+    Probabilities,
+    Request,
+    Wanted,
+    in_batches,
+    index_of,
+    starts_of,
+    texts_of,
+    within,
+)
 from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
@@ -78,17 +88,17 @@ class Headed(LanguageModel):
     @torch.no_grad()
     def _outputs(self, cases: Sequence[Case]) -> dict[int, Any]:
         """The model's output for each text, one row of its own length."""
-        found: dict[int, Any] = {}
+        outputs: dict[int, Any] = {}
         for some in in_batches(cases):
             output = or_error(self.forward, texts_of(some), some, 0)
             if isinstance(output, Exception):  # find the one that fails: each text alone
-                found |= {id(case): or_error(self.output_at, case) for case in some}
+                outputs |= {id(case): or_error(self.output_at, case) for case in some}
                 continue
             parts = output if isinstance(output, tuple) else (output,)
             for row, case in enumerate(some):
-                own = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
-                found[id(case)] = own if isinstance(output, tuple) else own[0]
-        return found
+                rows = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
+                outputs[id(case)] = rows if isinstance(output, tuple) else rows[0]
+        return outputs
 
 
 class Classifier(Headed):
@@ -179,7 +189,7 @@ class Classifier(Headed):
         return replace(cases[0], score=score, pack=(score, None), target=targets, outputs=names)
 
     @torch.no_grad()
-    def says(self, cases: Sequence[Case]) -> list[Said | None]:
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
         alike, layer = {_start_of(case): case for case in known}, max((_layer(case) for case in known), default=0)
@@ -188,7 +198,7 @@ class Classifier(Headed):
             output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
         return [
-            Said(self._probabilities(case.output[0]), starts[_start_of(case)])
+            Probabilities(self._probabilities(case.output[0]), starts[_start_of(case)])
             if case in known and case.output.shape[1] > 1  # one logit is a score, not a class
             else None
             for case in cases

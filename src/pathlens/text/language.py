@@ -22,7 +22,7 @@ from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, accepted, check_layer, check_weights, refuse_unfit, unaltered
-from pathlens.text.own import Seen, compared
+from pathlens.text.own_output import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
@@ -151,7 +151,7 @@ class LanguageModel(TextModel):
         """The hidden states of a layer, from the text's rows."""
         return self.network.states(rows[None], collate([draft], rows[None]), layer)[0]
 
-    def own(self, draft: Case) -> Any:
+    def plain_output(self, draft: Case) -> Any:
         """The output as a user has it: token ids into the model as it is, nothing replaced, one text alone."""
         return self.own_output(self.ask(draft.context), draft)
 

@@ -130,8 +130,8 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
         raise ModelError(f"the first of (model, tokenizer) must be a torch model, got {type(module).__name__}")
     inner = unwrapped(module)
     names = [base.__name__ for base in type(inner).__mro__]  # a user's subclass is still of its kind
-    found = next(((name, suffix) for name in names for suffix in KINDS if name.endswith(suffix)), None)
-    if found is None:
+    known_class = next(((name, suffix) for name in names for suffix in KINDS if name.endswith(suffix)), None)
+    if known_class is None:
         _refuse_unknown(names)
         if hasattr(inner, "vision_model"):
             raise ModelError(
@@ -141,7 +141,7 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
         kind = kind_by_output(inner)
         model = SentenceEncoder(encoder_of(inner), tokenizer, **options) if kind is None else kind(inner, tokenizer)
     else:
-        name, suffix = found
+        name, suffix = known_class
         kind = KINDS[suffix][0]
         if kind is MaskedLM and "pooling" in options:  # asked for as an encoder
             return SentenceEncoder(getattr(inner, "base_model", inner), tokenizer, **options)
@@ -306,8 +306,8 @@ def _file_of(model: str | Path, name: str, kept: dict[str, Any]) -> str | None:
     from transformers.utils import cached_file
 
     try:
-        found: str | None = cached_file(str(model), name, _raise_exceptions_for_missing_entries=False, **kept)
-        return found
+        file: str | None = cached_file(str(model), name, _raise_exceptions_for_missing_entries=False, **kept)
+        return file
     except (OSError, ValueError):
         return None
 

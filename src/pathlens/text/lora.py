@@ -47,8 +47,8 @@ def detach(module: nn.Module) -> dict[str, Tensor]:
     for name, part in list(module.named_modules()):
         if isinstance(part, nn.Linear) and parametrize.is_parametrized(part, "weight"):
             kept: Any = part.parametrizations
-            own = kept.weight[0]
-            factors[f"{name}.lora_A"] = own.lora_A.detach().half().cpu().contiguous()
-            factors[f"{name}.lora_B"] = (SCALE * own.lora_B.detach()).half().cpu().contiguous()
+            adapter = kept.weight[0]
+            factors[f"{name}.lora_A"] = adapter.lora_A.detach().half().cpu().contiguous()
+            factors[f"{name}.lora_B"] = (SCALE * adapter.lora_B.detach()).half().cpu().contiguous()
             parametrize.remove_parametrizations(part, "weight", leave_parametrized=False)
     return factors

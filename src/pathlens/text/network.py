@@ -93,11 +93,11 @@ class Network:
     def tables(self) -> list[nn.Module]:
         """Every module that looks words up: an encoder and a decoder may have one each."""
         halves = [getattr(self.module, name)() for name in ("get_encoder", "get_decoder") if hasattr(self.module, name)]
-        found = [
+        candidates = [
             self.embedding,
             *(half.get_input_embeddings() for half in halves if hasattr(half, "get_input_embeddings")),
         ]
-        return list({id(table): table for table in found if isinstance(table, nn.Module)}.values())
+        return list({id(table): table for table in candidates if isinstance(table, nn.Module)}.values())
 
     def call(
         self,
@@ -190,10 +190,10 @@ class _Answer:
 
     def __call__(self, original: Forward, ids: Any, *args: Any, **kwargs: Any) -> Any:
         for number in self.left or range(len(self.rows)):  # an encoder's text and a decoder's may begin alike: in turn
-            found = _rows_for(original, ids, *self.rows[number])
-            if found is not None:
+            rows = _rows_for(original, ids, *self.rows[number])
+            if rows is not None:
                 self.left = [other for other in self.left if other != number]
-                return found
+                return rows
         return original(ids, *args, **kwargs)
 
 

@@ -76,15 +76,15 @@ def reference_of(model: SentenceEncoder) -> Reference:
     """The model's own: built in, kept from before, or found now and kept."""
     mark = fingerprint(model)
     name = f"{mark}-{FORMAT}.json"
-    own, cache = resources.files("pathlens") / "assets" / KEPT / name, user_cache()
-    for file in (own, *(() if cache is None else (cache / KEPT / name,))):
+    built_in, cache = resources.files("pathlens") / "assets" / KEPT / name, user_cache()
+    for file in (built_in, *(() if cache is None else (cache / KEPT / name,))):
         if (kept := _read(file, model)) is not None:
             return kept
-    found = find(model)
+    reference = find(model)
     if cache is not None:
         with suppress(StoreError):  # a cache that cannot be written is done without
-            write(found, cache / KEPT / name)
-    return found
+            write(reference, cache / KEPT / name)
+    return reference
 
 
 def write(reference: Reference, path: Path) -> None:
@@ -194,14 +194,14 @@ def _search(probe: Probe) -> list[int]:
 
 def _learn(probe: Probe, tokens: Float[Tensor, "K d"], size: float, tie: float) -> Float[Tensor, "K d"]:
     """Adam on mean ‖e(r)‖² / ‖e(text)‖² + tie · ‖r − tokens‖² / ‖tokens‖²; the best of its steps counts."""
-    own = float(tokens.float().square().sum()) or 1.0
+    energy = float(tokens.float().square().sum()) or 1.0
     rows = tokens.float().clone().requires_grad_()
     adam = torch.optim.Adam([rows])
     best, least = tokens, float("inf")
     for step in range(STEPS):
-        adam.param_groups[0]["lr"] = RATE * (own / rows.numel()) ** 0.5 * (1 - step / STEPS)
+        adam.param_groups[0]["lr"] = RATE * (energy / rows.numel()) ** 0.5 * (1 - step / STEPS)
         with torch.enable_grad():
-            loss = probe.mean_square(rows) / size + tie * (rows - tokens).square().sum() / own
+            loss = probe.mean_square(rows) / size + tie * (rows - tokens).square().sum() / energy
             (rows.grad,) = torch.autograd.grad(loss, rows)
         if (value := loss.item()) < least:
             best, least = rows.detach().clone(), value

@@ -21,7 +21,7 @@ from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, Scores, Wra
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
-from pathlens.text.own import far
+from pathlens.text.own_output import far
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.shift import CODE, Shift
 from pathlens.text.static import StaticTable, static_tokenizer
@@ -172,7 +172,7 @@ class SentenceEncoder(LanguageModel):
         cut = {"truncation": True, "max_length": self.limit} if request.truncation and self.limit else {}
         ids = self.tokenizer([prompt + text for text in texts], verbose=False, **cut)["input_ids"]
         held = self._first_after(prompt, texts[0]) if prompt else None
-        found: dict[int, Tensor] = {}
+        embeddings: dict[int, Tensor] = {}
         with torch.inference_mode():
             for some in _by_length(ids):
                 longest = len(ids[some[-1]])
@@ -181,12 +181,12 @@ class SentenceEncoder(LanguageModel):
                 mask = (torch.arange(longest) < lengths[:, None]).to(self.network.device)
                 raw = self.module(input_ids=rows.to(self.network.device), attention_mask=mask.long())
                 vectors = self.pooled(self.read_states(raw), mask, held).cpu()
-                if not found:  # the shortest text of a padded batch
-                    own = self.embed(texts[some[0]], request).cpu()
-                    if far(own, vectors[0], own, own):
+                if not embeddings:  # the shortest text of a padded batch
+                    alone = self.embed(texts[some[0]], request).cpu()
+                    if far(alone, vectors[0], alone, alone):
                         return one_by_one()
-                found |= zip(some, vectors, strict=True)
-        return torch.stack([found[number] for number in range(len(ids))])
+                embeddings |= zip(some, vectors, strict=True)
+        return torch.stack([embeddings[number] for number in range(len(ids))])
 
     def _first_after(self, prompt: str, text: str) -> int:
         """Where the text's own tokens begin."""
@@ -310,8 +310,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
         """An exact encoder starts at the reference it subtracts."""
-        own = choice is None and self.shift is not None
-        return super().start_rows(self.shift.reference if own and self.shift else choice, tokens, held)
+        exact = choice is None and self.shift is not None
+        return super().start_rows(self.shift.reference if exact and self.shift else choice, tokens, held)
 
     def prompt(self, request: Request) -> str:
         model = self.sentence_transformer
@@ -369,11 +369,11 @@ def compared(case: Case, text_b: Any) -> Case:
     return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
 
 
-def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -> Target | None:
+def embedding_target(request: Request, embedding: Float[Tensor, " k"] | None = None) -> Target | None:
     """The vector itself, or its similarity with the second text's; None where neither is asked for.
 
     `("against", vector)`: the similarity with the vector, both lengths fixed, so that it is linear in the embedding;
-    `own` is the text's. `("scaled", vector)`: the same with the vector divided already. `("rows", (T, k))`: each row of a
+    `embedding` is the text's. `("scaled", vector)`: the same with the vector divided already. `("rows", (T, k))`: each row of a
     text's vectors (they are divided by its length already) against the embedding: T numbers.
     """
     if request.vector:
@@ -386,14 +386,14 @@ def embedding_target(request: Request, own: Float[Tensor, " k"] | None = None) -
         kind, vector = request.options_of(EncoderOptions).similarity, request.target[1]
         if request.target[0] == "rows":
             held = kind if _held(request) else "dot"  # along a path the length is that at its end, known beforehand
-            rows = vector / _length(own) if held != kind and own is not None else vector
+            rows = vector / _length(embedding) if held != kind and embedding is not None else vector
             names = tuple(map(str, range(len(vector))))
             return Target(f"{kind} similarity with the query's rows", ReadAgainst(held), rows, outputs=names)
         if _held(request):
             unit = vector / _length(vector) if kind == "cosine" else vector
             return Target(f"{kind} similarity with the query", ReadAgainst(kind), unit)
-        if request.target[0] == "against" and own is not None:
-            vector = against(vector, own, kind)
+        if request.target[0] == "against" and embedding is not None:
+            vector = against(vector, embedding, kind)
         return Target(f"{kind} similarity with the query", ReadSimilarity("dot"), vector)
     return None
 
@@ -411,13 +411,13 @@ def _length(vector: Float[Tensor, " k"]) -> float:
     return length
 
 
-def against(vector: Float[Tensor, " k"], own: Float[Tensor, " k"], similarity: str) -> Float[Tensor, " k"]:
+def against(vector: Float[Tensor, " k"], embedding: Float[Tensor, " k"], similarity: str) -> Float[Tensor, " k"]:
     """What the embedding of a text is multiplied by to give its similarity with `vector`, the lengths being fixed."""
-    if vector.shape != own.shape:
+    if vector.shape != embedding.shape:
         raise InputError(
-            f"the query's vector has {len(vector)} numbers and this text's {len(own)}; they must be of one space"
+            f"the query's vector has {len(vector)} numbers and this text's {len(embedding)}; they must be of one space"
         )
-    length = float(vector.norm()) * float(own.norm())
+    length = float(vector.norm()) * float(embedding.norm())
     if similarity == "cosine" and length == 0:
         raise NumberError(NO_COSINE)
     return vector / length if similarity == "cosine" else vector
@@ -454,14 +454,14 @@ def shifted(encoder: Any, shift: Shift, matrix: Float[Tensor, "k k"] | None = No
         more.append(Dense(narrow, wide, bias=False, activation_function=nn.Identity()))
         more[-1].linear.weight.data.copy_(matrix)
     at = next((i for i, part in enumerate(parts) if type(part).__name__ == "Normalize"), len(parts))
-    own = {name: getattr(encoder, name) for name in ("prompts", "default_prompt_name", "truncate_dim")}
-    return type(encoder)(modules=[*parts[:at], *more, *parts[at:]], device="cpu", **own)
+    settings = {name: getattr(encoder, name) for name in ("prompts", "default_prompt_name", "truncate_dim")}
+    return type(encoder)(modules=[*parts[:at], *more, *parts[at:]], device="cpu", **settings)
 
 
 def _brings_our_code(folder: Path) -> bool:
     """An exact encoder's folder, with no other code in it than our own, letter by letter."""
-    beside, own = folder / CODE, Path(shift.__file__)
-    if not beside.is_file() or beside.read_bytes() != own.read_bytes():
+    beside, source = folder / CODE, Path(shift.__file__)
+    if not beside.is_file() or beside.read_bytes() != source.read_bytes():
         return False
     listed = [str(part["type"]) for part in json.loads((folder / "modules.json").read_text("utf-8"))]
     return all(name.startswith(("sentence_transformers.", f"{CODE.removesuffix('.py')}.")) for name in listed)
@@ -536,8 +536,8 @@ class Shifted(Wrapped):
             request = replace(request, target=("similarity", self.embed(text_b, request)))
         if isinstance(request.target, tuple) and request.target[0] == "against" and request.integral:
             kind = request.options_of(EncoderOptions).similarity
-            own = self.embed(text, replace(request, target=None))
-            request = replace(request, target=("scaled", against(request.target[1], own, kind)))
+            embedding = self.embed(text, replace(request, target=None))
+            request = replace(request, target=("scaled", against(request.target[1], embedding, kind)))
         case = self.inner.case(text, request=request)
         if request.block is not None:
             return case

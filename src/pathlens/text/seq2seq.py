@@ -16,7 +16,7 @@ from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
-from pathlens.text.own import check_direction
+from pathlens.text.own_output import check_direction
 from pathlens.text.tokens import Tokens, spans_of, trimmed
 
 
@@ -136,7 +136,7 @@ class Seq2Seq(Generator):
         }
         return self.output(self.network.call(encoder, context, decoder), cases)
 
-    def own(self, draft: Case) -> Kept:
+    def plain_output(self, draft: Case) -> Kept:
         ids, split, start = draft.context["input_ids"], int(draft.meta["decoder_starts_at"]), len(self.start)
         second, written = int(draft.meta["first_output_ends"]), ids[split:]
 

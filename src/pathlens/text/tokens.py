@@ -200,8 +200,8 @@ def _places(tokenizer: Any, encoded: Any, texts: tuple[str, ...]) -> tuple[tuple
             seen += 1
     spans: list[Span] = [(0, 0)] * len(ids)
     for number, text in enumerate(texts):
-        own = [i for i, segment in enumerate(segments) if segment == number]
-        for i, span in zip(own, found_again(tokenizer, [ids[i] for i in own], text), strict=True):
+        indices = [i for i, segment in enumerate(segments) if segment == number]
+        for i, span in zip(indices, found_again(tokenizer, [ids[i] for i in indices], text), strict=True):
             spans[i] = span
     return tuple(segments), spans
 

@@ -36,16 +36,16 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
     if kind not in model.seen:
         with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
-            output = model.own(draft)
-        own = read(output, [case])
+            output = model.plain_output(draft)
+        expected = read(output, [case])
         if layer and not model.network.below_too:
-            model.network.below_too = not _the_same(model, case, layer, own)
+            model.network.below_too = not _the_same(model, case, layer, expected)
         if layer:
             with torch.no_grad(), model.in_our_words(layer):
                 model.forward(case.ends.end[None], [case], layer)
         start, explained = _at_ends([case])
-        if far(own, explained, start, case.ends.end):
-            raise ModelError(_both(model, own, explained, layer))
+        if far(expected, explained, start, case.ends.end):
+            raise ModelError(_both(model, expected, explained, layer))
         model.seen[kind] = Seen(case, apart=bool(model.network.altered))
     seen = model.seen[kind]
     if seen.first is not None and len(seen.first) != len(case) and seen.first.pack == case.pack and not seen.apart:
@@ -54,13 +54,13 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     return replace(case, pack=(case.score, len(case))) if seen.apart else case
 
 
-def _the_same(model: LanguageModel, case: Case, layer: int, own: Tensor) -> bool:
+def _the_same(model: LanguageModel, case: Case, layer: int, expected: Tensor) -> bool:
     """Is the output its own when the blocks below the layer are left out?"""
     try:
         start, explained = _at_ends([case])
     except Exception:  # what the next block was to be handed is missing
         return False
-    return not far(own, explained, start, case.ends.end)
+    return not far(expected, explained, start, case.ends.end)
 
 
 def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:
@@ -78,15 +78,15 @@ def _packs(one: Case, other: Case) -> bool:
     return not any(far(*each, each[0], one.ends.end) for each in zip(alone, together, strict=True))
 
 
-def far(own: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
+def far(expected: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
     """Further apart than rounding explains: a third of the digits, half of those of a half precision, of what is largest."""
-    if own.shape != other.shape:
+    if expected.shape != other.shape:
         return True
-    unit = max(torch.finfo(each.dtype).eps for each in (like, own))
-    finite = [value[value.isfinite()].abs() for value in (own, beside)]  # a logit may be forbidden: -inf in both
+    unit = max(torch.finfo(each.dtype).eps for each in (like, expected))
+    finite = [value[value.isfinite()].abs() for value in (expected, beside)]  # a logit may be forbidden: -inf in both
     size = max((float(value.max()) for value in finite if value.numel()), default=0.0)
     share = unit ** (2 / 3 if unit < 1e-4 else 1 / 2)
-    off = torch.where(own == other, torch.zeros_like(own), own - other)
+    off = torch.where(expected == other, torch.zeros_like(expected), expected - other)
     return not float(off.abs().max()) <= share * size + 10 * unit
 
 
@@ -99,7 +99,7 @@ def check_direction(user: Any, short: Float[Tensor, "T V"], whole: Float[Tensor,
         )
 
 
-def _both(model: LanguageModel, own: Tensor, explained: Tensor, layer: int) -> str:
+def _both(model: LanguageModel, expected: Tensor, explained: Tensor, layer: int) -> str:
     def shown(value: Tensor) -> str:
         return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {value.float().norm():.6g}"
 
@@ -112,6 +112,6 @@ def _both(model: LanguageModel, own: Tensor, explained: Tensor, layer: int) -> s
         )
     )
     return (
-        f"{type(model.user).__name__} itself gives {shown(own)} for this text, and what would be explained is "
+        f"{type(model.user).__name__} itself gives {shown(expected)} for this text, and what would be explained is "
         f"{shown(explained)}: the scores would belong to another number. {cure[0].upper()}{cure[1:]}"
     )
