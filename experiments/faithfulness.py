@@ -186,9 +186,12 @@ def check(choice: argparse.Namespace) -> None:
         _write(choice.out / "check" / f"{name}.json", both[name].to_dict())
     lines = [f"{choice.texts} SST-2 texts, default protocol: nodes of `run` − tolerance 1e-3 (paired)"]
     fewer, exact = both["fewer"], both["1e-3"]
-    for way in fewer.ways:
+    for way in fewer.contenders:
         for column in fewer.columns[:4]:
-            change = column.values[fewer.ways.index(way)] - exact.column(column.name).values[exact.ways.index(way)]
+            change = (
+                column.values[fewer.contenders.index(way)]
+                - exact.column(column.name).values[exact.contenders.index(way)]
+            )
             lines.append(f"{way:18} {column.name:20} mean {change.mean():+.5f}  largest {np.abs(change).max():.4f}")
     _told(choice.out / "check.txt", lines)
 

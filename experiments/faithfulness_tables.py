@@ -69,7 +69,7 @@ def markdown(found: Evaluation, columns: Any) -> list[str]:
     arrows = {"lower": " ↓", "higher": " ↑", "": ""}
     heads = [name + arrows[found.column(name).better] for name in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    for way in found.ways:
+    for way in found.contenders:
         cells = [cell(found.estimate(way, name)) for name in columns]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return lines
@@ -93,15 +93,15 @@ def differences(found: Evaluation) -> list[str]:
     asked += [(f"mask against pad, {m}", f"{m}, mask", f"{m}, pad") for m in ("ig", "dig", "udig", "sig")]
     lines = ["| paired difference | " + " | ".join(SHOWN) + " |", "|---" * (len(SHOWN) + 1) + "|"]
     for title, one, other in asked:
-        if one in found.ways and other in found.ways:
+        if one in found.contenders and other in found.contenders:
             cells = [cell(found.difference(one, other, name), sign=True) for name in SHOWN]
             lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return lines
 
 
 def agreement(found: Evaluation) -> list[str]:
-    lines = ["| | " + " | ".join(found.ways) + " |", "|---" * (len(found.ways) + 1) + "|"]
-    for a, way in enumerate(found.ways):
+    lines = ["| | " + " | ".join(found.contenders) + " |", "|---" * (len(found.contenders) + 1) + "|"]
+    for a, way in enumerate(found.contenders):
         lines.append(f"| {way} | " + " | ".join(f"{value:.2f}" for value in found.agreement[a]) + " |")
     return lines
 
@@ -115,7 +115,7 @@ def steadiness(found: Evaluation, out: Path) -> None:
         stages = found.randomised.stages
         lines += ["Rank correlation with the true model's scores, layers drawn anew from the top down to:", ""]
         lines += ["| | " + " | ".join(stages) + " |", "|---" * (len(stages) + 1) + "|"]
-        for w, way in enumerate(found.ways):
+        for w, way in enumerate(found.contenders):
             own = found.randomised.values[w]
             if np.isfinite(own).any():
                 lines.append(f"| {way} | " + " | ".join(f"{v:.2f}" for v in np.nanmean(own, axis=1)) + " |")
@@ -128,8 +128,8 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
     """Evaluations of different texts in the same ways → one; notes that count texts are left to the caller."""
     first = parts[0]
     if any(
-        (p.ways, p.protocol, p.references, [c.name for c in p.columns])
-        != (first.ways, first.protocol, first.references, [c.name for c in first.columns])
+        (p.contenders, p.protocol, p.references, [c.name for c in p.columns])
+        != (first.contenders, first.protocol, first.references, [c.name for c in first.columns])
         for p in parts
     ):
         raise InputError("only evaluations with the same rows, metrics, protocol and references can be joined")
@@ -158,7 +158,7 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
 def baseline_sensitivity(found: Evaluation) -> dict[str, float]:
     """Per method, the mean rank agreement of its rows with different baselines: 1 means the baseline does not matter."""
     groups: dict[str, list[int]] = {}
-    for number, label in enumerate(found.ways):
+    for number, label in enumerate(found.contenders):
         groups.setdefault(label.split(", ")[0], []).append(number)
     return {
         method: float(np.nanmean([found.agreement[a, b] for a in own for b in own if a < b]))

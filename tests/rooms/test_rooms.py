@@ -97,6 +97,28 @@ def test_a_class_name_is_taken_once():
     assert len(taken) > 200 and not twice, twice
 
 
+def given_names(tree: ast.AST):
+    """Whatever a file names itself: variables, fields, parameters, functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.MatchAs) and node.name:
+            yield node.name, node.lineno
+
+
+def test_a_name_says_what_the_thing_is():
+    """These words fit anything that was ever looked for: a noun tells the reader what it is."""
+    vague, named = [], 0
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name, at in given_names(ast.parse(file.read_text(encoding="utf-8"))):
+            named += 1
+            if name.strip("_").lower() in ("said", "told", "found", "own", "ways"):
+                vague.append(f"{file.relative_to(SOURCE)}:{at} {name}")
+    assert named > 5_000 and not vague, "\n".join(vague)
+
+
 def test_a_heavy_package_is_imported_by_one_room_and_lazily():
     where: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):

@@ -36,7 +36,7 @@ def found() -> Evaluation:
 
 
 def test_every_table_has_its_controls_and_says_what_favours_sig(found):
-    assert found.ways == (
+    assert found.contenders == (
         "random", "leave-one-out", "gradient-x-input", "ig, mask", "ig, pad", "sig, mask", "sig, pad",
     )  # fmt: skip
     assert SIG_NOTE in found.notes and found.references == ("mask", "pad")
@@ -75,6 +75,8 @@ def test_the_same_call_gives_the_same_numbers(found):
 def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_path):
     body = json.loads(found.save(tmp_path / "e.json").read_text("utf-8"))
     assert Evaluation.from_dict(body).to_dict() == found.to_dict()
+    earlier = {("ways" if name == "contenders" else name): value for name, value in body.items()}
+    assert "ways" in earlier and Evaluation.from_dict(earlier).to_dict() == found.to_dict()
     halves = [
         evaluate(models.classifier("bert"), some, methods=["ig", "sig"], baselines=["mask", "pad"],
                  reference=["mask", "pad"], draws=300)
@@ -85,7 +87,7 @@ def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_
     for name in ("comprehensiveness", "sufficiency", "log-odds (pad)"):
         for way in ("ig, mask", "sig, pad", "leave-one-out"):
             assert both.estimate(way, name).value == pytest.approx(found.estimate(way, name).value, abs=1e-5)
-    rows = [found.ways.index(way) for way in both.ways if way != "random"]
+    rows = [found.contenders.index(way) for way in both.contenders if way != "random"]
     assert np.allclose(both.agreement[1:, 1:], found.agreement[np.ix_(rows, rows)], atol=1e-3)
     with pytest.raises(InputError, match="same rows"):
         joined([halves[0], found])
@@ -94,7 +96,7 @@ def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_
 def test_the_table_as_csv(found, tmp_path):
     text = found.to_csv(tmp_path / "t.csv")
     lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
-    assert text.splitlines() == lines and len(lines) == 1 + len(found.ways) * len(found.columns)
+    assert text.splitlines() == lines and len(lines) == 1 + len(found.contenders) * len(found.columns)
     assert lines[0] == "way,metric,better,value,low,high,n,protocol"
     assert not any("nan" in line for line in lines)
     with pytest.raises(StoreError, match="cannot write"):
@@ -106,7 +108,7 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
     shown = capsys.readouterr().out
     page = found.to_html(tmp_path / "e.html").read_text("utf-8")
     for text in (shown, re.sub(r"<[^>]+>", " ", page)):
-        for way in found.ways:
+        for way in found.contenders:
             assert way in text
         assert "log-odds (mask) ↓" in text and "comprehensiveness ↑" in text
         assert "leave-one-out (the token put to the baseline" in text and "protocol default" in text
@@ -114,7 +116,7 @@ def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
     assert page.count('class="chart"') == len(found.curves) and "http:" not in page
     from pathlens.explanation import store
 
-    assert store.extract(page)["ways"] == list(found.ways)
+    assert store.extract(page)["contenders"] == list(found.contenders)
     for name in ("e.png", "e.svg"):
         assert found.to_png(tmp_path / name).stat().st_size > 20_000
     assert b"gradient-x-input" in (tmp_path / "e.svg").read_bytes()
@@ -228,7 +230,7 @@ def test_the_command(folder, tmp_path):  # noqa: F811
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout == "" and all(f"wrote {file}" in done.stderr for file in out.values())
     body = json.loads(out["json"].read_text("utf-8"))
-    assert body["texts"] == 3 and body["ways"][2:] == ["ig, mask", "ig, pad", "sig, mask", "sig, pad"]
+    assert body["texts"] == 3 and body["contenders"][2:] == ["ig, mask", "ig, pad", "sig, mask", "sig, pad"]
     assert any("names the given label" in note for note in body["notes"])
     assert all(path.stat().st_size > 500 for path in out.values())
     shown = pathlens("evaluate", folder, data, "--text", "sentence", "--method", "sig", "--limit", "2",

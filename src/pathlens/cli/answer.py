@@ -22,7 +22,9 @@ def answer(
         list[Path], typer.Option(help="A file with a source, before the question, or a table of them; repeatable.")
     ],
     column: o.Column = "text",
-    said: Annotated[str | None, typer.Option("--answer", help="The answer (default: the model writes one).")] = None,
+    given_answer: Annotated[
+        str | None, typer.Option("--answer", help="The answer (default: the model writes one).")
+    ] = None,
     contrast: Annotated[str | None, typer.Option(help="Another answer: why not that?")] = None,
     chat: Annotated[Path | None, typer.Option(help="Messages as JSON in place of a question; - reads stdin.")] = None,
     system: Annotated[str | None, typer.Option(help="A system prompt, through the chat template.")] = None,
@@ -60,7 +62,7 @@ def answer(
         "contrast": contrast,
     }
     with o.at_work():
-        result: Answer = verb(model, asked, texts, said, **choices)
+        result: Answer = verb(model, asked, texts, given_answer, **choices)
         for _ in range(zoom):
             typer.echo(f"opening {len(result.strongest())} parts: {result.passes_to_open()} passes", file=sys.stderr)
             result = closer(model, result)

@@ -330,7 +330,7 @@ def working(what: str = "working") -> Iterator[Callable[[str], None]]:
     shown = Thread(target=tick, daemon=True)
     shown.start()
     try:
-        yield lambda said: line.set_description_str(said, refresh=False)
+        yield lambda words: line.set_description_str(words, refresh=False)
     finally:
         over.set()
         shown.join()

@@ -165,7 +165,7 @@ def _known(folder: Path, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
     try:
         return read_manifest(folder)
     except StoreError:
-        facts = [found for path in shards(folder) if (found := read_facts(path)) is not None]
+        facts = [shard_facts for path in shards(folder) if (shard_facts := read_facts(path)) is not None]
         ours = (each.made == making(wanted) and each.start + each.rows <= wanted["rows"] for each in facts)
         if not facts or not all(ours):
             raise

@@ -104,8 +104,8 @@ def read_facts(path: Path) -> Facts | None:
         body = path.read_bytes()
         if not _whole(body):
             return None
-        found = json.loads(pq.read_schema(pa.BufferReader(body)).metadata[FACTS])
-        return Facts(**{**found, "tally": Tally(**found["tally"])})
+        facts = json.loads(pq.read_schema(pa.BufferReader(body)).metadata[FACTS])
+        return Facts(**{**facts, "tally": Tally(**facts["tally"])})
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         return None
 

@@ -60,7 +60,7 @@ def answer(result: Answer) -> Page:
         grid=grid,
         bars=bars,
         facts=_facts(result, names, columns),
-        inside=(_said(result, cited), grid, *_shown(result, sources, totals, limit)),
+        inside=(_sentence_list(result, cited), grid, *_shown(result, sources, totals, limit)),
     )
     legend = (
         f"{RAISES_WORD} raises the log-probability of what was said, {LOWERS_WORD} lowers it; only the sources move; "
@@ -92,7 +92,7 @@ def _sentences(result: Answer) -> tuple[Stretch, ...]:
     return words.stretches(result.answer, result.sentences, result.sentence_offsets, values, every, limit)
 
 
-def _said(result: Answer, cited: tuple[str, ...]) -> Listing:
+def _sentence_list(result: Answer, cited: tuple[str, ...]) -> Listing:
     """Sentence by sentence: citations, and how likely a token is with the sources and without."""
     odds = result.odds or ((None, None),) * len(cited)
     table = tuple(

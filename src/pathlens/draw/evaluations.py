@@ -34,7 +34,7 @@ LEAST_ROWS = 3  # of a table: fewer say nothing about a feature
 def evaluation(study: Evaluation) -> blocks.Page:
     """Methods × metrics with intervals, curves over the share of tokens, agreement, randomised layers."""
     model = f"{visible(str(study.meta['model']))}: " if study.meta.get("model") else ""
-    agreement = zip(study.ways, study.agreement, strict=True)
+    agreement = zip(study.contenders, study.agreement, strict=True)
     reading = (
         f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
         "lower; random and leave-one-out are controls; ★ better than every other row, controls aside: the interval of the paired "
@@ -45,7 +45,7 @@ def evaluation(study: Evaluation) -> blocks.Page:
         blocks=(
             *(_metrics(study, name, columns) for name, columns in _parts(study)),
             blocks.Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
-            correlations("rank agreement between rows (mean Spearman over texts)", study.ways, agreement),
+            correlations("rank agreement between rows (mean Spearman over texts)", study.contenders, agreement),
             *_randomised(study),
         ),
         notes=(reading, *map(visible, study.notes)),
@@ -75,7 +75,7 @@ def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> blocks.
     stars = {column.name: _best(study, column) for column in columns}
     rows = tuple(
         (way, *(_interval(study, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
-        for way in study.ways
+        for way in study.contenders
     )
     heads = ("", *(f"{c.curve or c.name}{ARROWS[c.better]}" for c in columns))
     return blocks.Listing(heads, rows, right=True, title=name)
@@ -86,7 +86,7 @@ def _best(study: Evaluation, column: Column) -> frozenset[str]:
 
     Rows that choose the same tokens are equally good.
     """
-    cells = {way: study.estimate(way, column.name) for way in study.ways if way not in CONTROLS}
+    cells = {way: study.estimate(way, column.name) for way in study.contenders if way not in CONTROLS}
     known = {way: cell.value for way, cell in cells.items() if cell.n >= SURE}
     if not column.better or len(known) < 2:
         return frozenset()
@@ -115,7 +115,7 @@ def _interval(study: Evaluation, way: str, column: Column) -> str:
 def _curve(study: Evaluation, curve: Any) -> blocks.Chart:
     means = np.nanmean(curve.values, axis=1)
     lines = (list(zip(curve.shares, row.tolist(), strict=True)) for row in means)
-    series = dict(zip(study.ways, lines, strict=True))
+    series = dict(zip(study.contenders, lines, strict=True))
     ticks = tuple((share, f"{share:.0%}") for share in curve.shares)
     title = curve.name + ARROWS[curve.better]
     return blocks.Chart(series, "share of the tokens", curve.name, title, level=0.0, ticks=ticks)
@@ -125,7 +125,7 @@ def _randomised(study: Evaluation) -> list[blocks.Listing]:
     """Rank correlation as layers are drawn anew."""
     if study.randomised is None:
         return []
-    every = zip(study.ways, study.randomised.values, strict=True)
+    every = zip(study.contenders, study.randomised.values, strict=True)
     means = [(way, np.nanmean(row, axis=1)) for way, row in every if np.isfinite(row).any()]
     title = "rank correlation with the true model's scores, layers drawn anew from the top (it must fall)"
     return [correlations(title, [f"… {stage}" for stage in study.randomised.stages], means)]

@@ -68,19 +68,19 @@ def document(thing: Any, path: str | Path | None = None, *, unit: str | None = N
 
 def _headline(page: blocks.Page) -> Markup:
     """What the model says comes first; a click shows every class."""
-    said = element("h1", None, page.headline)
+    heading = element("h1", None, page.headline)
     if not page.classes:
-        return said
+        return heading
     heads = element("tr", None, *(element("th", {"scope": "col"}, name) for name in ("class", "text", "baseline")))
     rows = (element("tr", None, *(element("td", None, cell) for cell in row)) for row in page.classes)
     return element(
-        "details", {"class": "classes"}, element("summary", None, said), element("table", None, heads, *rows)
+        "details", {"class": "classes"}, element("summary", None, heading), element("table", None, heads, *rows)
     )
 
 
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     proof = page.proof
-    sums, checks = ([_said(each) for each in some] for some in (proof.sums, proof.checks))
+    sums, checks = ([_sum_line(each) for each in some] for some in (proof.sums, proof.checks))
     folded = [
         element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
         for block in page.details
@@ -99,7 +99,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     return element("footer", None, _scale(proof), legend, *sums, *checks, listed, *folded)
 
 
-def _said(each: blocks.Sum) -> Markup:
+def _sum_line(each: blocks.Sum) -> Markup:
     mark = element("strong", None, f"{each.mark} {each.name}: " if each.name else f"{each.mark} ")
     return element("p", {"class": "certificate" + ("" if each.settled else " rough")}, mark, each.words)
 

@@ -40,7 +40,7 @@ COLORS = f"{RAISES_WORD} raises what is explained, {LOWERS_WORD} lowers it"
 QUIET = 0.1  # a reference that adds at most this to a cosine is one number beside the pairs of tokens
 FOLDED = 64  # rows or columns of a table that is there twice; the data in a page has all of it
 CHOICES = 15  # bars of a chosen output token
-WAYS, STEPS = 30, 4  # of paths through words: tokens listed, and words of each on its way
+WORD_PATHS, STEPS = 30, 4  # of paths through words: tokens listed, and words of each on its way
 
 
 def explanation(result: record.Explanation) -> Page:
@@ -59,10 +59,10 @@ def _way(result: record.Explanation) -> tuple[Listing, ...]:
     if not moving:
         return ()
     rows: list[tuple[Cell, ...]] = []
-    for token in moving[:WAYS]:
+    for token in moving[:WORD_PATHS]:
         steps = np.linspace(0, len(token.words) - 1, STEPS).round().astype(int)
         rows.append((token.baseline, *(token.words[k] for k in steps), token.word))
-    left = f", the first {WAYS} of {len(moving)} tokens" if len(moving) > WAYS else ""
+    left = f", the first {WORD_PATHS} of {len(moving)} tokens" if len(moving) > WORD_PATHS else ""
     columns = ("from the baseline", "→", "", "", "", "to the text")[: STEPS + 2]
     return (Listing(columns, tuple(rows), title=f"the words on the way{left}", where=("page", "figure")),)
 

@@ -84,8 +84,8 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[tuple[Text, Text]
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
         yield swatch, Text(proof.legend)
     for each in proof.sums:
-        said = Text(f"diagnostics: {each.line}", "dim") if each.settled else Text(each.line, "bold reverse")
-        yield Text(f" {each.mark}", "bold"), said
+        words = Text(f"diagnostics: {each.line}", "dim") if each.settled else Text(each.line, "bold reverse")
+        yield Text(f" {each.mark}", "bold"), words
     for each in proof.checks:
         yield Text(f" {each.mark}", "bold"), Text(each.line, "" if each.settled else "bold reverse")
     for note in [*notes, *page.notes]:
@@ -166,9 +166,9 @@ def phrases(block: blocks.Phrases, paper: Paper) -> Drawn:
 @draw.register
 def continued(block: Continued, paper: Paper) -> Drawn:
     """Prompt and output as running text, then the table where it fits, else who made each token."""
-    said = "of the prompt's {} characters the last {} are shown"
+    cut_note = "of the prompt's {} characters the last {} are shown"
     prompt = [colored(paragraph, block.bars.limit, paper) for paragraph in block.prompt]
-    notes = tuple(said.format(len(text), PROMPT) for text in prompt if len(text) > PROMPT)[-1:]
+    notes = tuple(cut_note.format(len(text), PROMPT) for text in prompt if len(text) > PROMPT)[-1:]
     rows = [(Text("from", "dim"), text[-PROMPT:] if len(text) > PROMPT else text) for text in prompt]
     rows.append((Text("to", "dim"), colored(block.spoken, block.bars.limit, paper)))
     table, drawn = heat_table(block.grid, paper)

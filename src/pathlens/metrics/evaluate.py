@@ -136,7 +136,7 @@ def judge(
         f"protocol {protocol.name}: {protocol.words}",
     )
     return Evaluation(
-        ways=tuple(contender.label for contender in rows),
+        contenders=tuple(contender.label for contender in rows),
         columns=tuple(columns),
         curves=tuple(
             Curve(name, better, tuple(grid[i] for i in chosen), values[..., chosen]) for name, better, values in lines

@@ -29,7 +29,7 @@ class Column:
 
     name: str
     better: str
-    values: np.ndarray  # (ways, texts); NaN where it is not defined
+    values: np.ndarray  # (contenders, texts); NaN where it is not defined
     median: bool = False  # summarised by its median, as the papers do with |Δ %|
     curve: str = ""  # the curve it is read from, by name: at the table's share of the tokens
     over_shares: bool = False  # its mean over all shares instead (AOPC)
@@ -42,7 +42,7 @@ class Curve:
     name: str
     better: str
     shares: tuple[float, ...]
-    values: np.ndarray  # (ways, texts, shares)
+    values: np.ndarray  # (contenders, texts, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +50,17 @@ class Randomised:
     """Rank correlation with the true model's scores as layers are drawn anew from the top."""
 
     stages: tuple[str, ...]
-    values: np.ndarray  # (ways, stages, texts)
+    values: np.ndarray  # (contenders, stages, texts)
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Viewable):
-    """Rows (`ways`) × metrics (`columns`) over the same texts; draws of the bootstrap are shared, so pairs compare."""
+    """Rows (`contenders`) × metrics (`columns`) over the same texts; draws of the bootstrap are shared, so pairs compare."""
 
-    ways: tuple[str, ...]
+    contenders: tuple[str, ...]
     columns: tuple[Column, ...]
     curves: tuple[Curve, ...]
-    agreement: np.ndarray  # (ways, ways) mean Spearman over texts
+    agreement: np.ndarray  # (contenders, contenders) mean Spearman over texts
     protocol: str
     references: tuple[str, ...]
     share: float
@@ -74,34 +74,34 @@ class Evaluation(Viewable):
     def column(self, name: str) -> Column:
         return _named(self.columns, name, "metric")
 
-    def estimate(self, way: str, column: str) -> Estimate:
+    def estimate(self, contender: str, column: str) -> Estimate:
         """A cell of the table."""
         metric = self.column(column)
-        return estimate(metric.values[self._row(way)], seed=self.seed, draws=self.draws, median=metric.median)
+        return estimate(metric.values[self._row(contender)], seed=self.seed, draws=self.draws, median=metric.median)
 
-    def difference(self, way: str, other: str, column: str) -> Estimate:
-        """Mean of way − other over the same texts: its interval is of paired differences."""
+    def difference(self, contender: str, other: str, column: str) -> Estimate:
+        """Mean of contender − other over the same texts: its interval is of paired differences."""
         values = self.column(column).values
-        gained = values[self._row(way)] - values[self._row(other)]
+        gained = values[self._row(contender)] - values[self._row(other)]
         return estimate(gained, seed=self.seed, draws=self.draws)
 
-    def curve(self, way: str, name: str) -> list[Estimate]:
+    def curve(self, contender: str, name: str) -> list[Estimate]:
         """One estimate per share."""
-        shares = _named(self.curves, name, "curve").values[self._row(way)].T
+        shares = _named(self.curves, name, "curve").values[self._row(contender)].T
         return [estimate(share, seed=self.seed, draws=self.draws) for share in shares]
 
-    def _row(self, way: str) -> int:
-        if way not in self.ways:
-            raise InputError(f"no row {way!r} here; there are {', '.join(self.ways)}")
-        return self.ways.index(way)
+    def _row(self, contender: str) -> int:
+        if contender not in self.contenders:
+            raise InputError(f"no row {contender!r} here; there are {', '.join(self.contenders)}")
+        return self.contenders.index(contender)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per cell of the table."""
-        for way in self.ways:
+        for contender in self.contenders:
             for column in self.columns:
-                cell = self.estimate(way, column.name)
+                cell = self.estimate(contender, column.name)
                 yield {
-                    "way": way, "metric": column.name, "better": column.better, "value": cell.value,
+                    "way": contender, "metric": column.name, "better": column.better, "value": cell.value,
                     "low": cell.low, "high": cell.high, "n": cell.n, "protocol": self.protocol,
                 }  # fmt: skip
 
@@ -125,9 +125,10 @@ class Evaluation(Viewable):
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Evaluation:
         """What `to_dict` gave."""
+        body = {"contenders": body.get("ways"), **body}  # earlier files call them ways
         randomised = body.get("randomised")
         kept: dict[str, Any] = {f.name: body[f.name] for f in fields(Evaluation) if f.name in body}
-        kept |= {name: tuple(body[name]) for name in ("ways", "references", "notes")}
+        kept |= {name: tuple(body[name]) for name in ("contenders", "references", "notes")}
         kept["columns"] = tuple(Column(**{**c, "values": _array(c["values"])}) for c in body["columns"])
         kept["curves"] = tuple(
             Curve(**{**c, "shares": tuple(c["shares"]), "values": _array(c["values"])}) for c in body["curves"]

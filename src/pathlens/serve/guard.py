@@ -50,13 +50,13 @@ class Guard:
             await send(message)
 
         try:
-            found: Refusal | bytes | None = self.refuse(scope) or await self.body(receive)
+            outcome: Refusal | bytes | None = self.refuse(scope) or await self.body(receive)
         except ValueError:
-            found = (400, "the request's headers cannot be read")
-        if isinstance(found, bytes):
-            await self.app(scope, _after(found, receive), answer)
-        elif found is not None:  # None: the client has left
-            await _refused(found, answer)
+            outcome = (400, "the request's headers cannot be read")
+        if isinstance(outcome, bytes):
+            await self.app(scope, _after(outcome, receive), answer)
+        elif outcome is not None:  # None: the client has left
+            await _refused(outcome, answer)
 
     def refuse(self, scope: Message) -> Refusal | None:
         """Why a request is not even read."""

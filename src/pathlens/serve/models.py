@@ -127,8 +127,8 @@ def _defaults(model: TextModel) -> dict[str, Any]:
     from pathlens.text.baseline import default_name
 
     tokenizer, decoder = getattr(model, "tokenizer", None), getattr(model, "decoder", False)
-    own = "quiet" if model.two_texts_are_a_pair() else default_name(tokenizer, decoder) if tokenizer else "zero"
-    return {"method": model.default_method, "baseline": own, "layer": model.default_layer}
+    baseline = "quiet" if model.two_texts_are_a_pair() else default_name(tokenizer, decoder) if tokenizer else "zero"
+    return {"method": model.default_method, "baseline": baseline, "layer": model.default_layer}
 
 
 def _mask(model: TextModel) -> str:

@@ -27,8 +27,10 @@ class Predictions(Viewable):
         request = explainer.choices.request()
         with explainer.at_work():
             read = model.cases([(text, other, request) for text, other in pairs])
-            said = iter(model.says([each for each in read if not isinstance(each, Exception)]))
-        rows = tuple({"error": str(each)} if isinstance(each, Exception) else _row(next(said)) for each in read)
+            probabilities = iter(model.says([each for each in read if not isinstance(each, Exception)]))
+        rows = tuple(
+            {"error": str(each)} if isinstance(each, Exception) else _row(next(probabilities)) for each in read
+        )
         if len({row.get("error") for row in rows} - {None}) == 1 and all("error" in row for row in rows):
             raise InputError(
                 f"{rows[0]['error']} ({model.name!r} is a {model.kind} model)"
@@ -39,7 +41,10 @@ class Predictions(Viewable):
 NO_CLASSES = "the model names no class for this text"
 
 
-def _row(said: Any) -> dict[str, Any]:
-    if said is None:
+def _row(probabilities: Any) -> dict[str, Any]:
+    if probabilities is None:
         return {"error": NO_CLASSES}
-    return {"prediction": max(said.text, key=lambda name: said.text[name]), "probabilities": said.text}
+    return {
+        "prediction": max(probabilities.text, key=lambda name: probabilities.text[name]),
+        "probabilities": probabilities.text,
+    }

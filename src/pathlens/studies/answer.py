@@ -115,14 +115,14 @@ def opened(
     made = {**result.meta["asked"], **choices}
     loaded = _model(model, made)
     work = _AnswerTask(loaded, kept_sources(result), result.method, inside, result.threshold, made)
-    found = work.explained(result.opened(chosen, inside), {"target": result.answer})
-    was, now = result.certificate.f_input, found.certificate.f_input
+    finer = work.explained(result.opened(chosen, inside), {"target": result.answer})
+    was, now = result.certificate.f_input, finer.certificate.f_input
     if abs(was - now) > 1e-4 * max(1.0, abs(was)):
         raise InputError(
             f"this model gives the answer the log-probability {now:.6g} and the result says {was:.6g}: zoom with the model the "
             "result was made with (or the answer it wrote reads as other tokens: give it as answer='…' and zoom then)"
         )
-    return replace(found, repeats=result.repeats)
+    return replace(finer, repeats=result.repeats)
 
 
 def _model(model: Any, choices: dict[str, Any]) -> CausalLM:
@@ -163,10 +163,10 @@ class _AnswerTask:
         (check,) = explainer.check([prepared], [solutions])
         if check is not None:  # units are called by their number on the way
             check = replace(check, units=tuple(self._words(parts[int(name)]) for name in check.units))
-        found = explainer.assemble(prepared, solutions, seconds, check=check)
-        assert isinstance(found, Continuation)
-        warn_unsettled([found])
-        return self._result(found, case, [parts[int(name)] for name in cut.names])
+        continuation = explainer.assemble(prepared, solutions, seconds, check=check)
+        assert isinstance(continuation, Continuation)
+        warn_unsettled([continuation])
+        return self._result(continuation, case, [parts[int(name)] for name in cut.names])
 
     def _held(self, prepared: Prepared, parts: Sequence[Part]) -> Prepared:
         """Only the sources' tokens move, units are their parts, and a sentence of the answer is one number."""
@@ -193,44 +193,44 @@ class _AnswerTask:
         places = [self.sources.placed(part, spans) for part in parts]
         for source, text in enumerate(self.sources.shown):
             low, high = self.sources.placed((source, 0, len(text)), spans)
-            own = [u for u, part in enumerate(parts) if part[0] == source]
-            starts = [places[u][0] for u in own]
+            numbers = [u for u, part in enumerate(parts) if part[0] == source]
+            starts = [places[u][0] for u in numbers]
             for token, ((start, end), segment) in enumerate(zip(case.offsets, case.segments, strict=True)):
                 if segment == 0 and start < min(end, high) and low < end:
                     last = bisect_right(starts, start)
-                    members[_home(own[max(0, last - 1) : last + 1], places, start, end), token] = True
+                    members[_home(numbers[max(0, last - 1) : last + 1], places, start, end), token] = True
         kept = [u for u in range(len(parts)) if members[u].any()]
         if {parts[u][0] for u in kept} != set(range(len(self.sources.shown))):
             raise InputError("a source has no token of its own in the prompt; give sources with words")
         return Units(tuple(map(str, kept)), tuple(places[u] for u in kept), (0,) * len(kept), members[kept])
 
-    def _result(self, found: Continuation, case: Case, parts: Sequence[Part]) -> Answer:
-        said = str(found.meta["outputs"][0])
-        contrast = str(found.meta["outputs"][1]) if self.choices.get("contrast") is not None else ""
+    def _result(self, continuation: Continuation, case: Case, parts: Sequence[Part]) -> Answer:
+        answer = str(continuation.meta["outputs"][0])
+        contrast = str(continuation.meta["outputs"][1]) if self.choices.get("contrast") is not None else ""
         lengths = tuple(np.bincount(case.target.part).tolist()) if not contrast else (len(case.target.ids),)
         asked = {k: v for k, v in self.choices.items() if isinstance(v, str | int | float | bool)}
         read = [len(text) for text in self.sources.shown]
         against = f" against {contrast!r}" if contrast else ""
         result = Answer(
-            method=found.method,
-            target=f"{said!r}{against} (logprob)",
-            certificate=found.certificate,
-            check=found.check,
-            meta={**found.meta, "unit": self.unit, "tokens": len(case), "asked": asked, "read": read},
+            method=continuation.method,
+            target=f"{answer!r}{against} (logprob)",
+            certificate=continuation.certificate,
+            check=continuation.check,
+            meta={**continuation.meta, "unit": self.unit, "tokens": len(case), "asked": asked, "read": read},
             question=self.sources.question,
-            answer=said,
+            answer=answer,
             names=self.sources.names,
             sources=self.sources.texts,
             owners=tuple(k for k, *_ in parts),
             offsets=tuple((start, end) for _, start, end in parts),
-            sentence_offsets=found.output_offsets,
+            sentence_offsets=continuation.output_offsets,
             lengths=lengths,
-            matrix=np.ascontiguousarray(found.matrix.T),
-            certificates=found.certificates,
+            matrix=np.ascontiguousarray(continuation.matrix.T),
+            certificates=continuation.certificates,
             contrast=contrast,
             threshold=self.threshold,
         )
-        notes = [*found.meta["notes"], *self.sources.notes, *_doubts(result, self.model)]
+        notes = [*continuation.meta["notes"], *self.sources.notes, *_doubts(result, self.model)]
         return replace(result, meta={**result.meta, "notes": notes})
 
     def _words(self, part: Part) -> str:
@@ -256,13 +256,13 @@ class _AnswerTask:
         lost = _lost(explainer, prepared.cases[0], torch.stack(groups))
         alone = dict(zip(singles, lost, strict=False))
         both = lost[len(singles) :]
-        found = tuple(
+        repeats = tuple(
             (float(a), float(b), alone[a], alone[b], each)
             for (a, b), each in zip(pairs, both, strict=True)
             if each > math.log(2) and max(alone[a], alone[b]) < each / 2
         )
-        notes = [*result.meta["notes"], *(_repeat_note(result.names, each) for each in found)]
-        return replace(result, repeats=found, meta={**result.meta, "notes": notes})
+        notes = [*result.meta["notes"], *(_repeat_note(result.names, each) for each in repeats)]
+        return replace(result, repeats=repeats, meta={**result.meta, "notes": notes})
 
 
 def _home(near: Sequence[int], places: Sequence[Span], start: int, end: int) -> int:
@@ -270,14 +270,14 @@ def _home(near: Sequence[int], places: Sequence[Span], start: int, end: int) -> 
     return max(near, key=lambda u: (min(end, places[u][1]) - max(start, places[u][0]), u))
 
 
-def _by_sentence(reading: Reading, said: str) -> Reading:
+def _by_sentence(reading: Reading, answer: str) -> Reading:
     """The same tokens as one number a sentence of the answer; with a contrast, as one."""
-    own = [k for k, sign in enumerate(reading.sign) if sign > 0]
-    if len(own) < len(reading.sign):
-        whole = (0, len(said))
-        return replace(reading, part=(0,) * len(reading.ids), outputs=(said,), offsets=(whole,))
-    names, offsets = [reading.outputs[k] for k in own], [reading.offsets[k] for k in own]
-    cut = units("sentence", names, offsets, [0] * len(own), [said])
+    tokens = [k for k, sign in enumerate(reading.sign) if sign > 0]
+    if len(tokens) < len(reading.sign):
+        whole = (0, len(answer))
+        return replace(reading, part=(0,) * len(reading.ids), outputs=(answer,), offsets=(whole,))
+    names, offsets = [reading.outputs[k] for k in tokens], [reading.offsets[k] for k in tokens]
+    cut = units("sentence", names, offsets, [0] * len(tokens), [answer])
     part = tuple(int(each) for each in cut.members.argmax(axis=0))
     return replace(reading, part=part, outputs=cut.names, offsets=cut.offsets)
 
@@ -285,12 +285,12 @@ def _by_sentence(reading: Reading, said: str) -> Reading:
 def _solved(model: CausalLM, explainer: Explainer[Any], prepared: Prepared) -> tuple[Solution, ...]:
     choices, (case,) = explainer.choices, prepared.cases
     with explainer.at_work():
-        (found,) = solve([prepared], choices.accuracy, _limits(choices.limits, case))
-        if isinstance(found, NumberError):
+        (solutions,) = solve([prepared], choices.accuracy, _limits(choices.limits, case))
+        if isinstance(solutions, NumberError):
             _check_possible(model, case)
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(solutions, Exception):
+        raise solutions
+    return solutions
 
 
 def _limits(given: Limits, case: Case) -> Limits:
@@ -320,8 +320,8 @@ def _lost(explainer: Explainer[Any], case: Case, groups: Tensor) -> list[float]:
         none = torch.zeros_like(groups[:1])
         route = left_out(case.ends, torch.cat([none, groups]))
         count = len(groups) + 1
-        found = yield Ask(Points(route, np.arange(count), np.zeros(count), np.eye(count)), Value())
-        return found.flatten(1).sum(1)
+        outputs = yield Ask(Points(route, np.arange(count), np.zeros(count), np.eye(count)), Value())
+        return outputs.flatten(1).sum(1)
 
     job = Job(case, groups, values())
     with explainer.at_work():

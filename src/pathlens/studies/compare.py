@@ -87,13 +87,13 @@ def compare(
     if len(asked) > 1:
         choices.setdefault("unit", "word")
     usual = choices.pop("baseline", None)
-    ways = list(product(methods or (None,), baselines or (usual,)))
-    if len(asked) * len(ways) < 2:
+    variants = list(product(methods or (None,), baselines or (usual,)))
+    if len(asked) * len(variants) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models")
-    for method, baseline in ways:
+    for method, baseline in variants:
         check_choices(method, {**choices, "baseline": baseline})
     several = [load(each) for each in asked]
-    columns = [(one, *way) for one, way in product(several, ways)]
+    columns = [(one, *variant) for one, variant in product(several, variants)]
     results = []
     with Progress(len(columns), show_progress) as tick:
         for one, method, baseline in columns:

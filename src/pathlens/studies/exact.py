@@ -236,8 +236,8 @@ class Tuner:
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         longest = {"truncation": True, "max_length": self.encoder.max_seq_length}
-        found: list[list[int]] = self.encoder.tokenizer([self.prompt + text for text in texts], **longest)["input_ids"]
-        return found
+        rows: list[list[int]] = self.encoder.tokenizer([self.prompt + text for text in texts], **longest)["input_ids"]
+        return rows
 
     def blank(self, length: int) -> list[int]:
         """r of so many tokens."""
@@ -277,18 +277,18 @@ class Tuner:
         self.encoder.eval()
         rows = self.ids([a for a, *_ in pairs]) + self.ids([b for _, b, _ in pairs])
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        read, found = self.shifted if shifted else self.plain, list[Tensor]()
+        read, parts = self.shifted if shifted else self.plain, list[Tensor]()
         for start in range(0, len(order), size):
-            found.append(read([rows[i] for i in order[start : start + size]]).cpu())
+            parts.append(read([rows[i] for i in order[start : start + size]]).cpu())
             if bar is not None:
-                bar.advance(len(found[-1]), "encoding")
-        vectors = torch.cat(found)
+                bar.advance(len(parts[-1]), "encoding")
+        vectors = torch.cat(parts)
         return vectors[torch.tensor(order).argsort()]
 
     def spearman(self, pairs: Sequence[Pair], shifted: bool) -> float:
         """Of the cosines with the scores."""
-        found = self.cosines(self.sides(pairs, shifted)).numpy()
-        return spearman(found, np.array([score for *_, score in pairs]))
+        cosines = self.cosines(self.sides(pairs, shifted)).numpy()
+        return spearman(cosines, np.array([score for *_, score in pairs]))
 
     @torch.no_grad()
     def table(self) -> Tensor:
@@ -313,8 +313,8 @@ class Run:
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             raise StoreError(f"{str(self.out)!r} is there already; give a folder that is not")
         self.work = self.out.with_name(f"{self.out.name}.training")
-        told = json.dumps([self.tuner.mark, self.settings, self.pairs, self.held])
-        self.mark = hashlib.sha256(told.encode()).hexdigest()
+        description = json.dumps([self.tuner.mark, self.settings, self.pairs, self.held])
+        self.mark = hashlib.sha256(description.encode()).hexdigest()
         per_epoch = -(-len(self.pairs) // self.settings["batch_size"])
         asked = self.settings["steps"]
         self.steps: int = self.settings["epochs"] * per_epoch if asked is None else asked
@@ -322,23 +322,23 @@ class Run:
     def finish(self, measured_on: str, show_progress: bool) -> Exact:
         tuner, rank = self.tuner, self.settings["rank"]
         kept = self._read()
-        told = kept["told"] if kept else [tuner.spearman(self.held, moved) for moved in (False, True)]
+        correlations = kept["told"] if kept else [tuner.spearman(self.held, moved) for moved in (False, True)]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.settings["seed"])
             if self.settings["linear"]:
                 self._solve(show_progress)
-                return self._told(measured_on, told, {})
+                return self._finished(measured_on, correlations, {})
             trained = attach(tuner.body, rank) if rank else [p for p in tuner.body.parameters() if p.requires_grad]
-            self._train(trained, kept, told, show_progress)
+            self._train(trained, kept, correlations, show_progress)
         factors = detach(tuner.body) if rank else {}
         if rank:
             merge(tuner.body, {name: tensor.float() for name, tensor in factors.items()})
-        return self._told(measured_on, told, factors)
+        return self._finished(measured_on, correlations, factors)
 
-    def _told(self, measured_on: str, told: list[float], factors: dict[str, Tensor]) -> Exact:
+    def _finished(self, measured_on: str, correlations: list[float], factors: dict[str, Tensor]) -> Exact:
         tuner = self.tuner
         after = tuner.spearman(self.held, True)
-        before, untuned = told
+        before, untuned = correlations
         about = Exact(str(self.out), tuner.reference, len(self.pairs), self.steps, measured_on, before, untuned, after)
         self._save(factors, about)
         return about
@@ -353,15 +353,15 @@ class Run:
         adam, size = torch.optim.Adam([matrix], lr=self.settings["rate"] or RATE_LINEAR), self.settings["batch_size"]
         for _ in range(self.settings["epochs"]):
             for some in torch.randperm(len(wanted)).split(size):
-                found = self.tuner.cosines(torch.cat([a[some], b[some]]) @ matrix.T)
+                cosines = self.tuner.cosines(torch.cat([a[some], b[some]]) @ matrix.T)
                 away = (matrix - one).square().sum() / len(one)
                 adam.zero_grad()
-                (nn.functional.mse_loss(found, wanted[some]) + away).backward()
+                (nn.functional.mse_loss(cosines, wanted[some]) + away).backward()
                 adam.step()
         self.tuner.matrix = matrix.detach().half().float()  # as it is kept
 
     def _train(
-        self, trained: list[nn.Parameter], kept: dict[str, Any] | None, told: list[float], show_progress: bool
+        self, trained: list[nn.Parameter], kept: dict[str, Any] | None, correlations: list[float], show_progress: bool
     ) -> None:
         rate = self.settings["rate"] or (RATE_LORA if self.settings["rank"] else RATE_FULL)
         adam = torch.optim.AdamW(trained, lr=rate, weight_decay=0.01)
@@ -384,12 +384,12 @@ class Run:
                 losses.append(self._step(batch, trained, adam))
                 bar.advance(len(batch), f"loss {np.mean(losses[-50:]):.4f}")
                 if (step + 1) % every == 0 and step + 1 < self.steps:
-                    self._write({"step": step + 1, "trained": trained, "adam": adam.state_dict(), "told": told})
+                    self._write({"step": step + 1, "trained": trained, "adam": adam.state_dict(), "told": correlations})
 
     def _step(self, batch: Sequence[tuple[list[int], list[int], float]], trained: Any, adam: Any) -> float:
         self.tuner.encoder.train()
-        found = self.tuner.cosines(self.tuner.shifted([row[0] for row in batch] + [row[1] for row in batch]))
-        loss = nn.functional.mse_loss(found, torch.tensor([row[2] for row in batch], device=found.device))
+        cosines = self.tuner.cosines(self.tuner.shifted([row[0] for row in batch] + [row[1] for row in batch]))
+        loss = nn.functional.mse_loss(cosines, torch.tensor([row[2] for row in batch], device=cosines.device))
         adam.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)

@@ -148,8 +148,8 @@ def _anchors(route: Route, count: int) -> tuple[tuple[str, ...], ...]:
         return ()
     at = np.r_[0.0, np.cumsum(route.length.double().numpy())]
     corners = [int(np.abs(at - t).argmin()) for t in np.linspace(0, 1, count) * at[-1]]
-    ways = [(token.baseline, *token.words, token.word) if token.words else ("",) * len(at) for token in tokens]
-    return tuple(tuple(way[corner] for way in ways) for corner in corners)
+    words = [(token.baseline, *token.words, token.word) if token.words else ("",) * len(at) for token in tokens]
+    return tuple(tuple(line[corner] for line in words) for corner in corners)
 
 
 def _nearest(

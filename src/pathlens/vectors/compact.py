@@ -66,11 +66,11 @@ def _sides(items: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray])
     vectors = (pairs.astype(np.float32) - (STEPS + 1)) * arrays["scales"].astype(np.float32)[:, None]
     sides, at = [], 0
     for number, item in enumerate(items):
-        own = slice(at, at + len(item["tokens"]))
-        at = own.stop
+        rows = slice(at, at + len(item["tokens"]))
+        at = rows.stop
         plain = {**item, **{name: tuple(item[name]) for name in ("tokens", "special", "notes")}}
         plain["offsets"] = tuple((start, end) for start, end in item["offsets"])
         reference = arrays["references"][arrays["places"][number]].astype(float)
         error = np.zeros(len(item["tokens"]))
-        sides.append(Side(**plain, vectors=vectors[own], reference=reference, embedding=reference, error=error))
+        sides.append(Side(**plain, vectors=vectors[rows], reference=reference, embedding=reference, error=error))
     return sides

@@ -221,9 +221,9 @@ class SideEncoder:
         """(N, k): e(text) of many texts, at the model's own speed, in float32."""
         with self.explainer.at_work():
             request = self.choices.request(self.method)
-            found = self.model.embed_all(texts, request)
-            found = found / found.norm(dim=-1, keepdim=True) if self.measure.norm == "inside" else found
-        return found.float().numpy()
+            vectors = self.model.embed_all(texts, request)
+            vectors = vectors / vectors.norm(dim=-1, keepdim=True) if self.measure.norm == "inside" else vectors
+        return vectors.float().numpy()
 
     def embed(self, texts: Sequence[Any], names: Sequence[str] = ()) -> tuple[list[np.ndarray], str]:
         """e(text) of every text, and what their baseline is called, also where it is the model's own."""

@@ -42,10 +42,10 @@ class Lexical(Protocol):
 
 
 def _words(text: str) -> dict[str, list[Span]]:
-    found: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for match in WORD.finditer(text):
-        found.setdefault(match.group().lower(), []).append(match.span())
-    return found
+        spans.setdefault(match.group().lower(), []).append(match.span())
+    return spans
 
 
 class BM25:
@@ -68,15 +68,15 @@ class BM25:
     def terms(self, query: str, text: str) -> list[Term]:
         words = _words(text)
         room = self.k1 * (1 - self.b + self.b * sum(map(len, words.values())) / self.mean_length)
-        found = []
+        terms = []
         for name, times in Counter(match.group().lower() for match in WORD.finditer(query)).items():
             spans = words.get(name, [])
             if spans:
                 held = self.holding[name]
                 weight = math.log(1 + (self.count - held + 0.5) / (held + 0.5))
                 here = len(spans) * (self.k1 + 1) / (len(spans) + room)
-                found.append(Term(name, times * weight * here, tuple(spans)))
-        return found
+                terms.append(Term(name, times * weight * here, tuple(spans)))
+        return terms
 
 
 class SparseTerms:

@@ -129,8 +129,8 @@ class Index:
         single = self.plain if one_sided is None else one_sided
         if not self.plain:
             return ranked(asked, [self._candidate(asked, row) for row in rows], meta, one_sided=single)
-        found = [Candidate(_passage(row), row.score, None, row.name) for row in rows]
-        ranking = ranked(asked, found, meta, one_sided=single, second=self._documents())
+        candidates = [Candidate(_passage(row), row.score, None, row.name) for row in rows]
+        ranking = ranked(asked, candidates, meta, one_sided=single, second=self._documents())
         for hit in ranking:
             self._check_hit(hit, asked)
         return ranking
@@ -149,11 +149,11 @@ class Index:
 
     def _check_hit(self, hit: Any, asked: Query) -> None:
         """The model's own similarity against the store's: a text that is not the vector's would be explained wrongly."""
-        own = hit.certificate.f_input
-        size = max(1.0, abs(own)) if asked.measure.similarity == "dot" else 1.0
-        if not abs(own - hit.score) <= FAR * size:
+        similarity = hit.certificate.f_input
+        size = max(1.0, abs(similarity)) if asked.measure.similarity == "dot" else 1.0
+        if not abs(similarity - hit.score) <= FAR * size:
             raise self._changed(
-                f"it says {hit.score:.4f} of {hit.name!r}, and the model {own:.4f} of the text that stands there"
+                f"it says {hit.score:.4f} of {hit.name!r}, and the model {similarity:.4f} of the text that stands there"
             )
 
     def _candidate(self, query: Query, row: IndexRow) -> Candidate:

@@ -26,11 +26,11 @@ class ExplainedRetriever(BaseRetriever):
     choices: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found: list[Document] = self.retriever.invoke(query, config={"callbacks": run_manager.get_child()})
-        if not found:
+        documents: list[Document] = self.retriever.invoke(query, config={"callbacks": run_manager.get_child()})
+        if not documents:
             return []
-        hits = why(self.encoder, query, found, **self.choices)
+        hits = why(self.encoder, query, documents, **self.choices)
         return [
             document.model_copy(update={"metadata": {**document.metadata, "why": hit.facts()}})
-            for document, hit in zip(found, hits, strict=True)
+            for document, hit in zip(documents, hits, strict=True)
         ]

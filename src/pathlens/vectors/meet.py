@@ -75,8 +75,8 @@ def against(
     vector = torch.tensor(asked.embedding)
     target = ("similarity", vector) if asked.measure.norm == "inside" else ("against", vector)
     one_way = _backwards(second, target)
-    found = one_way.run(((text, None) for text in texts), total=len(texts), show_progress=show_progress)
-    for name, result in zip(names, found, strict=True):
+    results = one_way.run(((text, None) for text in texts), total=len(texts), show_progress=show_progress)
+    for name, result in zip(names, results, strict=True):
         _raise_named(name, result)
     chosen = {"method": second.method.name, "similarity": asked.measure.similarity, "norm": asked.measure.norm}
     return [
@@ -85,7 +85,7 @@ def against(
             method=second.method.name,
             meta={**each.meta, "one_sided": True, "chosen": {**each.meta.get("chosen", {}), **chosen}},
         )
-        for each in found
+        for each in results
         if isinstance(each, Explanation)
     ]
 
@@ -117,17 +117,17 @@ def paired(
         n for n, count in enumerate(second.counts(texts, names)) if count > len(one.rows) + 1 and _rows_serve(asked)
     ]
     few = [n for n in range(len(texts)) if n not in set(many)]
-    found: dict[int, PairExplanation] = {}
+    pairs: dict[int, PairExplanation] = {}
     if few:
         limits = [meets([asked.embedding], asked.measure)] * len(few)
         sides = second.sides([texts[n] for n in few], limits, [names[n] for n in few], show_progress=show_progress)
-        found |= {n: pair_of(one, side, asked.measure, meta) for n, side in zip(few, sides, strict=True)}
+        pairs |= {n: pair_of(one, side, asked.measure, meta) for n, side in zip(few, sides, strict=True)}
     if many:
         seen = _seen(
             asked, one, second, [texts[n] for n in many], [names[n] for n in many], [embeddings[n] for n in many]
         )
-        found |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
-    return [found[number] for number in range(len(texts))]
+        pairs |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
+    return [pairs[number] for number in range(len(texts))]
 
 
 def _rows_serve(asked: Query) -> bool:

@@ -254,18 +254,18 @@ def ranked(
     if not one_sided:
         names = [query.baseline, meta.get("baseline_name") or query.baseline]
         meta["baseline_name"] = " | ".join(dict.fromkeys(names))
-    found = _stored(query, chosen, meta, one_sided)
+    explanations = _stored(query, chosen, meta, one_sided)
     if second is not None:
         fresh = [each for each in chosen if each.side is None]
         texts, labels = [each.passage.text for each in fresh], [each.passage.name for each in fresh]
         made = reasons(query, second, texts, labels, pairs=not one_sided, show_progress=show_progress) if fresh else ()
-        found |= {id(each): _named(reason, each) for each, reason in zip(fresh, made, strict=True)}
+        explanations |= {id(each): _named(reason, each) for each, reason in zip(fresh, made, strict=True)}
     hits = [
         Hit(
             each.passage.document,
             _shown(each.passage.text),
             each.score,
-            found.get(id(each)),
+            explanations.get(id(each)),
             each.passage.start,
             name=each.name,
         )

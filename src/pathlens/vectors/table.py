@@ -150,11 +150,11 @@ class Table:
 
     def named(self, names: Sequence[str], version: int | None = None) -> list[IndexRow]:
         """Every row of these documents."""
-        found: list[IndexRow] = []
+        rows: list[IndexRow] = []
         for start in range(0, len(names), ONCE):
             quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names[start : start + ONCE])
-            found += self._rows(f"name IN ({quoted})", version)
-        return found
+            rows += self._rows(f"name IN ({quoted})", version)
+        return rows
 
     def count(self, version: int | None = None) -> int:
         with _in_a_line(self, "read"):
@@ -163,10 +163,10 @@ class Table:
     def _rows(self, condition: str, version: int | None) -> Iterator[IndexRow]:
         with _in_a_line(self, "read"):
             table = self.open(version)
-            found = table.search().where(condition).limit(max(1, table.count_rows())).to_arrow()
-        vectors = found["vector"].combine_chunks()
-        numbers = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1) if len(found) else []
-        for plain, vector in zip(found.select(COLUMNS).to_pylist(), numbers, strict=True):
+            arrow = table.search().where(condition).limit(max(1, table.count_rows())).to_arrow()
+        vectors = arrow["vector"].combine_chunks()
+        numbers = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(arrow), -1) if len(arrow) else []
+        for plain, vector in zip(arrow.select(COLUMNS).to_pylist(), numbers, strict=True):
             yield IndexRow(**plain, vector=vector)
 
     def nearest(
@@ -181,7 +181,7 @@ class Table:
                 search.bypass_vector_index() if exact or not self._indexed(table, metric) else search.nprobes(PROBES)
             )
             rows = search.select([*COLUMNS, "vector", "_distance"]).to_list()
-        return [_found(row) for row in rows]
+        return [_nearest_row(row) for row in rows]
 
     @staticmethod
     def _indexed(table: Any, metric: str) -> bool:
@@ -197,7 +197,7 @@ class Table:
         )
 
 
-def _found(row: Mapping[str, Any]) -> IndexRow:
+def _nearest_row(row: Mapping[str, Any]) -> IndexRow:
     plain = {name: row[name] for name in COLUMNS}
     return IndexRow(**plain, vector=np.asarray(row["vector"], dtype=np.float32), score=1.0 - float(row["_distance"]))
 

@@ -25,7 +25,7 @@ SPLIT = ("prompt", "prompt_name")  # may differ for queries and documents
 
 
 @dataclass(frozen=True)
-class Found:
+class GivenHit:
     """A hit as it came: its text, and the store's own score where it has one."""
 
     text: str
@@ -48,17 +48,17 @@ def why(
     when the store's vector was made, and a note says so. A store's score that is not the model's similarity, nor a usual
     distance made of it, is named in the hit's `notes`: another model made the vectors, or the text has changed.
     """
-    found = [_read(hit, number) for number, hit in enumerate(as_list(hits, "hits"))]
+    read_hits = [_read(hit, number) for number, hit in enumerate(as_list(hits, "hits"))]
     choices = {"method": "secant", "truncation": True, **choices}
     sides = [{name: by_side(choices[name], name + "s")[place] for name in SPLIT if name in choices} for place in (0, 1)]
     shared = {name: value for name, value in choices.items() if name not in SPLIT}
     asked = Query.of(SideEncoder.of(encoder, 0, **shared, **sides[0]), query)
     second = SideEncoder.of(asked.encoder.explainer.model, 1, **shared, **sides[1])
-    texts, names = [each.text for each in found], [f"hit {number}" for number in range(len(found))]
+    texts, names = [each.text for each in read_hits], [f"hit {number}" for number in range(len(read_hits))]
     made = reasons(asked, second, texts, names, pairs=pairs, show_progress=show_progress)
     explained = [
         Hit(number, each.text, _similarity(reason), reason, given=each.score)
-        for number, (each, reason) in enumerate(zip(found, made, strict=True))
+        for number, (each, reason) in enumerate(zip(read_hits, made, strict=True))
     ]
     form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
     noted = tuple(
@@ -73,7 +73,7 @@ def _similarity(reason: Reason) -> float:
     return reason.similarity if isinstance(reason, PairExplanation) else reason.certificate.f_input
 
 
-def _read(hit: Any, number: int) -> Found:
+def _read(hit: Any, number: int) -> GivenHit:
     """A text and maybe a score, from whatever a search returned."""
     score = None
     if isinstance(hit, tuple | list) and len(hit) == 2 and isinstance(hit[1], Real):
@@ -90,7 +90,7 @@ def _read(hit: Any, number: int) -> Found:
         score = _named(hit, SCORES, Real)
     if score is not None and not np.isfinite(float(score)):
         raise InputError(f"hit {number} has the score {score}; a score is a finite number, or left out")
-    return Found(text, None if score is None else float(score))
+    return GivenHit(text, None if score is None else float(score))
 
 
 def _named(thing: Any, names: Sequence[str], kind: type[Any]) -> Any:
@@ -122,13 +122,13 @@ def _compare(given: Sequence[float | None], ours: Sequence[float]) -> tuple[str,
     known = np.array([value is not None for value in given])
     if not known.any():
         return "", [()] * len(ours)
-    theirs, own = np.array([value or 0.0 for value in given]), np.array(ours)
-    off = {name: np.abs(theirs - form(own)) for name, form in FORMS.items()}
+    theirs, similarities = np.array([value or 0.0 for value in given]), np.array(ours)
+    off = {name: np.abs(theirs - form(similarities)) for name, form in FORMS.items()}
     best = min(FORMS, key=lambda name: float(np.median(off[name][known])))
     if float(np.median(off[best][known])) > OFF:
         best = next(iter(FORMS))
     notes: list[tuple[str, ...]] = []
-    for value, mine, away, is_known in zip(theirs, own, off[best], known, strict=True):
+    for value, mine, away, is_known in zip(theirs, similarities, off[best], known, strict=True):
         note = (
             f"the store says {value:.4f}, and this model's similarity is {mine:.4f}: its vectors are of another model or of "
             "another text, or it scores in a way of its own"
