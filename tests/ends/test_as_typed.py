@@ -102,9 +102,51 @@ def test_what_the_model_says_is_on_the_result_and_is_kept(pair, tmp_path):
 def test_the_headline_says_prediction_and_baseline_in_words(sentiment):
     result = pl.explain(sentiment, "Not really funny, but moving.", method="secant")
     assert result.headline == "predicted positive, 81.2 % (from the baseline alone: positive, 94.5 %)"
-    assert any("baseline alone is predicted positive already (94.5 %)" in note for note in result.meta["notes"])
+    assert any("baseline itself says positive (94.5 %)" in note for note in result.meta["notes"])
     sure = pl.explain(sentiment, "A dull and lifeless mess.", method="secant")
-    assert sure.prediction == "negative" and not any("baseline alone" in note for note in sure.meta["notes"])
+    assert sure.prediction == "negative" and not any("baseline itself" in note for note in sure.meta["notes"])
+
+
+def test_a_baseline_that_has_the_answer_already_is_said_however_sure_the_text_is(sentiment):
+    """The text is surer than its baseline here; the hint's figures are those of the baselines it names."""
+    result = pl.explain(sentiment, "a lovely film", method="secant")
+    assert result.probabilities["positive"] > result.baseline_probabilities["positive"] > 0.5
+    (note,) = [note for note in result.meta["notes"] if "baseline itself says positive" in note]
+    least = pl.explain(sentiment, "a lovely film", method="secant", baseline="unk").baseline_probabilities["positive"]
+    assert f"'unk' is least sure, {100 * least:.3g} %" in note and "give a text the model calls something else" in note
+
+
+def test_the_hint_names_a_baseline_that_says_something_else(pair):
+    """The classifier is turned until its baselines disagree; whatever is named must do what the note says of it."""
+    model, tokenizer = bert()
+    with torch.no_grad():
+        points = [pl.explain((model, tokenizer), "great movie", baseline=b, n_steps=2, tolerance=1, target=0).certificate.f_baseline
+                  for b in ("mask", "unk")]  # fmt: skip
+        model.classifier.bias[0] -= sum(points) / 2  # between the two: one says class 0, the other does not
+        model.classifier.weight[1:].zero_()
+        model.classifier.bias[1:].zero_()
+    named = 0
+    for baseline in ("mask", "unk"):
+        result = pl.explain((model, tokenizer), "great movie", baseline=baseline, n_steps=2, tolerance=1)
+        for note in result.meta["notes"]:
+            if found := re.search(r"from '(\w+)' it says (\S+) \(.*try baseline='(\w+)'", note):
+                there = pl.explain((model, tokenizer), "great movie", baseline=found[1], n_steps=2, tolerance=1)
+                start = there.baseline_probabilities
+                assert found[1] == found[3] and max(start, key=start.get) == found[2] != result.prediction
+                named += 1
+    assert named == 1  # one of the two baselines says what the text says, the other does not
+
+
+def test_the_hint_follows_the_weights(pair):
+    """What was measured of other baselines is forgotten when a weight changes."""
+    model, tokenizer = bert()
+    one = load((model, tokenizer))
+    (before,) = one.says([pl.Explainer(one).prepare("great").cases[0]])
+    with torch.no_grad():
+        model.classifier.bias.add_(torch.tensor([3.0] + [0.0] * (len(model.classifier.bias) - 1)))
+    (after,) = one.says([pl.Explainer(one).prepare("great").cases[0]])
+    (fresh,) = load((model, tokenizer)).says([pl.Explainer((model, tokenizer)).prepare("great").cases[0]])
+    assert after.others == fresh.others and (not before.others or before.others != after.others)
 
 
 def test_an_unsure_model_says_so(pair):

@@ -81,7 +81,7 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "score": case.chosen.score or None,
         "baselines": None if None in baselines else baselines,
     }
-    notes = [*(note for each in solutions for note in each.case.notes), *remarks(spoken(order.probabilities))]
+    notes = [*(note for each in solutions for note in each.case.notes), *remarks(order.probabilities)]
     if solutions[0].shared > 1:
         notes.append(f"{solutions[0].shared} targets in one call: its passes are those of all of them together")
     return {
@@ -120,21 +120,36 @@ def spoken(probabilities: Sequence[Probabilities | None]) -> dict[str, Any]:
     return {"prediction": likeliest(text), "probabilities": text, "baseline_probabilities": start}
 
 
-def remarks(fields: Mapping[str, Any]) -> list[str]:
+def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
     """Notes on what the model says: it is unsure, or its baseline has the answer already."""
-    if not fields:
+    if not (fields := spoken(probabilities)):
         return []
     name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
     second = sorted(text.values())[-2]
     notes = []
     if text[name] - second < UNSURE:
         notes.append(f"the model is unsure: {', '.join(f'{each} {percent(text[each])}' for each in ranked(text))}")
-    if likeliest(start) == name and start[name] >= text[name]:
+    if likeliest(start) == name:
+        others = probabilities[0].others if probabilities[0] is not None else {}
         notes.append(
-            f"the baseline alone is predicted {name} already ({percent(start[name])}): the scores say what moved the output "
-            "from there, not why it is so high; to ask that, give a text the model calls something else as the baseline"
+            f"the baseline itself says {name} ({percent(start[name])}): the scores tell what moved the output from there, not "
+            f"why it is {name}; {_another(name, others)}"
         )
     return notes
+
+
+def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:
+    """A baseline that does not say `name` already; where there is none, the one that comes nearest to that."""
+    if not others:
+        return "to ask that, give a text the model calls something else as the baseline"
+    least = min(others, key=lambda each: others[each][name])
+    answer = likeliest(others[least])
+    if answer != name:
+        return f"from {least!r} it says {answer} ({percent(others[least][answer])}): try baseline={least!r}"
+    return (
+        f"so do all of this model's own baselines ({least!r} is least sure, {percent(others[least][name])}): to ask that, give "
+        "a text the model calls something else as the baseline"
+    )
 
 
 def ranked(shares: Mapping[str, float], most: int = 3) -> list[str]:

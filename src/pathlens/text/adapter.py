@@ -122,6 +122,7 @@ class Probabilities(NamedTuple):
 
     text: dict[str, float]
     baseline: dict[str, float]
+    others: Mapping[str, dict[str, float]] = {}  # at the model's other baselines by name, where this one says the same
 
 
 class TextModel(ABC):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pathlens.checks import did_you_mean
@@ -54,12 +54,24 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
             f"{type(choice).__name__}"
         )
     check_baseline_name(choice)
-    if choice in ("zero", "mean"):
-        return _constant(choice, end, held, network)
     if choice in BASELINES or choice in getattr(tokenizer, "all_special_tokens", ()):
-        start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(choice, tokenizer)))
-        return Baseline(network.embed(start), tuple(start.tolist()), choice, choice)
+        return named_rows(choice, ids, held, network, tokenizer)
     return _text((choice,), tokens, held, network, tokenizer)
+
+
+def own_names(tokenizer: Any) -> tuple[str, ...]:
+    """Baselines that every text of this model can have, by name."""
+    return (*token_ids(tokenizer), "zero", "mean")
+
+
+def named_rows(
+    name: str, ids: Int[Tensor, " S"], held: Bool[Tensor, " S"], network: Network, tokenizer: Any
+) -> Baseline:
+    """One row for every token that is not held: a token's, zero or the mean."""
+    if name in ("zero", "mean"):
+        return _constant(name, network.embed(ids), held, network)
+    start = torch.where(held.cpu(), ids.cpu(), torch.full_like(ids.cpu(), _token_id(name, tokenizer)))
+    return Baseline(network.embed(start), tuple(start.tolist()), name, name)
 
 
 def _token_id(name: str, tokenizer: Any) -> int:

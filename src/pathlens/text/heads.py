@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, or_error
+from pathlens.text import baseline as baselines
 from pathlens.text.adapter import (
     Case,
     Probabilities,
@@ -27,6 +28,8 @@ from pathlens.text.adapter import (
 from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_label, form, labels_of
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.tokens import Tokens
+
+LENGTHS = 4096  # kinds of baselines kept
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Classifier(Headed):
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
         self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
+        self.other_baselines: tuple[Any, dict[Any, dict[str, dict[str, float]]]] = (None, {})
         super().__init__(module, tokenizer, name=name)
 
     def body(self) -> nn.Module:
@@ -197,12 +201,33 @@ class Classifier(Headed):
         for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
             output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
+        classes = [case in known and case.output.shape[1] > 1 for case in cases]  # one logit is a score, not a class
         return [
-            Probabilities(self._probabilities(case.output[0]), starts[_start_of(case)])
-            if case in known and case.output.shape[1] > 1  # one logit is a score, not a class
-            else None
-            for case in cases
+            self._both_ends(case, starts[_start_of(case)]) if named else None
+            for case, named in zip(cases, classes, strict=True)
         ]
+
+    def _both_ends(self, case: Case, start: dict[str, float]) -> Probabilities:
+        text = self._probabilities(case.output[0])
+        same = max(text, key=text.__getitem__) == max(start, key=start.__getitem__)
+        return Probabilities(text, start, self._elsewhere(case) if same else {})
+
+    def _elsewhere(self, case: Case) -> dict[str, dict[str, float]]:
+        """What the model says at its other baselines: one batch for each length of text, kept as long as the weights are."""
+        weights = [(each.data_ptr(), each._version) for each in self.module.parameters() if not each.is_inference()]
+        if self.other_baselines[0] != weights or len(self.other_baselines[1]) > LENGTHS:
+            self.other_baselines = weights, {}
+        ids, held = case.context["input_ids"], torch.tensor(case.special, device=self.network.device)
+        key = (case.segments, tuple(ids[held].tolist()))
+        if key not in self.other_baselines[1]:
+            names = baselines.own_names(self.tokenizer)
+            starts = [baselines.named_rows(n, ids.cpu(), held, self.network, self.tokenizer).rows for n in names]
+            points = torch.stack(starts)
+            some = points.split(1 if self.packs is False else len(names))
+            output = torch.cat([self.forward(rows, [case] * len(rows), 0) for rows in some])
+            known = [(name, row) for name, row in zip(names, output, strict=True) if torch.isfinite(row).all()]
+            self.other_baselines[1][key] = {name: self._probabilities(row) for name, row in known}
+        return {name: shares for name, shares in self.other_baselines[1][key].items() if name != case.chosen.baseline}
 
     def _probabilities(self, logits: Float[Tensor, " C"]) -> dict[str, float]:
         each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
