@@ -70,7 +70,7 @@ def named_rows(
     """One row for every token that is not held: a token's, zero or the mean."""
     if name in ("zero", "mean"):
         return _constant(name, network.embed(ids), held, network)
-    start = torch.where(held.cpu(), ids.cpu(), torch.full_like(ids.cpu(), _token_id(name, tokenizer)))
+    start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(name, tokenizer)))
     return Baseline(network.embed(start), tuple(start.tolist()), name, name)
 
 
