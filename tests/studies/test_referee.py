@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -32,7 +33,7 @@ def test_words_keep_the_sum_of_their_pieces(words, seed):
     pieces, wanted = [(0, 0, 7.0)], []
     for start, end in record.words_of(text):
         cuts = sorted({start, end, *(chance.randint(start, end) for _ in range(2))})
-        own = [(a, b, chance.uniform(-1, 1)) for a, b in zip(cuts, cuts[1:], strict=False)]
+        own = [(a, b, chance.uniform(-1, 1)) for a, b in itertools.pairwise(cuts)]
         pieces += own
         wanted.append(sum(value for *_, value in own))
     assert record.at_words(text, pieces) == pytest.approx(wanted)
@@ -56,10 +57,10 @@ def test_planted_words_stand_where_the_gold_says_and_decide(kind):
         gold = [words[k] for k in row.gold]
         assert [w for w in words if w in (planted.YES, planted.NO, planted.NEGATION)] == gold
         label = {
-            "one": lambda: planted.YES in gold,
-            "both": lambda: len(gold) == 2,
-            "flip": lambda: (planted.YES in gold) != (planted.NEGATION in gold),
-        }[kind]()
+            "one": planted.YES in gold,
+            "both": len(gold) == 2,
+            "flip": (planted.YES in gold) != (planted.NEGATION in gold),
+        }[kind]
         assert row.label == label
         asked += row.asked
     assert 50 < asked <= 200
