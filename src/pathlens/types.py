@@ -130,3 +130,8 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.t)
+
+
+def brief(thing: object, *parts: str) -> str:
+    """A short repr, "<Kind · part · part>"; empty parts are left out."""
+    return f"<{' · '.join((type(thing).__name__, *filter(None, parts)))}>"

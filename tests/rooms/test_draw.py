@@ -251,8 +251,8 @@ def test_terminal_text_exactly():
     assert (
         shown(samples.small(), 80)
         == """\
-ig · positive   sentiment · baseline mask · score logit · output 1.82, at the
-baseline 0.5
+positive: 1.82 (from the baseline alone: 0.5)
+ig · positive   sentiment · baseline mask · score logit
 
   Not really funny, but moving.
 

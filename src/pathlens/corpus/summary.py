@@ -22,7 +22,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
 from pathlens.files import writing
 from pathlens.report import Report
-from pathlens.types import TOLERANCE
+from pathlens.types import TOLERANCE, brief
 from pathlens.units import parse
 
 LEAST = 5  # texts a word must be in
@@ -45,7 +45,7 @@ class SummaryTable:
     is_slice: bool = False  # a row per value of a column, with the output's mean change
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary(Viewable):
     """Tables by name; `show`, `to_html`, `to_png`, `to_csv`, `save` (JSON)."""
 
@@ -53,6 +53,9 @@ class Summary(Viewable):
     tables: Mapping[str, SummaryTable]
     notes: tuple[str, ...] = ()
     tolerance: float = TOLERANCE
+
+    def __repr__(self) -> str:
+        return brief(self, repr(self.title), f"tables {', '.join(self.tables)}")
 
     def __getitem__(self, name: str) -> SummaryTable:
         return self.tables[name]

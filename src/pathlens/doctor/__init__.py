@@ -14,7 +14,7 @@ from typing import Any
 from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient, left_out
 from pathlens.errors import InputError, PathlensError, first_line
 from pathlens.explanation.view import Viewable
-from pathlens.types import TOLERANCE
+from pathlens.types import TOLERANCE, brief
 
 __all__ = ["Check", "Diagnosis", "examine"]
 MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
@@ -22,7 +22,7 @@ TEXT = "The film was not really funny, but it moved me."
 SECOND = "I laughed little and cried a lot."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis(Viewable):
     """All checks of one model."""
 
@@ -30,6 +30,13 @@ class Diagnosis(Viewable):
     kind: str
     checks: tuple[Check, ...]
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        wrong = [check.law for check in self.checks if check.state == FAILS]
+        verdict = (
+            f"{len(wrong)} of {len(self.checks)} laws do NOT hold: {', '.join(wrong)}" if wrong else "every law holds"
+        )
+        return brief(self, self.model, verdict)
 
     @property
     def healthy(self) -> bool:

@@ -51,6 +51,7 @@ class Sum:
     altered: bool = False  # the numbers are not those it was made of
     open: bool = False  # nobody can say
     claim: str = "adds up"  # what the tick says, in a word or two
+    short: str = ""  # how closely, beside others
 
     @property
     def mark(self) -> str:
@@ -70,6 +71,16 @@ class Proof:
     signed: bool = True
     sums: tuple[Sum, ...] = ()
     checks: tuple[Sum, ...] = ()  # does the model do what the numbers predict?
+
+    @property
+    def diagnostics(self) -> tuple[Sum, ...]:
+        """The sums in one line where all of several hold; those that do not, by themselves."""
+        good = [each for each in self.sums if each.settled]
+        if len(good) < 2:
+            return self.sums
+        listed = ", ".join(f"{each.name} {each.short}".strip() for each in good)
+        whole = "all add up" if len(good) == len(self.sums) else "these add up"
+        return (Sum(True, f"{whole}: {listed}"), *(each for each in self.sums if not each.settled))
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -98,7 +98,7 @@ def whole(page: blocks.Page, inner: float) -> list[Part]:
     proof = page.proof
     foot = [Part(0.1), *([_scale(proof)] if proof.full is not None else [])]
     foot += [paragraph(proof.legend, inner, color=INK)] if proof.legend else []
-    for each in (*proof.sums, *proof.checks):
+    for each in (*proof.diagnostics, *proof.checks):
         weight = "normal" if each.settled else "bold"
         foot.append(paragraph(f"{each.mark} {each.line}", inner, color=INK, weight=weight))
     return [*head, *drawn, *foot, *(paragraph(f"· {visible(n)}", inner, size=8) for n in (*left_out, *page.notes))]

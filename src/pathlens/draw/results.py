@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,8 +46,11 @@ WORD_PATHS, STEPS = 30, 4  # of paths through words: tokens listed, and words of
 def explanation(result: record.Explanation) -> Page:
     """Running text, and a bar for each unit."""
     bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
-    numbers = f"numbers are contributions to the change from the baseline, they {_verb(result)} {_change(result)}"
-    if not _sums(result):
+    what = "contributions to the change from the baseline"
+    if result.difference:
+        what = "those of {} less those of {}".format(*(visible(name) for name, _ in result.difference))
+    numbers = f"numbers are {what}, they {_verb(result)} {_change(result)}"
+    if not _sums(result) and not result.difference:
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
     return _page(result, (*texts(result), bars, *_way(result)), legend, bars.limit)
@@ -203,7 +206,9 @@ def continuation(result: record.Continuation) -> Page:
 
 
 def title_of(result: record.Result) -> str:
-    """ "ig · positive": the method, and what is explained."""
+    """ "ig · positive": the method, and what is explained; of a difference the names of both."""
+    if result.difference:
+        return " − ".join(visible(name) for name, _ in result.difference)
     return f"{result.method} · {words.cut(visible(str(result.target)), TITLE)}" if result.target else result.method
 
 
@@ -223,7 +228,12 @@ def sum_of(result: record.Result, name: str = "") -> Sum:
     claim = "adds up" if _sums(result) else "exact unit by unit"
     claim = "the integral under it adds up" if isinstance(result, record.PhraseTree) else claim
     return Sum(
-        result.settled, words.proof_line(result), visible(name) if name else "", bool(result.altered), claim=claim
+        result.settled,
+        words.proof_line(result),
+        visible(name) if name else "",
+        bool(result.altered),
+        claim=claim,
+        short="exactly" if result.certificate.gap == 0 else f"within {result.certificate.gap:.0e}",
     )
 
 
@@ -257,7 +267,10 @@ def _page(
     meta, certificate = result.meta, result.certificate
     how = [str(meta["model"])] if meta.get("model") else []
     how += [f"{key} {meta[key]}" for key in ("baseline", "layer", "score", "unit") if meta.get(key) not in (None, "")]
-    if certificate.kind in ("total", "per token"):
+    stated = (
+        result.difference or f"{certificate.f_input:.4g}" in result.headline
+    )  # the headline has the numbers already
+    if certificate.kind in ("total", "per token") and not stated:
         how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
     return Page(
         title_of(result),
@@ -267,15 +280,23 @@ def _page(
         Proof(visible(legend), full, signed, (sum_of(result),), check_of(result)),
         _rounds(result),
         partial(_data, result),
-        headline=visible(result.headline) if result.headline else "",
-        classes=_classes(result),
+        **head_of(result),
     )
+
+
+def head_of(result: record.Result) -> dict[str, Any]:
+    """What the model says, for the top of a page: in a sentence, and class by class."""
+    return {"headline": visible(result.headline) if result.headline else "", "classes": _classes(result)}
 
 
 def _classes(result: record.Result) -> tuple[tuple[str, str, str], ...]:
     """Every class with its probability at both ends, the likeliest first."""
-    order = sorted(result.probabilities.items(), key=lambda each: -each[1])
-    start = result.baseline_probabilities
+    return classes_of(result.probabilities, result.baseline_probabilities)
+
+
+def classes_of(text: Mapping[str, float], start: Mapping[str, float]) -> tuple[tuple[str, str, str], ...]:
+    """Rows of a table: name, probability at the text, at the baseline."""
+    order = sorted(text.items(), key=lambda each: -each[1])
     return tuple(
         (visible(name), record.percent(share), record.percent(start[name]) if name in start else "")
         for name, share in order
@@ -332,14 +353,22 @@ def _target(result: record.Result) -> str:
 
 
 def _colors(result: record.Result) -> str:
+    if result.difference:
+        one, other = (visible(name) for name, _ in result.difference)
+        return f"{RAISES_WORD}: more in {one}, {LOWERS_WORD}: more in {other}"
     return f"{RAISES_WORD} raises {_target(result)}, {LOWERS_WORD} lowers it"
 
 
 def _verb(result: record.Result) -> str:
+    if result.difference:
+        return "sum to"
     return "sum to" if result.settled else "should sum to"
 
 
 def _change(result: record.Result) -> str:
+    if result.difference:
+        sums = " − ".join(f"{palette.short(total)} ({visible(name)})" for name, total in result.difference)
+        return f"{palette.short(result.certificate.total)} = {sums}"
     return palette.short(result.certificate.f_input - result.certificate.f_baseline)
 
 

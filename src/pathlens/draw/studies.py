@@ -11,7 +11,7 @@ import numpy as np
 
 from pathlens.draw import blocks, palette
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
-from pathlens.draw.results import COLORS, check_of, sum_of, texts, title_of
+from pathlens.draw.results import COLORS, check_of, classes_of, head_of, sum_of, texts, title_of
 from pathlens.draw.words import visible
 from pathlens.explanation.record import Explanation, VectorExplanation
 
@@ -72,8 +72,13 @@ def comparison(study: Comparison) -> blocks.Page:
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
-        headline=visible(first.headline) if len(models) == 1 else "",
+        **(head_of(first) if len(models) == 1 else {"headline": visible(_each_says(study))}),
     )
+
+
+def _each_says(study: Comparison) -> str:
+    """Of several models: what each of them predicts."""
+    return "; ".join(f"{label}: {each.headline}" for label, each in zip(study.labels, study.results, strict=True))
 
 
 def _pairs(study: Comparison) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -102,6 +107,7 @@ def what_if(study: WhatIf) -> blocks.Page:
         f"what if: {title_of(study.explanation)}",
         blocks=(*texts(study.explanation), blocks.Abreast(inside=(*([around] if len(edits) > 2 else []), table))),
         notes=_readings(study),
+        **head_of(study.explanation),
     )
 
 
@@ -144,6 +150,8 @@ def path_view(study: PathView) -> blocks.Page:
         ),
         tuple(map(visible, study.notes)),
         blocks.Proof(legend),
+        headline=visible(study.headline),
+        classes=classes_of(study.probabilities, study.baseline_probabilities),
     )
 
 
@@ -212,6 +220,7 @@ def layers(study: Layers) -> blocks.Page:
         ),
         proof=blocks.Proof(legend, sums=sums),
         data=study.to_dict,
+        **head_of(study.results[0]),
     )
 
 
@@ -237,6 +246,7 @@ def nodes(study: NodeStudy) -> blocks.Page:
             f"{mark} as asked (tolerance {proof.tolerance:g}): {proof.nodes} nodes, error {study.adaptive:.1e}, {allowed}",
         ),
         data=study.explanation.to_dict,
+        **head_of(study.explanation),
     )
 
 

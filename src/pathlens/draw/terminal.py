@@ -83,7 +83,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Iterator[tuple[Text, Text]
     if proof.legend:
         swatch = Text.assemble(("█", ink(1)), ("█", ink(-1))) if proof.signed else Text("██", ink(1, signed=False))
         yield swatch, Text(proof.legend)
-    for each in proof.sums:
+    for each in proof.diagnostics:
         words = Text(f"diagnostics: {each.line}", "dim") if each.settled else Text(each.line, "bold reverse")
         yield Text(f" {each.mark}", "bold"), words
     for each in proof.checks:

@@ -59,6 +59,7 @@ from pathlens.text.chat import Chat, Prompt, as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
+from pathlens.types import brief
 
 
 class Explainer(Generic[R]):
@@ -105,6 +106,14 @@ class Explainer(Generic[R]):
         self._options = named
         self._built: dict[str, Method[Any]] = {}
         self.method = None if method is None else self._build(method)
+
+    def __repr__(self) -> str:
+        method = self.method.name if self.method else "the model's own method"
+        choices = {**given(self.choices.accuracy), **self._options}
+        chosen = ", ".join(
+            f"{name}={value!r}" for name, value in choices.items() if isinstance(value, str | int | float)
+        )
+        return brief(self, self.model.name, method, chosen)
 
     def asking(self, method: Method[Any], **choices: Any) -> Explainer[Any]:
         """The same explainer with another method, and some of its `Choices` (model, target, …) made anew."""

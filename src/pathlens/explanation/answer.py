@@ -22,7 +22,7 @@ LEAST = math.log(2)  # … and makes it at least twice as likely
 CUTS = ("source", "sentence", "word")  # what a source is cut into, from coarse to fine
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Answer(Result):
     """Log-probability of an answer, sentence by sentence, shared among parts of the sources it was read with.
 

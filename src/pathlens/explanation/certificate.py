@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from pathlens.errors import ConvergenceWarning
 from pathlens.path.words.options import WordPath
+from pathlens.types import brief
 
 if TYPE_CHECKING:
     from pathlens.explanation.record import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """What adds up, how far, and at what cost. On every result.
 
@@ -37,6 +38,14 @@ class Certificate:
     kind: str = "total"
     rows: tuple[float, ...] = ()  # gaps of single rows or tokens, where each has its own sum
     bound: float = 0.0  # the largest gap, and the largest estimate, that count as settled
+
+    def __repr__(self) -> str:
+        alone = self.kind == "per token"
+        change = self.f_input if self.kind == "matrix" else self.f_input - self.f_baseline
+        sums = "each unit by itself" if alone else f"{self.total:.6g} of {change:.6g}"
+        verdict = "settled" if self.converged else "NOT settled"
+        cost = f"{self.nodes} nodes, {self.passes} passes" if self.nodes else f"{self.passes} passes"
+        return brief(self, verdict, sums, f"gap {self.gap:.1g}, {self.bound:.1g} allowed", cost)
 
     @staticmethod
     def judge(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pathlens.types import brief
+
 FEW = 3  # units put to the baseline together: a word, what turns it and what it is about; more is another text
 HALF = 0.5  # of the larger: the smaller of two changes that agree is at least half of the other, with the same sign …
 TENTH = 0.1  # … or they differ by less than this share of the scores at stake, which may cancel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Belief:
     """What the scores predict for the strongest units together, and what the model does. On a result as `result.check`.
 
@@ -34,6 +36,13 @@ class Belief:
     passes: int = 0  # of the model, besides the certificate's
     reason: str = ""
     vector: bool = False  # the output is a vector, and the numbers are lengths
+
+    def __repr__(self) -> str:
+        if not self.applies:
+            return brief(self, f"not asked: {self.reason}")
+        verdict = "agrees" if self.agrees else "does NOT agree"
+        ends = f"predicted {self.predicted:+.3g}, actual {self.actual:+.3g}"
+        return brief(self, verdict, f"{', '.join(map(repr, self.units))} at the baseline", ends)
 
     @staticmethod
     def judge(

@@ -17,14 +17,14 @@ from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.binding import read_only
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, PairExplanation
-from pathlens.types import NORMS, SIMILARITIES, TOLERANCE, Span
+from pathlens.explanation.record import Explanation, PairExplanation, shortened
+from pathlens.types import NORMS, SIMILARITIES, TOLERANCE, Span, brief
 
 LEAST = 0.1  # a cosine near zero is not asked for more digits than one of this size; of a dot product, this · lengths
 NOISE = 1e-5  # float32: no error is asked to be smaller than this, relative to the lengths
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Side:
     """One text's part in any pair: e(x) = e(r) + Σ_U V_U, up to `gap`."""
 
@@ -42,6 +42,11 @@ class Side:
     notes: tuple[str, ...] = ()
     baseline: str | tuple[str, ...] | None = None  # how to ask for its reference again, where that is a name or a text
     coordinates: Float[np.ndarray, "U d k"] | None = field(default=None, repr=False)  # on request
+
+    def __repr__(self) -> str:
+        return brief(
+            self, repr(shortened(self.text)), f"{len(self.tokens)} tokens", f"vectors of {self.embedding.size} numbers"
+        )
 
     def __post_init__(self) -> None:
         read_only(self)

@@ -22,7 +22,7 @@ from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.view import TableExport, Viewable
-from pathlens.types import Span
+from pathlens.types import Span, brief
 
 Same = TypeVar("Same", bound="OfUnits")
 
@@ -45,6 +45,25 @@ def percent(share: float) -> str:
 
 def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def in_words(text: Mapping[str, float], start: Mapping[str, float]) -> str:
+    """What a model with classes says, at the text and at the baseline; nothing of one that has none."""
+    if not text:
+        return ""
+    name = likeliest(text)
+    line = f"predicted {name}, {percent(text[name])}"
+    return f"{line} (from the baseline alone: {likeliest(start)}, {percent(max(start.values()))})" if start else line
+
+
+def names_of_both(one: Result, other: Result) -> tuple[str, str]:
+    """A name for each of two results: what one has and the other has not."""
+    names = "model", "baseline", "layer", "unit", "context", "texts"
+    facts = [{"method": r.method, "target": r.target, **{n: r.meta.get(n) for n in names}} for r in (one, other)]
+    differ = [name for name in facts[0] if facts[0][name] != facts[1][name] and None not in (f[name] for f in facts)]
+    bare = ("method", "target", "model")
+    first, second = (", ".join(str(f[n]) if n in bare else f"{n} {f[n]}" for n in differ) for f in facts)
+    return (first, second) if differ else ("the first", "the second")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -113,21 +132,38 @@ class Result(TableExport, Viewable):
     @property
     def headline(self) -> str:
         """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
-        if not self.prediction:
-            return self._written()
-        line = f"predicted {self.prediction}, {percent(self.probabilities[self.prediction])}"
-        if not self.baseline_probabilities:
-            return line
-        start = likeliest(self.baseline_probabilities)
-        return f"{line} (from the baseline alone: {start}, {percent(self.baseline_probabilities[start])})"
+        if self.difference:
+            (one, total), (other, less) = self.difference
+            return f"difference: {one} − {other}; sums {total:.4g} − {less:.4g} = {self.certificate.total:.4g}"
+        return in_words(self.probabilities, self.baseline_probabilities) or self._written() or self._number()
 
     def _written(self) -> str:
-        """What a generator writes, and how likely that is: the output itself where it is a log-probability."""
+        """What a generator writes, and how likely that is: the output itself where it is a probability or its logarithm."""
         written: Any = self.meta.get("outputs") or ()
-        if self.meta.get("score") != "logprob" or len(written) != 1:
+        score = self.meta.get("score")
+        if score not in ("logprob", "prob") or len(written) != 1:
             return ""
-        text, start = (percent(math.exp(min(f, 0.0))) for f in (self.certificate.f_input, self.certificate.f_baseline))
+        ends = self.certificate.f_input, self.certificate.f_baseline
+        text, start = (percent(f if score == "prob" else math.exp(min(f, 0.0))) for f in ends)
         return f"“{shortened(str(written[0]).strip())}” is {text} likely (from the baseline alone: {start})"
+
+    def _number(self) -> str:
+        """What is explained and its value, of a model without words for it."""
+        proof = self.certificate
+        value = f"{proof.f_input:.4g} (from the baseline alone: {proof.f_baseline:.4g})"
+        length = "a vector of length " if proof.kind == "vector" else ""
+        return f"{shortened(self.target)}: {length}{value}" if self.target else ""
+
+    @property
+    def difference(self) -> tuple[tuple[str, float], ...]:
+        """Of `a - b`: what a and b are called, and what the numbers of each sum to; of any other result nothing."""
+        return tuple((str(name), float(total)) for name, total in self.meta.get("difference", ()))
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
+        text = shortened(" | ".join(self.meta.get("texts", ())))
+        return self.target, text and repr(text), self.headline.partition(" (")[0] if self.prediction else ""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
@@ -141,12 +177,9 @@ class Result(TableExport, Viewable):
         return list(self)[place]
 
     def __repr__(self) -> str:
-        text = shortened(" | ".join(self.meta.get("texts", ())))
-        prediction = self.headline.partition(" (")[0] if self.prediction else ""
         top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
-        doubt = "✗ altered" if self.altered else ""
-        parts = (f"{type(self).__name__} {self.method}", self.target, text and repr(text), prediction, top, doubt)
-        return f"<{' · '.join(part for part in parts if part)}>"
+        how = self.headline if self.difference else self.method
+        return brief(self, how, *self.about, top, "✗ altered" if self.altered else "")
 
     @abstractmethod
     def top(self, k: int = 5) -> list[Any]:
@@ -155,7 +188,7 @@ class Result(TableExport, Viewable):
     def minus(self, other: Any, **values: Any) -> Any:
         """The same places with `values`, which are this result's less the other's: what `a - b` gives."""
         mine, its = self.certificate, other.certificate
-        alone = mine.kind == its.kind == "per token"  # no common sum to miss: each unit's own
+        alone = "per token" in (mine.kind, its.kind)  # no common sum to miss: each unit's own
         proof = Certificate.judge(
             f_input=mine.f_input - its.f_input,
             f_baseline=mine.f_baseline - its.f_baseline,
@@ -167,11 +200,15 @@ class Result(TableExport, Viewable):
             bound=mine.bound + its.bound,
             gap=mine.gap + its.gap if alone else None,
             parts=(mine, its),
-            kind=mine.kind if alone else "total",
+            kind="per token" if alone else "total",
         )
-        target = f"{self.target} − {other.target}" if self.target != other.target else f"{self.target}, a difference"
+        target = f"{self.target} − {other.target}" if self.target != other.target else self.target
         plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}, "check": None}
-        return replace(self, target=target, certificate=proof, edited=self.edited or other.edited, **plain, **values)
+        names, sums = names_of_both(self, other), (mine.total, its.total)
+        notes = list(dict.fromkeys((*self.meta.get("notes", ()), *other.meta.get("notes", ()))))
+        meta = {**self.meta, "difference": [list(each) for each in zip(names, sums, strict=True)], "notes": notes}
+        edited = self.edited or other.edited
+        return replace(self, target=target, certificate=proof, edited=edited, meta=meta, **plain, **values)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

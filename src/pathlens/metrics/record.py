@@ -15,6 +15,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
 from pathlens.files import write_text
 from pathlens.metrics.statistics import DRAWS, Estimate, estimate
+from pathlens.types import brief
 
 SIG_NOTE = (
     "SIG's token score IS leave-one-out (the token put to the baseline, F(x) − F(x̄ⁱ)), and these metrics delete or replace "
@@ -53,7 +54,7 @@ class Randomised:
     values: np.ndarray  # (contenders, stages, texts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Viewable):
     """Rows (`contenders`) × metrics (`columns`) over the same texts; draws of the bootstrap are shared, so pairs compare."""
 
@@ -70,6 +71,10 @@ class Evaluation(Viewable):
     randomised: Randomised | None = None
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        metrics = f"{len(self.columns)} metrics"
+        return brief(self, ", ".join(self.contenders), metrics, f"{self.texts} texts", f"protocol {self.protocol}")
 
     def column(self, name: str) -> Column:
         return _named(self.columns, name, "metric")

@@ -22,6 +22,7 @@ from pathlens.errors import InputError
 from pathlens.explanation.record import Result
 from pathlens.explanation.store import load, many_to_dict
 from pathlens.explanation.view import Viewable
+from pathlens.types import brief
 
 SUFFIXES = (".json", ".html")
 TOP = 5
@@ -34,7 +35,7 @@ COLUMNS = (  # (name, key, is it a number)
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report(Viewable):
     """Many results and where each came from."""
 
@@ -42,6 +43,9 @@ class Report(Viewable):
     sources: tuple[str, ...]
     title: str = "report"
     above: tuple[Block, ...] = ()  # what stands above the list: a corpus's summary
+
+    def __repr__(self) -> str:
+        return brief(self, repr(self.title), f"{len(self.results)} results")
 
     @staticmethod
     def of(given: Iterable[Any], *, title: str = "report", tell: Any = None) -> Report:

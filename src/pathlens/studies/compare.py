@@ -21,12 +21,13 @@ from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import kendall, spearman
 from pathlens.text.load import load
+from pathlens.types import brief
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
 IN_WORDS = 6  # disagreements put into words
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Viewable):
     """Columns of values over the same units; `spearman` and `kendall` are (columns, columns)."""
 
@@ -39,6 +40,14 @@ class Comparison(Viewable):
     notes: tuple[str, ...] = ()
     varied: str = "method"
     shown: tuple[int, ...] = ()  # units that count: not special, not zero everywhere
+
+    def __repr__(self) -> str:
+        first = self.results[0]
+        pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
+        agreement = (
+            f"Spearman {pairs.min():.2f}" + (f" to {pairs.max():.2f}" if len(pairs) > 1 else "") if len(pairs) else ""
+        )
+        return brief(self, ", ".join(self.labels), *first.about, agreement)
 
     def disagreements(self) -> list[tuple[str, str, str, float, float]]:
         """(unit, one column, another, value, value) where two columns give opposite signs, strongest first."""

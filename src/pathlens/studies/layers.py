@@ -16,13 +16,17 @@ from pathlens.explanation.record import Explanation, Result, VectorExplanation
 from pathlens.explanation.store import many_to_dict
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load
+from pathlens.types import brief
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Layers(Viewable):
     """One result per layer, of the same text and with the same tokens."""
 
     results: tuple[Result, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, self.results[0].method, *self.results[0].about, f"layers {', '.join(self.names)}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load
 from pathlens.text.softplus import check_beta
-from pathlens.types import FIXED_RULES, MAX_NODES
+from pathlens.types import FIXED_RULES, MAX_NODES, brief
 
 COUNTS = (4, 8, 16, 32, 64)
 RULES = tuple(rule for rule in FIXED_RULES if rule != "right")  # it errs as left does, the other way
@@ -29,7 +29,7 @@ BETAS = (1, 2, 5, 10, 20, 50, 100)
 MOST = MAX_NODES  # of a single rule
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeStudy(Viewable):
     """`errors[rule][k]`: the largest |score − reference| over tokens with counts[k] nodes."""
 
@@ -38,6 +38,11 @@ class NodeStudy(Viewable):
     errors: dict[str, tuple[float, ...]]
     adaptive: float  # the largest |score − reference| of `explanation`
     reference: int  # nodes of the Gauss rule everything is measured against
+
+    def __repr__(self) -> str:
+        one = self.explanation
+        asked = f"as asked {one.certificate.nodes} nodes, error {self.adaptive:.1g}"
+        return brief(self, one.method, *one.about, f"rules {', '.join(self.errors)}", asked)
 
 
 def nodes(
@@ -91,11 +96,14 @@ class CurvePoint:
     converged: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SoftplusCurve(Viewable):
     """Output change and nodes needed, one point per β."""
 
     points: tuple[CurvePoint, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, f"β {', '.join(f'{point.beta:g}' for point in self)}")
 
     def __len__(self) -> int:
         return len(self.points)

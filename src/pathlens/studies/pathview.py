@@ -8,8 +8,8 @@ The straight line passes through points that are no words; DIG and UDIG walk fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -18,18 +18,19 @@ import torch
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
+from pathlens.explanation.record import in_words, shortened
 from pathlens.explanation.view import Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import WordOptions
 from pathlens.text.adapter import Case
-from pathlens.types import Route, Vocabulary
+from pathlens.types import Route, Vocabulary, brief
 
 PATHS = ("ig", "dig", "udig")
-OF_WORDS = frozenset(field.name for field in fields(WordOptions))  # options the straight line has no use for
+OF_WORDS = frozenset(each.name for each in fields(WordOptions))  # options the straight line has no use for
 MOST_POINTS = 129
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Track:
     """One path. n points from the baseline to the text, S tokens."""
 
@@ -42,8 +43,11 @@ class Track:
     far: np.ndarray  # (n, S) distance to the nearest word; NaN without a vocabulary
     anchors: tuple[tuple[str, ...], ...] = ()  # (n, S) the anchor word nearest on the path, for paths through words
 
+    def __repr__(self) -> str:
+        return brief(self, self.method, f"{len(self.t)} points")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PathView(Viewable):
     """Several paths between the same ends."""
 
@@ -56,6 +60,18 @@ class PathView(Viewable):
     text: str = ""
     baseline: str = ""
     notes: tuple[str, ...] = ()
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
+    baseline_probabilities: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        paths = ", ".join(track.method for track in self.tracks)
+        return brief(self, paths, self.target, self.text and repr(shortened(self.text)), self.headline)
+
+    @property
+    def headline(self) -> str:
+        """What the model says at both ends, in words."""
+        number = f"{self.target}: {self.f_input:.4g} (from the baseline alone: {self.f_baseline:.4g})"
+        return in_words(self.probabilities, self.baseline_probabilities) or number
 
 
 def pathview(
@@ -82,6 +98,7 @@ def pathview(
     explainer = Explainer(model, method="ig", **line_only)
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
+        (classes,) = explainer.model.says([case])
         vocabulary = case.ends.vocabulary
         search = None if vocabulary is None else NeighbourSearch(vocabulary.table)
         tracks, notes = [], list(case.notes)
@@ -98,7 +115,7 @@ def pathview(
     ends = [track.output for track in tracks]
     return PathView(
         case.tokens, tuple(bool(h) for h in case.ends.held), case.target_name, ends[0][-1], ends[0][0], tuple(tracks),
-        text if isinstance(text, str) else "", case.baseline, tuple(notes),
+        text if isinstance(text, str) else "", case.baseline, tuple(notes), *(classes[:2] if classes else ()),
     )  # fmt: skip
 
 

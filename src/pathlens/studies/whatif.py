@@ -25,6 +25,7 @@ from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.types import brief
 
 KINDS = ("mask", "delete", "replace")
 OF_THE_SLOPE = ("target", "score", "tolerance", "n_steps", "truncation", "similarity")  # choices it shares
@@ -44,7 +45,7 @@ class Edit:
     note: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WhatIf(Viewable):
     """Edits, one at a time, each against the same text."""
 
@@ -52,6 +53,11 @@ class WhatIf(Viewable):
     f_before: float
     edits: tuple[Edit, ...]
     agreement: float  # Spearman's ρ of predicted and actual changes
+
+    def __repr__(self) -> str:
+        agreement = "" if np.isnan(self.agreement) else f"Spearman {self.agreement:+.2f} of predicted and actual"
+        edits = f"{len(self.edits)} edit{'' if len(self.edits) == 1 else 's'}"
+        return brief(self, self.explanation.method, *self.explanation.about, edits, agreement)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; no agreement is nothing in JSON."""

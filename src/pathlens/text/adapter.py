@@ -28,7 +28,7 @@ from pathlens.checks import option_names
 from pathlens.errors import InputError, ModelError, or_error
 from pathlens.text.network import evaluation_mode
 from pathlens.text.options import ModelOptions
-from pathlens.types import SCORES, Ends, Span
+from pathlens.types import SCORES, Ends, Span, brief
 
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 WASTE = 1.25  # a batch may hold at most this much padding
@@ -136,6 +136,9 @@ class TextModel(ABC):
     labels: tuple[str, ...] = ()  # of the model's classes, in their order
     similarity: str | None = None  # how this model compares two texts, when not by the cosine
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
+
+    def __repr__(self) -> str:
+        return brief(self, self.name if self.name != self.kind else "", self.kind)
 
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:

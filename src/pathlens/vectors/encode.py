@@ -29,6 +29,7 @@ from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.text.adapter import TextModel
 from pathlens.text.fingerprint import fingerprint
 from pathlens.text.load import load
+from pathlens.types import brief
 from pathlens.vectors import store
 from pathlens.vectors.documents import Passage, as_list, passages, prompt_of
 
@@ -38,12 +39,16 @@ Limit = Callable[[np.ndarray], float]  # e(text) → how long a vector's error m
 MIXED = ("method", "layer", "unit", "baseline")  # two texts' vectors may differ in these, and the pair then says so
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Vectors:
     """Texts with their vectors, and how they were made. `vectors.pair(0, 1)`; `.save(path)`; `Vectors.load(path)`."""
 
     items: tuple[Side, ...]
     header: Mapping[str, Any]  # model, stamp, method, layer, unit, baseline, norm, tolerance, versions
+
+    def __repr__(self) -> str:
+        size = self.items[0].embedding.size if self.items else 0
+        return brief(self, str(self.header.get("model", "")), f"{len(self)} texts", f"{size} numbers each")
 
     def __len__(self) -> int:
         return len(self.items)

@@ -20,6 +20,7 @@ from pathlens.errors import InputError, ModelError, NumberError, PathlensError, 
 from pathlens.explanation.pair import Side
 from pathlens.files import checksum, content_sum, only_writer, write_whole
 from pathlens.text.load import load
+from pathlens.types import brief
 from pathlens.vectors import build as b
 from pathlens.vectors.build import build
 from pathlens.vectors.documents import Passage, as_list
@@ -71,6 +72,9 @@ class Index:
         self._model = model
         self._encoder: SideEncoder | None = None
         self._file = lru_cache(maxsize=32)(self._load_file)
+
+    def __repr__(self) -> str:
+        return brief(self, str(self.folder), str(self.manifest.get("model", "")))
 
     @staticmethod
     def open(where: str | Path, model: Any = None) -> Index:

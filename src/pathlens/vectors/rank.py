@@ -12,16 +12,16 @@ import numpy as np
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
-from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.explanation.record import Explanation, PairExplanation, largest, shortened
 from pathlens.explanation.view import TableExport, Viewable
-from pathlens.types import Span
+from pathlens.types import Span, brief
 from pathlens.units.cuts import sentence_spans
 from pathlens.vectors.documents import Passage
 from pathlens.vectors.encode import SideEncoder, Vectors, check_model, mixed
 from pathlens.vectors.meet import Query, Reason, reasons
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Hit:
     """One document in the order: its score, and (when it was explained) where the score comes from."""
 
@@ -33,6 +33,17 @@ class Hit:
     given: float | None = None  # the score of the store it was found in
     notes: tuple[str, ...] = ()
     name: str = ""  # what its document is called in an index
+
+    def __repr__(self) -> str:
+        what = f"{self.name or f'document {self.document}'}"
+        reason = (
+            "" if self.explanation is None else ", ".join(f"{name} {value:+.3g}" for name, value in self.strongest())
+        )
+        return brief(self, what, f"{self.score:.4f}", repr(shortened(self.text)), reason)
+
+    def strongest(self, k: int = 3) -> list[tuple[str, float]]:
+        """The k tokens of the document that count most, and what each adds."""
+        return [(self.tokens[i], float(self.scores[i])) for (i,) in largest(self.scores, k) if self.scores[i]]
 
     @property
     def similarity(self) -> float:
@@ -97,7 +108,7 @@ class Hit:
         return self.explanation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking(TableExport, Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
 
@@ -105,6 +116,11 @@ class Ranking(TableExport, Viewable):
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
     places: tuple[int, int] | None = None  # asked: why the first of them stands above the second
+
+    def __repr__(self) -> str:
+        lines = [f"{k + 1}. {hit.score:.4f} {shortened(hit.text)!r}" for k, hit in enumerate(self.hits[:3])]
+        more = f"… {len(self)} in all" if len(self) > 3 else ""
+        return brief(self, repr(shortened(self.query)), *lines, more)
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per hit, from the best downwards."""

@@ -1,0 +1,115 @@
+"""Every view says what the model says; short reprs; differences that say what was subtracted; diagnostics in one line."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import fields, is_dataclass
+
+import pytest
+from rich.console import Console
+
+import pathlens as pl
+from pathlens.draw import figure, markup, page_of, terminal
+from pathlens.text.load import load
+from tests.support.models import classifier
+
+TEXT = "the movie was not really funny"
+QUICK = {"n_steps": 2, "tolerance": 1}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load(classifier("bert"))
+
+
+@pytest.fixture(scope="module")
+def views(tiny):
+    return {
+        "result": pl.explain(tiny, TEXT, **QUICK),
+        "compare": pl.compare(tiny, TEXT, methods=["ig", "sig"], **QUICK),
+        "what if": pl.whatif(tiny, TEXT, **QUICK),
+        "layers": pl.layers(tiny, TEXT, layers=[0, 1], **QUICK),
+        "nodes": pl.nodes(tiny, TEXT, counts=[2], rules=["gauss"], tolerance=1),
+        "path": pl.pathview(tiny, TEXT, methods=["ig"], points=3),
+    }
+
+
+def printed(thing) -> str:
+    stream = io.StringIO()
+    terminal.show(thing, console=Console(file=stream, width=200, color_system=None))
+    return stream.getvalue()
+
+
+def words_of(thing, monkeypatch) -> str:
+    """Everything that a picture writes as a paragraph."""
+    written: list[str] = []
+    real = figure.paragraph
+    monkeypatch.setattr(figure, "paragraph", lambda text, *a, **k: written.append(text) or real(text, *a, **k))
+    figure.draw(thing)
+    return "\n".join(written)
+
+
+def test_every_view_says_what_the_model_says(views, monkeypatch):
+    headline = views["result"].headline
+    assert re.fullmatch(r"predicted \S+, .* % \(from the baseline alone: \S+, .* %\)", headline)
+    for name, view in views.items():
+        assert page_of(view).headline == headline and len(page_of(view).classes) == len(
+            views["result"].probabilities
+        ), name
+        assert headline in printed(view).splitlines()[0], name
+        assert f"<h1>{headline}</h1>" in markup.fragment(view), name
+        assert headline in words_of(view, monkeypatch), name
+
+
+def test_a_model_without_classes_names_its_number():
+    toy = pl.ToyModel()
+    result, path = pl.explain(toy, "a fine film"), pl.pathview(toy, "a fine film", methods=["ig"], points=3)
+    proof = result.certificate
+    assert result.headline == f"F: {proof.f_input:.4g} (from the baseline alone: {proof.f_baseline:.4g})"
+    assert page_of(path).headline == path.headline and path.headline.startswith("F: ")
+
+
+def test_reprs_are_a_line_not_a_dump(views, tiny):
+    things = [*views.values(), views["result"].certificate, views["result"].check, pl.Explainer(tiny), tiny]
+    things += [views["path"].tracks[0], pl.Report.of([views["result"]])]
+    for thing in things:
+        text = repr(thing)
+        assert text.startswith(f"<{type(thing).__name__} · ") and len(text) < 300 and "\n" not in text
+        if is_dataclass(thing):
+            assert not any(f"{each.name}=" in text for each in fields(thing))
+    assert views["result"].target in repr(views["what if"]) and "Spearman" in repr(views["compare"])
+    assert "settled" in repr(views["result"].certificate)
+
+
+def test_a_difference_names_both_and_sums_to_what_stands_there(tiny, monkeypatch):
+    one, two = pl.explain(tiny, TEXT), pl.explain(tiny, TEXT, baseline="zero")
+    less = one - two
+    sums = [float(each.scores.sum()) for each in (one, two)]
+    assert [name for name, _ in less.difference] == ["baseline mask", "baseline zero"]
+    assert [total for _, total in less.difference] == pytest.approx(sums)
+    legend = page_of(less).proof.legend
+    total = re.search(r"they sum to (\S+) = (\S+) \(baseline mask\) − (\S+) \(baseline zero\)", legend)
+    assert [float(each) for each in total.groups()] == pytest.approx([less.scores.sum(), *sums], rel=1e-3, abs=1e-4)
+    both = f"{sums[0]:.4g} − {sums[1]:.4g}"
+    for text in (repr(less), printed(less), markup.fragment(less), words_of(less, monkeypatch)):
+        assert "baseline mask − baseline zero" in text and both in text
+    assert less.settled and less.altered == ""
+
+
+def test_a_difference_with_a_reading_that_has_no_sum_is_settled_and_says_its_own(tiny):
+    """SIG's numbers have no common sum: neither has the difference one to miss."""
+    one, two = pl.explain(tiny, TEXT), pl.explain(tiny, TEXT, method="sig")
+    less = one - two
+    assert less.certificate.kind == "per token" and less.settled and less.altered == ""
+    assert f"{float(less.scores.sum()):.4g}" in less.headline and "ig − sig" in page_of(less).title
+
+
+def test_diagnostics_of_many_are_one_line(views, monkeypatch):
+    for name in ("layers", "compare"):
+        page = page_of(views[name])
+        assert len(page.proof.sums) == 2 and len(page.proof.diagnostics) == 1
+        text = printed(views[name])
+        assert text.count("diagnostics:") == 1 and all(each.name in text for each in page.proof.sums)
+        assert markup.fragment(views[name]).count('<details class="diagnostics"') == 1
+        assert page.proof.diagnostics[0].words in words_of(views[name], monkeypatch)
