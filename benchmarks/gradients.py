@@ -16,6 +16,7 @@ from benchmarks.captum_loop import CaptumLoop
 from benchmarks.measure import Row, alternate, in_pieces, row
 from benchmarks.rules import Profile
 from benchmarks.texts import of_length, sentences, tokens_in
+from pathlens.text.adapter import TextModel
 from pathlens.text.load import load
 
 WITHIN = 1e-3  # what both sides must reach, and our default tolerance
@@ -79,8 +80,8 @@ def _smallest(n: int) -> str:
     return "the smallest that brings its worst text there"
 
 
-def sst2(quick: bool) -> list[Row]:
-    """100 SST-2 sentences, every one within 1e-3, on both sides."""
+def hundred_sentences(quick: bool) -> tuple[TextModel, CaptumLoop, Exact, int, list[list[str]]]:
+    """The model, captum's loop, the exact scores, the nodes captum needs, and 100 SST-2 sentences in pieces, by length."""
     model = load("sentiment")
     captum = CaptumLoop(model)
     texts = sorted(sentences()[: 4 if quick else 100], key=lambda text: tokens_in(model, text))
@@ -89,6 +90,13 @@ def sst2(quick: bool) -> list[Row]:
         n = nodes_captum_needs(captum, model, texts, exact, hardest(model, texts, exact, 1 if quick else HARDEST))
     piece = 2 if quick else PIECE
     pieces = [texts[low : low + piece] for low in range(0, len(texts), piece)]
+    return model, captum, exact, n, pieces
+
+
+def sst2(quick: bool) -> list[Row]:
+    """100 SST-2 sentences, every one within 1e-3, on both sides."""
+    model, captum, exact, n, pieces = hundred_sentences(quick)
+    texts = [text for piece in pieces for text in piece]
     explainer = pl.Explainer(model, check=False)
     with model.quiet():
         pl.explain(model, texts[0]), captum.one_by_one(texts[:1], 8)  # both warm

@@ -11,12 +11,10 @@ from typing import Any
 import torch
 
 import pathlens as pl
-from benchmarks.captum_loop import CaptumLoop
 from benchmarks.generators import PASSAGE, PROMPTS, TOLERANCE, CaptumNext, steps_needed
-from benchmarks.gradients import HARDEST, PIECE, WITHIN, Exact, hardest, nodes_captum_needs
+from benchmarks.gradients import WITHIN, hundred_sentences
 from benchmarks.measure import Row, alternate, in_pieces, in_turns, row
 from benchmarks.siamese import AGAINST, A, B, paper_pair
-from benchmarks.texts import sentences, tokens_in
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 
@@ -30,14 +28,8 @@ def worst_gap(results: list[Any]) -> float:
 
 def classifier(quick: bool) -> list[Row]:
     """100 SST-2 sentences: one pass each, against captum with as many nodes as its worst text needs."""
-    model = load("sentiment")
-    captum = CaptumLoop(model)
-    texts = sorted(sentences()[: 4 if quick else 100], key=lambda text: tokens_in(model, text))
-    exact = Exact(model, texts)
-    with model.quiet():
-        n = nodes_captum_needs(captum, model, texts, exact, hardest(model, texts, exact, 1 if quick else HARDEST))
-    piece = 2 if quick else PIECE
-    pieces = [texts[low : low + piece] for low in range(0, len(texts), piece)]
+    model, captum, exact, n, pieces = hundred_sentences(quick)
+    texts = [text for piece in pieces for text in piece]
     ours, ig = pl.Explainer(model, method="secant", check=False), pl.Explainer(model, check=False)
     with model.quiet():
         ours(texts[0]), ig(texts[0]), captum.one_by_one(texts[:1], 8)

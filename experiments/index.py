@@ -270,57 +270,28 @@ def million(data: Path, folder: Path, times: int) -> dict[str, Any]:
     }
 
 
-GOALS = (  # of a row: where it is kept, its field, what it is, how it is written, and its goal
-    (
-        "plain",
-        "of_encode",
-        "plain build, documents a second over those of `SentenceTransformer.encode`",
-        "{:.0%}",
-        "≥ 80 %",
-    ),
-    (
-        "search",
-        "ratio_median",
-        "k = 10 with explanations, over encoding the ten hits (median of 20 queries)",
-        "{:.2f} ×",
-        "≤ 5 ×",
-    ),
-    ("search", "extra_bytes_per_document", "the same, bytes stored for it a document", "{:.0f}", "0"),
-    ("search", "worst_sum", "the same, largest difference of a sum and the store's score", "{:.1e}", "≤ 1e-5"),
-    ("search", "recall_at_10", "the same, share of the exact ten that the index of neighbours finds", "{:.2f}", ""),
-    ("search", "open_seconds", "opening the index, CPU seconds", "{:.4f}", ""),
-    (
-        "search",
-        "memory_mib",
-        "memory of 60 searches, largest of each third, MiB (the model and torch in it)",
-        "{}",
-        "flat",
-    ),
-    ("stored", "explanation_bytes_per_document", "`compact` explanations, bytes a document", "{:.0f}", "≤ 3000"),
-    (
-        "stored",
-        "times",
-        'the same, documents a second over those of `method="ij"` (the default before)',
-        "{:.1f} ×",
-        "≥ 20 ×",
-    ),
-    ("stored", "worst_sum", "the same, largest difference of a sum and the store's score", "{:.1e}", "≤ 1e-5"),
-    ("million", "search_seconds_median", "search alone, k = 10, CPU seconds", "{:.3f}", ""),
-    (
-        "million",
-        "worst_score",
-        "the same, largest difference of a score and the vectors' own cosine",
-        "{:.1e}",
-        "≤ 1e-5",
-    ),
-    ("million", "recall_at_10", "the same, share of the exact ten found", "{:.2f}", ""),
-)
+GOALS = """
+plain | of_encode | plain build, documents a second over those of `SentenceTransformer.encode` | {:.0%} | ≥ 80 %
+search | ratio_median | k = 10 with explanations, over encoding the ten hits (median of 20 queries) | {:.2f} × | ≤ 5 ×
+search | extra_bytes_per_document | the same, bytes stored for it a document | {:.0f} | 0
+search | worst_sum | the same, largest difference of a sum and the store's score | {:.1e} | ≤ 1e-5
+search | recall_at_10 | the same, share of the exact ten that the index of neighbours finds | {:.2f} |
+search | open_seconds | opening the index, CPU seconds | {:.4f} |
+search | memory_mib | memory of 60 searches, largest of each third, MiB (the model and torch in it) | {} | flat
+stored | explanation_bytes_per_document | `compact` explanations, bytes a document | {:.0f} | ≤ 3000
+stored | times | the same, documents a second over those of `method="ij"` (the default before) | {:.1f} × | ≥ 20 ×
+stored | worst_sum | the same, largest difference of a sum and the store's score | {:.1e} | ≤ 1e-5
+million | search_seconds_median | search alone, k = 10, CPU seconds | {:.3f} |
+million | worst_score | the same, largest difference of a score and the vectors' own cosine | {:.1e} | ≤ 1e-5
+million | recall_at_10 | the same, share of the exact ten found | {:.2f} |
+"""  # of a row: where it is kept, its field, what it is, how it is written, and its goal
 
 
 def figures(rows: Path) -> None:
     """The table of the page, from the rows that are kept; of several counts the largest."""
     lines = ["| what | documents | figure | goal |", "|---|---|---|---|"]
-    for step, field, what, form, goal in GOALS:
+    for line in GOALS.strip().splitlines():
+        step, field, what, form, goal = (cell.strip() for cell in line.split("|"))
         kept = sorted(rows.glob(f"{step}-*.json"), key=lambda file: int(file.stem.split("-")[1]))
         if not kept:
             lines.append(f"| {what} | | not measured | {goal} |")
