@@ -11,6 +11,7 @@ import numpy as np
 from pathlens.draw import blocks, page_of, palette
 from pathlens.draw.studies import correlations
 from pathlens.draw.words import cut, in_short, visible
+from pathlens.explanation.record import Explanation, Interactions
 from pathlens.explanation.store import many_to_dict
 
 if TYPE_CHECKING:
@@ -242,10 +243,10 @@ def _with_counts(title: str, axis: str, name: int, rows: Sequence[Any]) -> block
 
 def features(results: Sequence[Any]) -> blocks.Page | None:
     """Results that are rows of one table, feature by feature; None where they are not."""
-    rows = [r for r in results if getattr(r, "meta", {}).get("features") and hasattr(r, "scores")]
+    rows = [result for result in results if isinstance(result, Explanation | Interactions) and result.about.features]
     if len(rows) < LEAST_ROWS or len(rows) < len(results) or len({row.tokens for row in rows}) > 1:
         return None
-    values = np.array([row.meta["features"] for row in rows], dtype=float)
+    values = np.array([row.about.features for row in rows])
     swarm = blocks.Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
     columns = zip(values.T.tolist(), swarm.scores.T.tolist(), strict=True)
     points = [tuple(zip(repeat(""), *both)) for both in columns]

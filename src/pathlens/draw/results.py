@@ -109,7 +109,7 @@ def _pair_grids(result: record.PairExplanation) -> tuple[Grid, tuple[Grid, ...]]
 
 def _quiet(result: record.PairExplanation) -> bool:
     """Does the reference add so little that one number says it?"""
-    scale = 1.0 if result.meta.get("similarity") != "dot" else abs(result.similarity)
+    scale = 1.0 if result.about.similarity != "dot" else abs(result.similarity)
     full = result.full_matrix
     parts = (full[0, 0], full[0, 1:].sum(), full[1:, 0].sum())  # large ones may cancel: they are shown, not hidden
     return max(map(abs, parts)) <= QUIET * scale
@@ -264,12 +264,12 @@ def _page(
     signed: bool = True,
     notes: Sequence[str] = (),
 ) -> Page:
-    meta, certificate = result.meta, result.certificate
-    how = [str(meta["model"])] if meta.get("model") else []
-    how += [f"{key} {meta[key]}" for key in ("baseline", "layer", "score", "unit") if meta.get(key) not in (None, "")]
-    stated = (
-        result.difference or f"{certificate.f_input:.4g}" in result.headline
-    )  # the headline has the numbers already
+    about, certificate = result.about, result.certificate
+    named = {"baseline": about.baseline, "layer": about.layer, "score": about.score, "unit": about.unit}
+    how = [about.model] if about.model else []
+    how += [f"{name} {value}" for name, value in named.items() if value not in (None, "")]
+    # the headline may have the numbers already
+    stated = result.difference or f"{certificate.f_input:.4g}" in result.headline
     if certificate.kind in ("total", "per token") and not stated:
         how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
     return Page(
@@ -310,8 +310,7 @@ def _data(result: record.Result) -> dict[str, Any] | None:
 
 def _own_notes(result: record.Result) -> list[str]:
     """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
-    given = result.meta.get("notes") or []
-    notes = [visible(str(note)) for note in ([given] if isinstance(given, str) else given)]
+    notes = [visible(note) for note in result.about.notes]
     spread = getattr(result, "standard_error", None)
     if spread is not None and np.size(spread):
         notes.append(f"means over a sample of baselines, standard error up to {float(np.nanmax(spread)):.2g}")
@@ -323,7 +322,7 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
 
     of: what the rounds are of, where that is not the result itself and its bound has other units.
     """
-    history = [row for row in result.meta.get("history") or () if len(row) == 3]
+    history = result.about.history
     if len(history) < 2:
         return ()
     series = {
@@ -337,7 +336,7 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
 
 
 def _unit(result: record.Result) -> str:
-    return str(result.meta.get("unit") or "token")
+    return result.about.unit or "token"
 
 
 def _by(result: record.Result) -> str:
@@ -446,7 +445,7 @@ def _facts(result: record.Continuation) -> dict[str, Any]:
         "whole": WHOLE,
         **proofs(result, certificates),
         "ends": [f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}" for each in certificates],
-        "score": str(result.meta.get("score") or "output"),
+        "score": result.about.score or "output",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),
         "bars": CHOICES,

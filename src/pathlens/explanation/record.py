@@ -18,6 +18,7 @@ from jaxtyping import Float
 from pathlens.checks import check_choice
 from pathlens.errors import InputError
 from pathlens.explanation import reduce
+from pathlens.explanation.about import About
 from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
@@ -122,6 +123,11 @@ class Result(TableExport, Viewable):
     @abstractmethod
     def doubts(self) -> Iterator[str]:
         """Every sum of this kind of result, taken again: words where it is not the certificate's, else nothing."""
+
+    @property
+    def about(self) -> About:
+        """How it was made, as fields: model, texts, baseline, layer, unit, score, notes, …"""
+        return About.of(self.meta)
 
     @property
     def text(self) -> str | tuple[str, ...]:

@@ -160,13 +160,13 @@ def _files(given: Iterable[Any]) -> Sequence[Any]:
 
 
 def _row(result: Result) -> dict[str, Any]:
-    proof, meta, altered = result.certificate, result.meta, result.altered
+    proof, about, altered = result.certificate, result.about, result.altered
     settled = proof.converged and not altered
-    texts = [str(text) for text in meta.get("texts", ()) if text]
+    texts = [str(text) for text in about.texts if text]
     top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))
     return {
-        "method": result.method, "target": result.target, "model": str(meta.get("model", "")),
-        "baseline": str(meta.get("baseline", "")), "text": " | ".join(texts), "output": proof.f_input,
+        "method": result.method, "target": result.target, "model": about.model,
+        "baseline": about.baseline, "text": " | ".join(texts), "output": proof.f_input,
         "change": proof.f_input - proof.f_baseline, "gap": proof.gap, "relative_gap": proof.relative_gap,
         "nodes": proof.nodes, "converged": settled, "mark": "✓" if settled else "✗ altered" if altered else "✗", "top": top,
     }  # fmt: skip

@@ -1,0 +1,46 @@
+"""How a result was made, as fields with types: the one place that knows the names in `meta` and what is meant without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class About:
+    """Read from `meta`, which keeps whatever a model adds; files of every schema give the same fields."""
+
+    model: str = ""
+    kind: str = ""  # of the model
+    dtype: str = ""
+    texts: tuple[Any, ...] = ()  # strings, or what stands for a picture
+    outputs: tuple[str, ...] = ()  # what a generator wrote or was asked about
+    baseline: str = ""
+    layer: int | None = None
+    unit: str = ""  # as asked for; nothing said is "token"
+    score: str = ""
+    similarity: str = ""
+    context: str = "full"  # of `sig`
+    one_sided: bool = False  # of two texts, only one is explained
+    sink: bool = False  # is the first token of a decoder held?
+    notes: tuple[str, ...] = ()
+    history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
+    features: tuple[float, ...] = ()  # the values in a row of a table
+
+    @staticmethod
+    def of(meta: Mapping[str, Any]) -> About:
+        notes, layer = meta.get("notes") or (), meta.get("layer")
+        return About(
+            **{name: str(meta.get(name) or "") for name in ("model", "kind", "dtype", "unit", "score", "similarity")},
+            texts=tuple(meta.get("texts") or ()),
+            outputs=tuple(map(str, meta.get("outputs") or ())),
+            baseline="" if meta.get("baseline") is None else str(meta["baseline"]),
+            layer=None if layer is None else int(layer),
+            context=str(meta.get("context") or "full"),
+            one_sided=bool(meta.get("one_sided")),
+            sink="sink" in meta,
+            notes=(notes,) if isinstance(notes, str) else tuple(map(str, notes)),
+            history=tuple(tuple(row) for row in meta.get("history") or () if len(row) == 3),
+            features=tuple(map(float, meta.get("features") or ())),
+        )
