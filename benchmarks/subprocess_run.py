@@ -71,7 +71,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     import torch
 
-    from pathlens.engine.explainer import explain  # noqa: F401  # before the fork: its packages belong to no call
+    from pathlens.engine.explain import explain  # noqa: F401  # before the fork: its packages belong to no call
     from pathlens.text.load import load
 
     torch.set_num_threads(1)

@@ -9,8 +9,11 @@ are in `pl.models`; whatever runs the verb more than once is in `pl.studies`.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from pathlens.explanation.view import renderers as _renderers
 
 __version__ = "0.1.0"
 
@@ -18,8 +21,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pathlens import models as models
     from pathlens import studies as studies
+    from pathlens.engine.explain import explain as explain
     from pathlens.engine.explainer import Explainer as Explainer
-    from pathlens.engine.explainer import explain as explain
     from pathlens.engine.methods import methods as methods
     from pathlens.engine.options import DIG as DIG
     from pathlens.engine.options import IDG as IDG
@@ -83,7 +86,8 @@ if TYPE_CHECKING:
     from pathlens.vectors.why import why as why
 
 _DOOR = {  # module → the names it gives
-    "engine.explainer": "Explainer explain",
+    "engine.explain": "explain",
+    "engine.explainer": "Explainer",
     "engine.methods": "methods",
     "engine.options": "DIG IDG IG IH IJ SECANT SIG UDIG VAIG",
     "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
@@ -107,7 +111,22 @@ _DOOR = {  # module → the names it gives
 _WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
 _ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working
 
+_RENDERERS = {  # what results draw themselves with, imported when it is first used
+    "show": "draw.terminal",
+    "document": "draw.markup",
+    "fragment": "draw.markup",
+    "save": "draw.figure",
+    "Report": "report",
+}
+
 __all__ = [*sorted(_WHERE), *_ROOMS, "__version__"]
+
+
+def _later(module: str, name: str) -> Any:
+    return getattr(import_module(f"pathlens.{module}"), name)
+
+
+_renderers.update({name: partial(_later, module, name) for name, module in _RENDERERS.items()})
 
 
 if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name for a name of the door

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from pathlens.checks import option_names
@@ -58,16 +59,16 @@ class Entry:
         return option_names(self.record)
 
 
-def _straight(method: Method[Any], ends: Ends, units: Tensor) -> Route:
+def _straight(method: Method[Any], ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     return line(ends)
 
 
-def _line_or_words(method: IG | DIG | UDIG | VAIG | IJ, ends: Ends, units: Tensor) -> Route:
+def _line_or_words(method: IG | DIG | UDIG | VAIG | IJ, ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     words = method.through_words
     return line(ends) if words is None else word_route(words, ends, method)
 
 
-def _sequential(method: SIG, ends: Ends, units: Tensor) -> Route:
+def _sequential(method: SIG, ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     return token_lines(ends, units) if method.context == "full" else prefix(ends, units)
 
 
@@ -134,7 +135,7 @@ def entry_for(method: Method[Any], case: Case | None = None) -> Entry:
     return replace(entry, integrand=lambda _: several, instead=Continuation)
 
 
-def route_of(method: Method[Any], ends: Ends, units: Tensor | None = None) -> Route:
-    """The path of a method between both ends of a text; `units` (U, S) are single tokens by default."""
+def route_of(method: Method[Any], ends: Ends, units: Bool[Tensor, "U S"] | None = None) -> Route:
+    """The path of a method between both ends of a text; `units` are single tokens by default."""
     each = torch.eye(len(ends.end), dtype=torch.bool) if units is None else units
     return METHODS[method.name].path(method, ends, each)

@@ -194,7 +194,7 @@ class _Text:
         return self.accuracy.rule or self.entry.rule
 
     @property
-    def change(self) -> Tensor:
+    def change(self) -> Float[Tensor, "*out"]:
         return self.f_end - self.f_start
 
     def bound(self) -> float:
@@ -209,7 +209,7 @@ class _Text:
         gap = value.flatten(0, value.ndim - change.ndim - 1).sum(0) - change
         return gap[:, 0].abs() if self.several else gap.norm()
 
-    def solution(self, integral: Integral, moving: Tensor, bound: float, gap: float, **more: Any) -> Solution:
+    def solution(self, integral: Integral, moving: Int[Tensor, "M"], bound: float, gap: float, **more: Any) -> Solution:
         return Solution(
             case=self.case,
             units=self.units,
@@ -316,12 +316,12 @@ def _integrate(text: _Text, route: Route, integrand: Integrand, goal: Goal, larg
     return (yield from doubling(route, integrand, goal, name=name))
 
 
-def _exact(text: _Text, route: Route, shares: Tensor) -> Integral:
+def _exact(text: _Text, route: Route, shares: Float[Tensor, "U ..."]) -> Integral:
     """Differences of outputs: nothing was approximated."""
     return Integral(shares, torch.zeros_like(size(shares, text.several)), 1 + len(route.legs))
 
 
-def _per_unit(text: _Text, route: Route, moving: Tensor, shares: Tensor | None) -> Driver:
+def _per_unit(text: _Text, route: Route, moving: Int[Tensor, "M"], shares: Float[Tensor, "U ..."] | None) -> Driver:
     """SIG's full reading: every unit has its own line and its own sum, F(x) − F(x̄^U)."""
     count, limit = len(text.units), text.bound()
     if shares is not None:
@@ -330,7 +330,7 @@ def _per_unit(text: _Text, route: Route, moving: Tensor, shares: Tensor | None) 
     belongs = text.members[moving].double().cpu()
     wanted = (yield from differences(route.also_from(line(text.case.ends).corner(0)), count))[2:][moving.cpu()]
 
-    def gaps(value: Tensor) -> Tensor:
+    def gaps(value: Float[Tensor, "S d"]) -> Float[Tensor, "M"]:
         return (belongs @ value.sum(-1) - wanted).abs()
 
     goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * len(route.legs))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from pathlens.explanation.record import Result
-from pathlens.explanation.view import TableExport, Viewable, report_of
+from pathlens.explanation.view import TableExport, Viewable, renderers
 
 R = TypeVar("R")  # a `Result`
 
@@ -32,7 +32,7 @@ class Results(list[R], TableExport, Viewable):
     @property
     def report(self) -> Any:
         """One page with a table of all results, to be sorted and filtered."""
-        return report_of(self)
+        return renderers["Report"]().of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `pl.load` gives back."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from abc import abstractmethod
-from collections.abc import Iterable
-from importlib import import_module
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -16,9 +15,12 @@ from pathlens.files import write_json, write_text
 if TYPE_CHECKING:
     import pandas
 
+renderers: dict[str, Callable[[], Any]] = {}
+"""What draws, by its name, and how to come by it: the door fills this in, since drawing comes after all that is drawn."""
+
 
 class Viewable:
-    """Base of results and studies. The drawing room is imported when something is drawn, and knows how by type."""
+    """Base of results and studies. What draws them (`renderers`) is imported when something is drawn, and knows how by type."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: every field by its name."""
@@ -32,7 +34,7 @@ class Viewable:
 
     def show(self, **options: Any) -> None:
         """Draw in the terminal."""
-        _drawing("terminal").show(self, **options)
+        renderers["show"]()(self, **options)
 
     @overload
     def to_html(self, path: None = None, **options: Any) -> str: ...
@@ -40,15 +42,15 @@ class Viewable:
     def to_html(self, path: str | Path, **options: Any) -> Path: ...
     def to_html(self, path: str | Path | None = None, **options: Any) -> str | Path:
         """A self-contained page; with a path it is written there, and the path comes back."""
-        page = str(_drawing("markup").document(self, path, **options))
+        page = str(renderers["document"]()(self, path, **options))
         return page if path is None else Path(path)
 
     def to_png(self, path: str | Path, **options: Any) -> Path:
         """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
-        return Path(_drawing("figure").save(self, path, **options))
+        return Path(renderers["save"]()(self, path, **options))
 
     def _repr_html_(self) -> str:
-        return str(_drawing("markup").fragment(self))
+        return str(renderers["fragment"]()(self))
 
 
 class TableExport:
@@ -79,13 +81,3 @@ class TableExport:
         writer.writeheader()
         writer.writerows(rows)
         return stream.getvalue() if path is None else write_text(path, stream.getvalue())
-
-
-def _drawing(module: str) -> Any:
-    """By name: the rooms know only those before them, and drawing comes after all that can be drawn."""
-    return import_module(f"pathlens.draw.{module}")
-
-
-def report_of(results: Iterable[Any]) -> Any:
-    """Many results on one page."""
-    return import_module("pathlens.report").Report.of(results)
