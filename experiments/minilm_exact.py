@@ -22,7 +22,8 @@ from safetensors.torch import load_file, save_file
 
 import pathlens as pl
 from pathlens.metrics.statistics import spearman
-from pathlens.studies.exact import Tuner, checked, read_pairs
+from pathlens.studies.exact import checked, read_pairs
+from pathlens.studies.tuner import Tuner
 
 HERE = Path(__file__).parent
 ASSET = HERE.parent / "src" / "pathlens" / "assets" / "minilm-exact" / "adapter.safetensors"

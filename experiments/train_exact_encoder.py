@@ -156,7 +156,8 @@ def load_exact(path):
     """A written adapter → the encoder `pl.explain` takes: `Shifted` around MiniLM, or MiniLM alone (the control)."""
     from sentence_transformers import SentenceTransformer
 
-    from pathlens.text.sentence import SentenceTransformerEncoder, Shifted
+    from pathlens.text.sentence import SentenceTransformerEncoder
+    from pathlens.text.shifted import Shifted
 
     tensors, header = read(path)
     model = SentenceTransformer(str(base_folder()), device="cpu")

@@ -6,8 +6,9 @@ from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.load import load
 from pathlens.text.options import ModelOptions
-from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, Shifted
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder
 from pathlens.text.seq2seq import Seq2Seq
+from pathlens.text.shifted import Shifted
 from pathlens.text.tabular import Tabular
 from pathlens.text.toy import ToyModel
 

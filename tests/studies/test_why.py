@@ -9,7 +9,8 @@ import pytest
 
 import pathlens as pl
 from pathlens.text.load import load
-from pathlens.text.sentence import SentenceEncoder, Shifted
+from pathlens.text.sentence import SentenceEncoder
+from pathlens.text.shifted import Shifted
 from pathlens.vectors.why import FORMS
 from tests.support import models
 

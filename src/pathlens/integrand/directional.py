@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
@@ -70,7 +70,7 @@ class Directional(Integrand):
         count = value[0].numel()
         basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(count, 1, *value.shape[1:])
 
-        def of(one: Tensor) -> Tensor:
+        def of(one: Float[Tensor, "1 out k"]) -> Float[Tensor, "B U"]:
             (slope,) = pull(one.expand_as(value))
             share = (slope * batch.direction).sum(-1)
             return torch.einsum("bus,bs->bu", batch.members.to(share.dtype), share)
@@ -99,7 +99,7 @@ def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B 
         return forward_mode(batch.score, batch.position, members[..., None] * batch.direction)
     except CannotFollow:
 
-        def along(member: Tensor) -> Tensor:
+        def along(member: Shaped[Tensor, "B S"]) -> Float[Tensor, "B out k"]:
             change: Tensor = jvp(batch.score, (batch.position,), (member[..., None] * batch.direction,))[1]
             return change
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.func import grad, jvp, vmap
 
@@ -112,7 +112,7 @@ def forward_over_reverse(batch: Batch, directions: Directions) -> Derivatives:
     slope_of = grad(lambda position: batch.score(position).sum())
     step = batch.direction
 
-    def along(member: Tensor) -> tuple[Tensor, Tensor]:
+    def along(member: Shaped[Tensor, "B S"]) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]:
         slope, curve = jvp(slope_of, (batch.position,), (member[..., None] * step,))[:2]
         return _contract(slope, step), _contract(curve, step)
 
@@ -141,7 +141,7 @@ def reverse_twice(batch: Batch, directions: Directions) -> Derivatives:
     return _contract(slope.detach(), step), torch.stack(curves)
 
 
-def _contract(row: Tensor, step: Tensor) -> Tensor:
+def _contract(row: Float[Tensor, "B S d"], step: Float[Tensor, "B S d"]) -> Float[Tensor, "B S"]:
     return (row.double() * step.double()).sum(-1)
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -28,7 +29,7 @@ def no_second_derivative(batch: Batch, error: Exception) -> ModelError:
     )
 
 
-def check_twice(value: Tensor) -> None:
+def check_twice(value: Float[Tensor, "..."]) -> None:
     """Refuse a graph that holds an operation marked `once_differentiable`.
 
     torch raises for these only where the mark lies on the way to the input, which it never does when the input is

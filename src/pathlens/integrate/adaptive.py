@@ -46,7 +46,7 @@ class Interval:
     high: float
     level: int
     whole_error: float | None = None  # of the interval this one is a half of
-    change: Tensor | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
+    change: Float[Tensor, "..."] | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Float[Tensor, "levels U ..."] | None = None
     each: bool = False  # values are lists of numbers, each judged on its own
     calibrated: bool = False  # estimates are taken for less where the known change confirms the sum

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
@@ -53,7 +53,7 @@ class Integral:
     error: Float[Tensor, "U ..."]  # (U,), or (U, T) for a list of T numbers
     nodes: int
     history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
-    extra: dict[str, Tensor] = field(default_factory=dict)
+    extra: dict[str, Shaped[Tensor, "..."]] = field(default_factory=dict)
 
 
 def size(value: Float[Tensor, "U ..."], each: bool = False) -> Float[Tensor, "U ..."]:
@@ -77,7 +77,7 @@ def covering(error: Float[Tensor, "U *T"], gap: Float[Tensor, "*T"] | float) -> 
     return error * factor + alone
 
 
-def largest(values: Tensor | float) -> float:
+def largest(values: Float[Tensor, "..."] | float) -> float:
     values = torch.as_tensor(values)
     return float(values.max()) if values.numel() else 0.0
 

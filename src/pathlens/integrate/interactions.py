@@ -139,13 +139,13 @@ def _fixed(
     return Integral(value, error, n, ((n, gap, largest(error)),))
 
 
-def _worth(true: Tensor, estimated: Tensor, least: float = LEAST_WORTH) -> float:
+def _worth(true: Float[Tensor, "..."], estimated: Float[Tensor, "..."], least: float = LEAST_WORTH) -> float:
     """What an estimate is multiplied by: known errors over estimated ones, with room for safety, at most 1."""
     seen = largest(estimated.abs())
     return min(1.0, max(least, SAFETY * largest(true.abs()) / seen)) if seen > 0 else 1.0
 
 
-def _for_entries(worth: float, entries: Tensor, sums: Tensor) -> float:
+def _for_entries(worth: float, entries: Float[Tensor, "..."], sums: Float[Tensor, "..."]) -> float:
     """What an estimate of entries is multiplied by, where that of row sums is worth `worth` of itself.
 
     Where entries moved more than their rows' sums they cancel there, and row sums say as much less about them.

@@ -47,7 +47,7 @@ class Job:
         assert self.ask is not None, "a job without a question is over"
         return self.ask
 
-    def advance(self, sums: Tensor | None) -> None:
+    def advance(self, sums: Float[Tensor, "R ..."] | None) -> None:
         """Give the driver its sums; take its next question, or its result."""
         try:
             self.ask = self.work.send(sums) if sums is not None else next(self.work)

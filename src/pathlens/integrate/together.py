@@ -71,7 +71,7 @@ def together(drivers: Sequence[Generator[Ask, Tensor, Any]]) -> Generator[Ask, T
     outcomes: list[Any] = [None] * len(drivers)
     asks: dict[int, Ask] = {}
 
-    def send(number: int, sums: Tensor | None) -> None:
+    def send(number: int, sums: Float[Tensor, "R ..."] | None) -> None:
         asks.pop(number, None)
         try:
             asks[number] = next(drivers[number]) if sums is None else drivers[number].send(sums)

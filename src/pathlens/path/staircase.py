@@ -26,7 +26,7 @@ def token_lines(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     moving = moving_units(ends, units)
     start = torch.where(ends.held[:, None], ends.end, ends.start)
 
-    def corner(index: int) -> Tensor:
+    def corner(index: int) -> Float[Tensor, "S d"]:
         return ends.end if index == 0 else torch.where(units[index - 1][:, None], start, ends.end)
 
     return Route(
@@ -52,7 +52,7 @@ def within_groups(ends: Ends, units: Bool[Tensor, "U S"], group: Int[Tensor, "U"
     place = {int(unit): rank for rank, unit in enumerate(order)}
     after = [[v for v in order.tolist() if group[v] == group[u] and place[v] >= place[u]] for u in range(len(units))]
 
-    def corner(index: int) -> Tensor:
+    def corner(index: int) -> Float[Tensor, "S d"]:
         return ends.end if index == 0 else torch.where(units[after[index - 1]].any(0)[:, None], start, ends.end)
 
     following = [1 + after[u][1] if len(after[u]) > 1 else 0 for u in order.tolist()]
@@ -87,7 +87,7 @@ def prefix(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     order = moving_units(ends, units)
     start = torch.where(ends.held[:, None], ends.end, ends.start)
 
-    def corner(index: int) -> Tensor:
+    def corner(index: int) -> Float[Tensor, "S d"]:
         arrived = units[order[:index]].any(dim=0)
         return ends.end if index == len(order) else torch.where(arrived[:, None], ends.end, start)
 
@@ -120,7 +120,7 @@ def staircase(ends: Ends, units: Bool[Tensor, "U S"], cells: int) -> Route:
         rank[units[unit]] = number
     corners = halves * (count - 1) + 2
 
-    def corner(index: int) -> Tensor:
+    def corner(index: int) -> Float[Tensor, "S d"]:
         if index in (0, corners - 1):
             return start if index == 0 else ends.end
         half, step = divmod(index - 1, count - 1)  # `step + 1` units of this half have moved

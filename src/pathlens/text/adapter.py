@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -93,7 +93,7 @@ class Case:
     segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
     target_name: str = ""  # for people
     target: Any = None  # what `score` needs to know of this text
-    context: Mapping[str, Tensor] = field(default_factory=dict)  # (S, …) masks and the like
+    context: Mapping[str, Shaped[Tensor, "S ..."]] = field(default_factory=dict)  # masks and the like
     outputs: tuple[str, ...] = ()  # names of the output positions of a vector score
     sources: tuple[str, ...] = ()  # which input of a block each row belongs to
     baseline: str = ""  # its name, for people
@@ -270,7 +270,7 @@ class Altered(Wrapped):
         return self.change(super().case(text, text_b, request=request), (text, text_b), request)
 
 
-def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, Tensor]:
+def collate(cases: Sequence[Case], points: Float[Tensor, "B S d"]) -> dict[str, Shaped[Tensor, "B S ..."]]:
     """The cases' context as (B, S, …) tensors beside their points; positions past a case's end are zero."""
     distinct = {id(case): case for case in cases}
     number = {key: row for row, key in enumerate(distinct)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from pathlens.checks import did_you_mean
@@ -95,7 +95,7 @@ def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"], ne
     return Baseline(torch.where(held[:, None], end, row), None, name, name)
 
 
-def given_rows(tensor: Tensor, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"]) -> Baseline:
+def given_rows(tensor: Shaped[Tensor, "..."], end: Float[Tensor, "S d"], held: Bool[Tensor, " S"]) -> Baseline:
     """A tensor of the text's shape, or one row for every token."""
     if tensor.shape not in (end.shape, end.shape[1:]):
         raise InputError(

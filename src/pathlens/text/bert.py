@@ -14,12 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
 States = Float[Tensor, "B S d"]
+Mask = Bool[Tensor, "B 1 S S"]
 
 
 def table(rows: int, width: int, **choices: Any) -> nn.Embedding:
@@ -53,7 +54,7 @@ class SelfAttention(nn.Module):
         self.width = config.hidden_size // config.num_attention_heads
         self.query, self.key, self.value = (nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3))
 
-    def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
+    def forward(self, hidden_states: States, attention_mask: Mask | None = None) -> States:
         heads = (*hidden_states.shape[:-1], -1, self.width)
         parts = [part(hidden_states).view(heads).transpose(1, 2) for part in (self.query, self.key, self.value)]
         met = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=attention_mask)
@@ -68,7 +69,7 @@ class ResidualNorm(nn.Module):
         self.dense = nn.Linear(entering, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, hidden_states: Tensor, input_tensor: States) -> States:
+    def forward(self, hidden_states: Float[Tensor, "B S wide"], input_tensor: States) -> States:
         normal: Tensor = self.LayerNorm(self.dense(hidden_states) + input_tensor)
         return normal
 
@@ -79,7 +80,7 @@ class Attention(nn.Module):
         self.self = SelfAttention(config)
         self.output = ResidualNorm(config, config.hidden_size)
 
-    def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
+    def forward(self, hidden_states: States, attention_mask: Mask | None = None) -> States:
         result: Tensor = self.output(self.self(hidden_states, attention_mask), hidden_states)
         return result
 
@@ -91,7 +92,7 @@ class Dense(nn.Module):
         super().__init__()
         self.dense, self.bend = nn.Linear(entering, leaving), bend
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
+    def forward(self, hidden_states: Float[Tensor, "*B entering"]) -> Float[Tensor, "*B leaving"]:
         result: Tensor = self.bend(self.dense(hidden_states))
         return result
 
@@ -103,7 +104,7 @@ class Layer(nn.Module):
         self.intermediate = Dense(config.hidden_size, config.intermediate_size, functional.gelu)
         self.output = ResidualNorm(config, config.intermediate_size)
 
-    def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
+    def forward(self, hidden_states: States, attention_mask: Mask | None = None) -> States:
         met = self.attention(hidden_states, attention_mask)
         result: Tensor = self.output(self.intermediate(met), met)
         return result
@@ -114,7 +115,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
 
-    def forward(self, hidden_states: States, attention_mask: Tensor | None = None) -> States:
+    def forward(self, hidden_states: States, attention_mask: Mask | None = None) -> States:
         for layer in self.layer:
             hidden_states = layer(hidden_states, attention_mask)
         return hidden_states

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError
@@ -85,7 +85,9 @@ def find_block(network: Network, name: str) -> nn.Module:
     )
 
 
-def block_case(network: Network, draft: Case, ends: Ends, context: Mapping[str, Tensor], request: Request) -> Case:
+def block_case(
+    network: Network, draft: Case, ends: Ends, context: Mapping[str, Shaped[Tensor, "..."]], request: Request
+) -> Case:
     """From the block's own inputs to its output; with `layer=k`, from `ends`, that layer's states, to its output."""
     block = find_block(network, str(request.block))
     text = record_call(network, block, draft.ends.end, context, str(request.block))
@@ -115,7 +117,11 @@ def block_case(network: Network, draft: Case, ends: Ends, context: Mapping[str, 
 
 
 def record_call(
-    network: Network, block: nn.Module, embeds: Float[Tensor, "S d"], context: Mapping[str, Tensor], name: str
+    network: Network,
+    block: nn.Module,
+    embeds: Float[Tensor, "S d"],
+    context: Mapping[str, Shaped[Tensor, "..."]],
+    name: str,
 ) -> Call:
     """Run the text once and note the block's arguments and output (of its last call, where it is shared).
 
@@ -179,7 +185,7 @@ def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[
     return tuple(moving), tuple(notes)
 
 
-def _stack(parts: list[Tensor]) -> Tensor:
+def _stack(parts: list[Float[Tensor, "S _"]]) -> Float[Tensor, "rows d"]:
     width = max(part.shape[-1] for part in parts)
     return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[-1])) for part in parts])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -137,7 +137,13 @@ class CausalLM(Generator):
         spots, index = place.unique(return_inverse=True)
         return Kept(self._logits(*_laid(points, cases, lines), layer, spots)[which, index], at)
 
-    def _logits(self, points: Tensor, context: dict[str, Tensor], layer: int, at: Int[Tensor, " P"]) -> Tensor:
+    def _logits(
+        self,
+        points: Float[Tensor, "B S d"],
+        context: dict[str, Shaped[Tensor, "B S ..."]],
+        layer: int,
+        at: Int[Tensor, " P"],
+    ) -> Float[Tensor, "B P V"]:
         """A vocabulary is large: at these positions alone."""
         if "logits_to_keep" in self.network.accepts:
             return self.output(self.network.run(points, {**context, "logits_to_keep": at}, layer), ())
@@ -148,7 +154,7 @@ class CausalLM(Generator):
         device, cache = self.network.device, None
         keep = {"logits_to_keep": 1} if "logits_to_keep" in self.network.accepts else {}
 
-        def read(written: list[int]) -> Tensor:
+        def read(written: list[int]) -> Float[Tensor, " V"]:
             nonlocal cache
             new = [*opened.ids, *written] if cache is None else written[-1:]
             ids = torch.tensor([new], device=device)
@@ -161,7 +167,7 @@ class CausalLM(Generator):
 
 def _laid(
     points: Float[Tensor, "B S d"], cases: Sequence[Case], lines: Sequence[tuple[int, Sequence[int]]]
-) -> tuple[Float[Tensor, "L most d"], dict[str, Tensor]]:
+) -> tuple[Float[Tensor, "L most d"], dict[str, Shaped[Tensor, "L most ..."]]]:
     """A batch of lines (the number of a case, rows of it), shorter ones padded, and its inputs."""
     device = points.device
     rows = [torch.tensor(line, device=device) for _, line in lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError
@@ -24,7 +25,7 @@ class OneChoice(nn.Module):
     def get_input_embeddings(self) -> Any:
         return self.module.get_input_embeddings()
 
-    def forward(self, **inputs: Tensor) -> Any:
+    def forward(self, **inputs: Shaped[Tensor, "B ..."]) -> Any:
         return self.module(**{name: value[:, None] for name, value in inputs.items() if name in self.takes})
 
 
@@ -43,7 +44,7 @@ class Chooser(Classifier):
             raise InputError(f"score={request.score!r}: a choice's probability hangs on the others; explain its logit")
         return super().tokenise(text, text_b, request)
 
-    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:
         if request.vector:
             return super().target(tokens, output, request)
         return Target(f"the choice {tokens.texts[1]!r} (logit)", ReadClass("logit"), 0, score="logit")

@@ -18,7 +18,8 @@ from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import check_layer, states_of
 from pathlens.text.options import PromptedOptions
-from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder, compared, embedding_target
+from pathlens.text.sentence import SentenceEncoder, SentenceTransformerEncoder
+from pathlens.text.similarity import compared, embedding_target
 from pathlens.types import Ends
 
 

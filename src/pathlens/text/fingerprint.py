@@ -10,6 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ def fingerprint(model: TextModel) -> str:
     return digest.hexdigest()[:16]
 
 
-def table_fingerprint(table: Tensor) -> str:
+def table_fingerprint(table: Float[Tensor, "V d"]) -> str:
     """16 hex digits of one tensor: a vocabulary's table."""
     digest = hashlib.sha256()
     _add(digest, "table", table)
     return digest.hexdigest()[:16]
 
 
-def _add(digest: _Hash, name: str, value: Tensor) -> None:
+def _add(digest: _Hash, name: str, value: Float[Tensor, "..."]) -> None:
     flat = value.detach().flatten()
     bits = flat.view(BITS[flat.element_size()])
     digest.update(f"{name}{tuple(value.shape)}{value.dtype}{int(bits.sum(dtype=torch.int64))}".encode())

@@ -123,7 +123,7 @@ class Classifier(Headed):
         body: nn.Module = getattr(self.module, "base_model", self.module)
         return body if self.headless else self.module
 
-    def own_output(self, raw: Any, draft: Case) -> Tensor:
+    def own_output(self, raw: Any, draft: Case) -> Float[Tensor, "..."]:
         logits: Tensor = raw.logits
         return logits
 
@@ -137,7 +137,7 @@ class Classifier(Headed):
         with replaced_forwards([] if again else self.read_first, _for_the_first_token):
             return super().forward(points, cases, layer)
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> Tensor:
+    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "..."]:
         logits: Tensor
         if self.headless:
             hidden, head = raw.last_hidden_state, self.module.get_submodule("score")
@@ -157,7 +157,7 @@ class Classifier(Headed):
         note = f"the model reads its answer at token {read_at}: what follows is its padding token"
         return tokens.noted(note, read_at=read_at)
 
-    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:
         if output.ndim != 2:
             raise ModelError(f"expected one row of logits per text, the model gave shape {tuple(output.shape)}")
         labels = labels_of(self.module, output.shape[1])
@@ -292,7 +292,7 @@ def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     ]
 
 
-def _for_the_first_token(original: Forward, states: Tensor) -> Tensor:
+def _for_the_first_token(original: Forward, states: Float[Tensor, "B S d"]) -> Float[Tensor, "B S k"]:
     """Zeros for the others, which nobody reads."""
     return nn.functional.pad(original(states[:, :1]), (0, 0, 0, states.shape[1] - 1))
 

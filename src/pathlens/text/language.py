@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
@@ -73,7 +73,7 @@ class Draft:
     layer: int
 
     @property
-    def context(self) -> dict[str, Tensor]:
+    def context(self) -> dict[str, Shaped[Tensor, "1 S ..."]]:
         return {name: value[None] for name, value in self.case.context.items()}
 
 
@@ -159,7 +159,7 @@ class LanguageModel(TextModel):
         """What readers get, from the whole model's raw output."""
         return self.output(raw, [draft])
 
-    def ask(self, inputs: Mapping[str, Tensor]) -> Any:
+    def ask(self, inputs: Mapping[str, Shaped[Tensor, "S ..."]]) -> Any:
         """The user's own model, called with what it takes of the inputs (S, …) of one text."""
         takes = accepted(self.module)
         known: dict[str, Any] = {name: value[None] for name, value in inputs.items() if name in takes}
@@ -262,7 +262,7 @@ class LanguageModel(TextModel):
                 what = f"{type(self.user).__name__} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))?"
             raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})") from error
 
-    def _ends_at(self, layer: int, draft: Case, given: Tensor | None) -> Ends:
+    def _ends_at(self, layer: int, draft: Case, given: Shaped[Tensor, "..."] | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
         if layer == 0:
             return draft.ends
@@ -328,7 +328,7 @@ class _Lazy(Vocabulary):
         return object.__getattribute__(self, name)
 
 
-def _not_yet(points: Tensor, cases: Sequence[Case]) -> Scores:
+def _not_yet(points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
     raise RuntimeError("the case is still being prepared")
 
 

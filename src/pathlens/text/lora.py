@@ -41,7 +41,7 @@ def attach(module: nn.Module, rank: int) -> list[nn.Parameter]:
     return trained
 
 
-def detach(module: nn.Module) -> dict[str, Tensor]:
+def detach(module: nn.Module) -> dict[str, Float[Tensor, "_ _"]]:
     """Take the factors off again: {layer.lora_A, layer.lora_B} in 16 bits; the module is as it was."""
     factors: dict[str, Tensor] = {}
     for name, part in list(module.named_modules()):

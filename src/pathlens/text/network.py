@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -102,7 +102,7 @@ class Network:
     def call(
         self,
         embeds: Float[Tensor, "B S d"],
-        context: Mapping[str, Tensor],
+        context: Mapping[str, Shaped[Tensor, "..."]],
         written: Float[Tensor, "B T d"] | None = None,
     ) -> Any:
         """One forward pass from word embeddings, and those of `decoder_input_ids` where a second text is written.
@@ -125,7 +125,7 @@ class Network:
             )
         return output
 
-    def run(self, states: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int = 0) -> Any:
+    def run(self, states: Float[Tensor, "B S d"], context: Mapping[str, Shaped[Tensor, "..."]], layer: int = 0) -> Any:
         """One forward pass from the states of a layer; the blocks below it cost nothing, unless they are needed."""
         if layer == 0:
             return self.call(states, context)
@@ -161,7 +161,7 @@ class Network:
             self.runs_again = False
 
     def states(
-        self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Tensor], layer: int
+        self, embeds: Float[Tensor, "B S d"], context: Mapping[str, Shaped[Tensor, "..."]], layer: int
     ) -> Float[Tensor, "B S k"]:
         """The hidden states at a layer, from word embeddings."""
         if layer == 0:
@@ -213,7 +213,7 @@ def _rows_for(original: Forward, ids: Any, given: Int[Tensor, "B S"], rows: Floa
     return None
 
 
-def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Float[Tensor, "..."]:
     states: Tensor = args[0] if args else kwargs["hidden_states"]
     return states
 
@@ -237,7 +237,7 @@ def check_layer(layer: int | None, depth: int) -> int:
     return number
 
 
-def states_of(output: Any) -> Tensor:
+def states_of(output: Any) -> Float[Tensor, "..."]:
     """The hidden states of a block's output, which may be a tuple or list that begins with them."""
     states: Tensor = output[0] if isinstance(output, tuple | list) else output
     return states

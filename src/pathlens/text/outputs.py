@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from pathlens.errors import InputError
@@ -131,8 +131,8 @@ class ReadOutputs:
         most = max(len(reading.ids) for reading in readings)
         device = output.logits.device
 
-        def table(field: str, dtype: torch.dtype) -> Tensor:
-            """(B, T); zeros past a row's own tokens."""
+        def table(field: str, dtype: torch.dtype) -> Shaped[Tensor, "B T"]:
+            """Zeros past a row's own tokens."""
             rows = {id(r): [*getattr(r, field), *[0] * (most - len(r.ids))] for r in readings}
             return torch.tensor([rows[id(r)] for r in readings], dtype=dtype, device=device)
 
@@ -162,7 +162,9 @@ class ReadNext:
         return logits[:, None] if self.function is None else self.function(logits, cases)
 
 
-def joined(opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Tensor], first: int) -> Asked:
+def joined(
+    opened: Tokens, outputs: Sequence[Output], context: Mapping[str, Shaped[Tensor, "S ..."]], first: int
+) -> Asked:
     """The prompt's rows and those of every output but its last token; logits are read from position `first` on.
 
     An output's tokens are a text of their own: segment 1 (and 2, of a contrast) of the texts.

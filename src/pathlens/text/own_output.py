@@ -54,7 +54,7 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     return replace(case, pack=(case.score, len(case))) if seen.apart else case
 
 
-def _the_same(model: LanguageModel, case: Case, layer: int, expected: Tensor) -> bool:
+def _the_same(model: LanguageModel, case: Case, layer: int, expected: Float[Tensor, "..."]) -> bool:
     """Is the output its own when the blocks below the layer are left out?"""
     try:
         start, explained = _at_ends([case])
@@ -78,7 +78,12 @@ def _packs(one: Case, other: Case) -> bool:
     return not any(far(*each, each[0], one.ends.end) for each in zip(alone, together, strict=True))
 
 
-def far(expected: Tensor, other: Tensor, beside: Tensor, like: Tensor) -> bool:
+def far(
+    expected: Float[Tensor, "..."],
+    other: Float[Tensor, "..."],
+    beside: Float[Tensor, "..."],
+    like: Float[Tensor, "..."],
+) -> bool:
     """Further apart than rounding explains: a third of the digits, half of those of a half precision, of what is largest."""
     if expected.shape != other.shape:
         return True
@@ -99,8 +104,8 @@ def check_direction(user: Any, short: Float[Tensor, "T V"], whole: Float[Tensor,
         )
 
 
-def _both(model: LanguageModel, expected: Tensor, explained: Tensor, layer: int) -> str:
-    def shown(value: Tensor) -> str:
+def _both(model: LanguageModel, expected: Float[Tensor, "*out"], explained: Float[Tensor, "..."], layer: int) -> str:
+    def shown(value: Float[Tensor, "..."]) -> str:
         return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {value.float().norm():.6g}"
 
     cure = (

@@ -1,11 +1,11 @@
-"""Sentence encoders: a text becomes one vector, through the encoder's own modules; and the shifted encoder around one."""
+"""Sentence encoders: a text becomes one vector, through the encoder's own modules."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -15,63 +15,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
-from pathlens.integrand.secant.both import end_of
 from pathlens.text import shift
-from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, Scores, Wrapped, within
+from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
-from pathlens.text.language import LanguageModel, Score, Target
+from pathlens.text.language import LanguageModel, Target
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.own_output import far
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.shift import CODE, Shift
+from pathlens.text.similarity import NO_COSINE, compared, embedding_target, holds_length, refuse_cosine_from_zero
 from pathlens.text.static import StaticTable, static_tokenizer
 from pathlens.text.tokens import Tokens
-
-NO_COSINE = "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
-
-
-@dataclass(frozen=True)
-class ReadEmbedding:
-    """The embedding as a vector score."""
-
-    norm: str = "outside"
-
-    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, "B 1 k"]:
-        vector = torch.nn.functional.normalize(output, dim=-1) if self.norm == "inside" else output
-        return vector[:, None]
-
-
-@dataclass(frozen=True)
-class ReadSimilarity:
-    """Similarity with a fixed vector, the embedding of the second text."""
-
-    similarity: str
-
-    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
-        other = torch.stack([case.target for case in cases]).to(output)
-        product = (output * other).sum(-1)
-        return product / output.norm(dim=-1) / other.norm(dim=-1) if self.similarity == "cosine" else product
-
-
-@dataclass(frozen=True)
-class ReadAgainst:
-    """Similarity with a fixed vector (k,), or with each of T rows (T, k), the text's own length held as it is at the text.
-
-    For secants, which run both ends at once: so it is linear in the embedding, and no run is needed to know the length.
-    """
-
-    similarity: str
-
-    def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
-        rows = torch.stack([case.target for case in cases]).to(end_of(output))
-        value: Tensor = (output * rows).sum(-1) if rows.ndim == 2 else (output[:, None] * rows).sum(-1)[..., None]
-        if self.similarity == "dot":
-            return value
-        length = end_of(output).detach().norm(dim=-1)
-        if bool((length == 0).any()):
-            raise NumberError(NO_COSINE)
-        cosine: Tensor = value / length.reshape([-1] + [1] * (value.ndim - 1))
-        return cosine
 
 
 class SentenceEncoder(LanguageModel):
@@ -138,7 +92,7 @@ class SentenceEncoder(LanguageModel):
 
     def predicts(self, request: Request) -> bool:
         """Only to see that a cosine is defined."""
-        return super().predicts(request) and not request.vector and not _held(request)
+        return super().predicts(request) and not request.vector and not holds_length(request)
 
     @cached_property
     def quiet_reference(self) -> Reference:
@@ -364,75 +318,6 @@ def _nothing_overwritten(parts: Sequence[Any]) -> Iterator[None]:
             part.training = False
 
 
-def compared(case: Case, text_b: Any) -> Case:
-    """Says what it is compared with, where that is a text: so that it can be asked for again."""
-    return replace(case, meta={**case.meta, "compared_with": text_b}) if isinstance(text_b, str) else case
-
-
-def embedding_target(request: Request, embedding: Float[Tensor, " k"] | None = None) -> Target | None:
-    """The vector itself, or its similarity with the second text's; None where neither is asked for.
-
-    `("against", vector)`: the similarity with the vector, both lengths fixed, so that it is linear in the embedding;
-    `embedding` is the text's. `("scaled", vector)`: the same with the vector divided already. `("rows", (T, k))`: each row of a
-    text's vectors (they are divided by its length already) against the embedding: T numbers.
-    """
-    if request.vector:
-        name = "embedding" if request.norm == "outside" else "normalised embedding"
-        return Target(name, ReadEmbedding(request.norm), outputs=("embedding",))
-    if isinstance(request.target, tuple) and request.target[0] == "similarity":
-        kind = request.options_of(EncoderOptions).similarity
-        return Target(f"{kind} similarity with the second text", ReadSimilarity(kind), request.target[1])
-    if isinstance(request.target, tuple) and request.target[0] in ("against", "scaled", "rows"):
-        kind, vector = request.options_of(EncoderOptions).similarity, request.target[1]
-        if request.target[0] == "rows":
-            held = kind if _held(request) else "dot"  # along a path the length is that at its end, known beforehand
-            rows = vector / _length(embedding) if held != kind and embedding is not None else vector
-            names = tuple(map(str, range(len(vector))))
-            return Target(f"{kind} similarity with the query's rows", ReadAgainst(held), rows, outputs=names)
-        if _held(request):
-            unit = vector / _length(vector) if kind == "cosine" else vector
-            return Target(f"{kind} similarity with the query", ReadAgainst(kind), unit)
-        if request.target[0] == "against" and embedding is not None:
-            vector = against(vector, embedding, kind)
-        return Target(f"{kind} similarity with the query", ReadSimilarity("dot"), vector)
-    return None
-
-
-def _held(request: Request) -> bool:
-    """Is the text's length read where it is needed, with both ends at hand?"""
-    against = isinstance(request.target, tuple) and request.target[0] in ("against", "rows")
-    return against and not request.integral
-
-
-def _length(vector: Float[Tensor, " k"]) -> float:
-    length = float(vector.norm())
-    if length == 0:
-        raise NumberError(NO_COSINE)
-    return length
-
-
-def against(vector: Float[Tensor, " k"], embedding: Float[Tensor, " k"], similarity: str) -> Float[Tensor, " k"]:
-    """What the embedding of a text is multiplied by to give its similarity with `vector`, the lengths being fixed."""
-    if vector.shape != embedding.shape:
-        raise InputError(
-            f"the query's vector has {len(vector)} numbers and this text's {len(embedding)}; they must be of one space"
-        )
-    length = float(vector.norm()) * float(embedding.norm())
-    if similarity == "cosine" and length == 0:
-        raise NumberError(NO_COSINE)
-    return vector / length if similarity == "cosine" else vector
-
-
-def refuse_cosine_from_zero(request: Request) -> None:
-    """With the second text fixed, the path of an exact encoder starts where it has no direction."""
-    kind = request.options_of(EncoderOptions).similarity
-    if not request.vector and request.target is None and request.block is None and kind == "cosine":
-        raise InputError(
-            "a shifted embedding has length zero at its reference, so the cosine is not defined where the path starts; use "
-            "method='ij' or 'secant' (the norm is taken outside), or similarity='dot'"
-        )
-
-
 def open_modules(source: str, *, sparse: bool = False, **options: Any) -> Any:
     """A SentenceTransformer or SparseEncoder by folder or hub id; the only place that needs the package."""
     try:
@@ -465,86 +350,3 @@ def _brings_our_code(folder: Path) -> bool:
         return False
     listed = [str(part["type"]) for part in json.loads((folder / "modules.json").read_text("utf-8"))]
     return all(name.startswith(("sentence_transformers.", f"{CODE.removesuffix('.py')}.")) for name in listed)
-
-
-Reads = ReadEmbedding | ReadSimilarity | ReadAgainst
-
-
-@dataclass(frozen=True)
-class ReadShifted:
-    """The shifted embedding, then what is read from it; `target` of a case: (its shift, what else)."""
-
-    read: Reads
-    scale: float
-
-    def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
-        shift = torch.stack([case.target[0] for case in cases]).to(output)
-        plain = isinstance(self.read, ReadEmbedding)
-        inner = cases if plain else [replace(case, target=case.target[1]) for case in cases]
-        return self.read((output - shift) / self.scale, inner)
-
-
-class Shifted(Wrapped):
-    """The exact model of the paper: the same encoder with the embedding of the text's own reference subtracted.
-
-        e(x) = (e'(x) − e'(r)) / c
-
-    is zero at r, so the reference row and column of `ij` are zero and the token × token matrix alone sums to the
-    prediction (Moeller, Nikolaev, Padó: An Attribution Method for Siamese Encoders, EMNLP 2023).
-
-    Limits: the wrapper changes what the model predicts. Around an untuned encoder the similarities are worse
-    (STS-B Spearman .79 for MiniLM instead of .82); tune with the shift in place, experiments/train_exact_encoder.py.
-
-    reference: a baseline by name or text; "pad" is the paper's: [CLS] [PAD] … [SEP] of the text's length, attended.
-    scale: c, a fixed number every embedding is divided by (for dot products).
-    """
-
-    inner: SentenceEncoder
-
-    def __init__(self, encoder: SentenceEncoder, *, reference: str = "pad", scale: float = 1.0) -> None:
-        if not isinstance(encoder, SentenceEncoder):
-            raise InputError(
-                f"Shifted wraps a sentence encoder, got {type(encoder).__name__}; pass pl.SentenceEncoder(model, tokenizer)"
-            )
-        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
-            raise InputError(f"scale must be a positive number, got {scale!r}")
-        super().__init__(encoder)
-        self.reference, self.scale = reference, float(scale)
-        self.name = f"{encoder.name} shifted"
-        self.similarity = None  # the encoder's own word on it is of other vectors
-
-    def settings(self) -> tuple[str | int | float, ...]:
-        return (*super().settings(), str(self.reference), self.scale)
-
-    def shift(self, text: Any, request: Request) -> Float[Tensor, " k"]:
-        """e'(r): it depends on the text's length, its special tokens and prompt alone."""
-        plain = replace(request, target=None, vector=True, layer=None, baseline=self.reference, block=None)
-        case = self.inner.case(text, request=plain)
-        with torch.no_grad():
-            vector: Tensor = self.inner.forward(case.ends.start[None], [case], 0)[0]
-        return vector
-
-    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
-        """e(text)."""
-        return (self.inner.embed(text, request) - self.shift(text, request)) / self.scale
-
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        baseline = self.reference if request.baseline is None else request.baseline
-        request = replace(request, baseline=baseline)
-        if text_b is not None and not request.vector and request.target is None:
-            refuse_cosine_from_zero(request)
-            request = replace(request, target=("similarity", self.embed(text_b, request)))
-        if isinstance(request.target, tuple) and request.target[0] == "against" and request.integral:
-            kind = request.options_of(EncoderOptions).similarity
-            embedding = self.embed(text, replace(request, target=None))
-            request = replace(request, target=("scaled", against(request.target[1], embedding, kind)))
-        case = self.inner.case(text, request=request)
-        if request.block is not None:
-            return case
-        if not isinstance(case.score, Score) or not isinstance(case.score.read, Reads):
-            raise InputError(
-                "a shifted encoder explains similarities (text_b) or its embedding; for a function of your own wrap the model"
-            )
-        score = Score(self.inner, case.score.layer, ReadShifted(case.score.read, self.scale))
-        pack = (score, case.pack[1:] if isinstance(case.pack, tuple) else case.pack)
-        return replace(case, score=score, pack=pack, target=(self.shift(text, request), case.target))

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError
@@ -140,7 +140,7 @@ class Seq2Seq(Generator):
         ids, split, start = draft.context["input_ids"], int(draft.meta["decoder_starts_at"]), len(self.start)
         second, written = int(draft.meta["first_output_ends"]), ids[split:]
 
-        def read(line: Tensor) -> Tensor:
+        def read(line: Int[Tensor, " T"]) -> Float[Tensor, "T V"]:
             return self.output(self.ask({"input_ids": ids[:split], "decoder_input_ids": line}), ())[0]
 
         first, other = read(written[:second]), read(torch.cat([written[:start], written[second:]]))
@@ -153,7 +153,7 @@ class Seq2Seq(Generator):
         device = self.network.device
         ids = torch.tensor([opened.ids], device=device)
 
-        def read(written: list[int]) -> Tensor:
+        def read(written: list[int]) -> Float[Tensor, " V"]:
             decoder = torch.tensor([[*self.start, *written]], device=device)
             raw = self.module(input_ids=ids, decoder_input_ids=decoder, use_cache=False)
             return self.output(raw, ())[0, -1]

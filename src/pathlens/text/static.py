@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 
@@ -20,7 +20,9 @@ class StaticTable(nn.Module):
     def get_input_embeddings(self) -> nn.Embedding:
         return self.words
 
-    def forward(self, input_ids: Int[Tensor, "B S"], attention_mask: Tensor | None = None) -> SimpleNamespace:
+    def forward(
+        self, input_ids: Int[Tensor, "B S"], attention_mask: Shaped[Tensor, "B S"] | None = None
+    ) -> SimpleNamespace:
         states: Float[Tensor, "B S d"] = self.words(input_ids)
         return SimpleNamespace(last_hidden_state=states)
 

@@ -52,7 +52,7 @@ class Tabular(TextModel):
     def whole(self) -> nn.Module:
         return self.module
 
-    def output(self, rows: Float[Tensor, " B *shape"]) -> Tensor:
+    def output(self, rows: Float[Tensor, " B *shape"]) -> Float[Tensor, "..."]:
         """(B, C), if the module is as expected; `case` checks it."""
         raw = self.module(rows)
         value: Tensor = raw.logits if hasattr(raw, "logits") else raw

@@ -10,6 +10,7 @@ from itertools import groupby, takewhile
 from typing import Any, Self
 
 import torch
+from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, TooLongError
@@ -77,7 +78,7 @@ class Tokens:
     tokens: tuple[str, ...]
     offsets: tuple[Span, ...]  # characters of each token, leading space left out; (0, 0) for special ones
     segments: tuple[int, ...]  # 0: first text, 1: second text, -1: special
-    context: Mapping[str, Tensor]  # attention_mask, token_type_ids: (S,)
+    context: Mapping[str, Shaped[Tensor, "S ..."]]  # attention_mask, token_type_ids
     texts: tuple[str, ...]
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class ZeroShot(Classifier):
         held = pair.holding([segment != 0 for segment in pair.segments])
         return replace(held.noted(f"the hypothesis {hypothesis!r} is part of the input and held"), texts=(text,))
 
-    def target(self, tokens: Tokens, output: Tensor, request: Request) -> Target:
+    def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:
         if request.vector:
             return super().target(tokens, output, request)
         score, label = request.score or "logit", str(request.target)

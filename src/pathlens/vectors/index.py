@@ -18,13 +18,14 @@ from typing import Any
 
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
 from pathlens.explanation.pair import Side
-from pathlens.files import checksum, content_sum, only_writer, write_whole
+from pathlens.files import checksum, only_writer, write_whole
 from pathlens.text.load import load
 from pathlens.types import brief
 from pathlens.vectors import build as b
 from pathlens.vectors.build import build
 from pathlens.vectors.documents import Passage, as_list
 from pathlens.vectors.encode import SideEncoder, check_model, chosen_baseline, measure_of
+from pathlens.vectors.manifest import CONTENT, read_manifest
 from pathlens.vectors.meet import Query
 from pathlens.vectors.rank import Candidate, Ranking, ranked
 from pathlens.vectors.store import unpack
@@ -33,24 +34,6 @@ from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, IndexRow, Table, sum_of
 __all__ = ["Index", "build"]
 CHANGING = "changing.json"  # while a change is on its way: the manifest still speaks of what was before
 FAR = 1e-3  # a stored score further than this from the vectors' or the model's own is of another text or model
-FIELDS = (
-    "model",
-    "stamp",
-    "method",
-    "baseline",
-    "unit",
-    "norm",
-    "similarity",
-    "tolerance",
-    "parts",
-    "passages",
-    "table",
-    "version",
-    "storage",
-    "next_document",
-    "documents",
-)
-CONTENT = ("parts", "sha256", "table", "version", "next_document")  # of a manifest; the rest says how it was made
 
 
 class Index:
@@ -84,7 +67,7 @@ class Index:
             raise StoreError(
                 f"there is no index at {str(folder)!r}; build one: pathlens index build minilm DOCUMENTS {folder}"
             )
-        index = Index(folder, _read_manifest(folder), model)
+        index = Index(folder, read_manifest(folder), model)
         if model is not None:
             index.encoder()
         return index
@@ -294,7 +277,7 @@ class Index:
 
     def _read_again(self) -> None:
         encoder, model = self._encoder, self._model
-        self.__init__(self.folder, _read_manifest(self.folder), model)  # type: ignore[misc]
+        self.__init__(self.folder, read_manifest(self.folder), model)  # type: ignore[misc]
         self._encoder = encoder
 
     def _changed(self, what: str) -> StoreError:
@@ -430,49 +413,3 @@ def _passage(row: IndexRow) -> Passage:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" … ({len(names)} in all)" if len(names) > 3 else "")
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((folder / b.MANIFEST).read_text(encoding="utf-8"))
-        number = manifest["format"]
-        if number == b.FORMAT:
-            _check_fields(manifest)
-    except FileNotFoundError as error:
-        if not any(folder.iterdir()):
-            raise StoreError(
-                f"{str(folder)!r} is empty; build an index there: pathlens index build minilm DOCUMENTS {folder}"
-            ) from error
-        raise StoreError(
-            f"{str(folder)!r} is half written: {b.MANIFEST}, which is written last, is missing; run the same `pathlens "
-            "index build` again, finished files are kept"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{str(folder / b.MANIFEST)!r} is damaged ({error}); run the same `pathlens index build` again, the vector "
-            "files are kept"
-        ) from error
-    if number != b.FORMAT:
-        raise StoreError(
-            f"{str(folder)!r} was built by another version (index format {number}, this pathlens reads {b.FORMAT}; pathlens "
-            f"{manifest.get('versions', {}).get('pathlens')}); build it again with `pathlens index build`"
-        )
-    return manifest
-
-
-def _check_fields(manifest: Mapping[str, Any]) -> None:
-    """Everything a search reads is there; a manifest cut short is damaged, not half used."""
-    missing = [name for name in FIELDS if name not in manifest]
-    if missing:
-        raise KeyError(f"without {', '.join(missing)}")
-    entries = manifest["parts"]
-    needed = (
-        ("part", "passages", "sum") if manifest["storage"] == "plain" else ("part", "passages", "sum", "file", "sha256")
-    )
-    missing += [name for entry in entries for name in needed if name not in entry]
-    if missing:
-        raise KeyError(f"without {', '.join(missing)}")
-    if sum(entry["passages"] for entry in entries) != manifest["passages"]:
-        raise ValueError("its counts of passages do not agree")
-    if manifest.get("sha256", checksum := content_sum(manifest)) != checksum:
-        raise ValueError("its content does not match its checksum")
