@@ -250,5 +250,5 @@ def report(folder: str | Path, *, title: str | None = None, most: int = SHOWN, *
     some = tuple(islice(results(folder), most))
     if not some:
         raise InputError(f"no row of {str(folder)!r} was explained; `pathlens summary {folder}` says why")
-    names = tuple(f"row {result.meta['row']}" for result in some)
+    names = tuple(f"row {result.origin.row}" for result in some)
     return Report(some, names, title or summary.title, (Inset(page_of(summary)),))

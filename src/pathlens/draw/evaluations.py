@@ -11,6 +11,7 @@ import numpy as np
 from pathlens.draw import blocks, page_of, palette
 from pathlens.draw.studies import correlations
 from pathlens.draw.words import cut, in_short, visible
+from pathlens.explanation.origin import Origin
 from pathlens.explanation.record import Explanation, Interactions
 from pathlens.explanation.store import many_to_dict
 
@@ -34,7 +35,8 @@ LEAST_ROWS = 3  # of a table: fewer say nothing about a feature
 
 def evaluation(study: Evaluation) -> blocks.Page:
     """Methods × metrics with intervals, curves over the share of tokens, agreement, randomised layers."""
-    model = f"{visible(str(study.meta['model']))}: " if study.meta.get("model") else ""
+    name = Origin.of(study.meta).model
+    model = f"{visible(name)}: " if name else ""
     agreement = zip(study.contenders, study.agreement, strict=True)
     reading = (
         f"[low, high]: 95 % of {study.draws} bootstrap draws over the texts (seed {study.seed}); ↑ higher is better, ↓ "
@@ -243,10 +245,10 @@ def _with_counts(title: str, axis: str, name: int, rows: Sequence[Any]) -> block
 
 def features(results: Sequence[Any]) -> blocks.Page | None:
     """Results that are rows of one table, feature by feature; None where they are not."""
-    rows = [result for result in results if isinstance(result, Explanation | Interactions) and result.about.features]
+    rows = [result for result in results if isinstance(result, Explanation | Interactions) and result.origin.features]
     if len(rows) < LEAST_ROWS or len(rows) < len(results) or len({row.tokens for row in rows}) > 1:
         return None
-    values = np.array([row.about.features for row in rows])
+    values = np.array([row.origin.features for row in rows])
     swarm = blocks.Swarm(rows[0].tokens, values, np.array([row.scores for row in rows]))
     columns = zip(values.T.tolist(), swarm.scores.T.tolist(), strict=True)
     points = [tuple(zip(repeat(""), *both)) for both in columns]

@@ -109,7 +109,7 @@ def _pair_grids(result: record.PairExplanation) -> tuple[Grid, tuple[Grid, ...]]
 
 def _quiet(result: record.PairExplanation) -> bool:
     """Does the reference add so little that one number says it?"""
-    scale = 1.0 if result.about.similarity != "dot" else abs(result.similarity)
+    scale = 1.0 if result.origin.similarity != "dot" else abs(result.similarity)
     full = result.full_matrix
     parts = (full[0, 0], full[0, 1:].sum(), full[1:, 0].sum())  # large ones may cancel: they are shown, not hidden
     return max(map(abs, parts)) <= QUIET * scale
@@ -264,9 +264,9 @@ def _page(
     signed: bool = True,
     notes: Sequence[str] = (),
 ) -> Page:
-    about, certificate = result.about, result.certificate
-    named = {"baseline": about.baseline, "layer": about.layer, "score": about.score, "unit": about.unit}
-    how = [about.model] if about.model else []
+    origin, certificate = result.origin, result.certificate
+    named = {"baseline": origin.baseline, "layer": origin.layer, "score": origin.score, "unit": origin.unit}
+    how = [origin.model] if origin.model else []
     how += [f"{name} {value}" for name, value in named.items() if value not in (None, "")]
     # the headline may have the numbers already
     stated = result.difference or f"{certificate.f_input:.4g}" in result.headline
@@ -310,7 +310,7 @@ def _data(result: record.Result) -> dict[str, Any] | None:
 
 def _own_notes(result: record.Result) -> list[str]:
     """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
-    notes = [visible(note) for note in result.about.notes]
+    notes = [visible(note) for note in result.origin.notes]
     spread = getattr(result, "standard_error", None)
     if spread is not None and np.size(spread):
         notes.append(f"means over a sample of baselines, standard error up to {float(np.nanmax(spread)):.2g}")
@@ -322,7 +322,7 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
 
     of: what the rounds are of, where that is not the result itself and its bound has other units.
     """
-    history = result.about.history
+    history = result.origin.history
     if len(history) < 2:
         return ()
     series = {
@@ -336,7 +336,7 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
 
 
 def _unit(result: record.Result) -> str:
-    return result.about.unit or "token"
+    return result.origin.unit or "token"
 
 
 def _by(result: record.Result) -> str:
@@ -445,7 +445,7 @@ def _facts(result: record.Continuation) -> dict[str, Any]:
         "whole": WHOLE,
         **proofs(result, certificates),
         "ends": [f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}" for each in certificates],
-        "score": result.about.score or "output",
+        "score": result.origin.score or "output",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),
         "bars": CHOICES,

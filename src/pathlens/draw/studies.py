@@ -52,7 +52,7 @@ def comparison(study: Comparison) -> blocks.Page:
     checks = tuple(each for result, label in both for each in check_of(result, label))
     first = study.results[0]
     models, targets = (
-        {each.about.model: None for each in study.results},
+        {each.origin.model: None for each in study.results},
         {each.target: None for each in study.results},
     )
     texts_of_it = first.text if isinstance(first.text, tuple) else (first.text,)

@@ -71,7 +71,7 @@ def right_to_left(text: str) -> bool:
 
 def texts_of(result: Result) -> list[str | None]:
     """The texts as given, padded with None."""
-    return [text if isinstance(text, str) else None for text in result.about.texts] + [None, None]
+    return [text if isinstance(text, str) else None for text in result.origin.texts] + [None, None]
 
 
 def drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:

@@ -18,10 +18,10 @@ from jaxtyping import Float
 from pathlens.checks import check_choice
 from pathlens.errors import InputError
 from pathlens.explanation import reduce
-from pathlens.explanation.about import About
 from pathlens.explanation.binding import apart, mismatch, read_only, rounding
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
+from pathlens.explanation.origin import Origin
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span, brief
 
@@ -125,9 +125,9 @@ class Result(TableExport, Viewable):
         """Every sum of this kind of result, taken again: words where it is not the certificate's, else nothing."""
 
     @property
-    def about(self) -> About:
+    def origin(self) -> Origin:
         """How it was made, as fields: model, texts, baseline, layer, unit, score, notes, …"""
-        return About.of(self.meta)
+        return Origin.of(self.meta)
 
     @property
     def text(self) -> str | tuple[str, ...]:

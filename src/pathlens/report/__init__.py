@@ -160,13 +160,13 @@ def _files(given: Iterable[Any]) -> Sequence[Any]:
 
 
 def _row(result: Result) -> dict[str, Any]:
-    proof, about, altered = result.certificate, result.about, result.altered
+    proof, origin, altered = result.certificate, result.origin, result.altered
     settled = proof.converged and not altered
-    texts = [str(text) for text in about.texts if text]
+    texts = [str(text) for text in origin.texts if text]
     top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))
     return {
-        "method": result.method, "target": result.target, "model": about.model,
-        "baseline": about.baseline, "text": " | ".join(texts), "output": proof.f_input,
+        "method": result.method, "target": result.target, "model": origin.model,
+        "baseline": origin.baseline, "text": " | ".join(texts), "output": proof.f_input,
         "change": proof.f_input - proof.f_baseline, "gap": proof.gap, "relative_gap": proof.relative_gap,
         "nodes": proof.nodes, "converged": settled, "mark": "✓" if settled else "✗ altered" if altered else "✗", "top": top,
     }  # fmt: skip

@@ -181,6 +181,6 @@ def _labels(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]
     """What tells the columns apart; numbered where that is not enough."""
     names = []
     for result in results:
-        facts = {"method": result.method, "model": result.about.model, "baseline": result.about.baseline}
+        facts = {"method": result.method, "model": result.origin.model, "baseline": result.origin.baseline}
         names.append(" · ".join(facts[fact] for fact in varied if facts[fact]) or result.method)
     return tuple(name if names.count(name) == 1 else f"{name} ({k})" for k, name in enumerate(names, 1))

@@ -32,12 +32,12 @@ class Layers(Viewable):
     def names(self) -> tuple[str, ...]:
         """The layers, as numbers."""
         return tuple(
-            str(k if result.about.layer is None else result.about.layer) for k, result in enumerate(self.results)
+            str(k if result.origin.layer is None else result.origin.layer) for k, result in enumerate(self.results)
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back as a list."""
-        return many_to_dict(self.results, layers=[result.about.layer for result in self.results])
+        return many_to_dict(self.results, layers=[result.origin.layer for result in self.results])
 
 
 def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any) -> Layers:

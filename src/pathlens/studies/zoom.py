@@ -109,12 +109,12 @@ def _opened(offsets: Sequence[Span], special: Sequence[bool], chosen: Sequence[i
 
 def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, choices: Mapping[str, Any]) -> Any:
     """The same explanation of the same text, with some of its units opened."""
-    if result.about.one_sided:  # of two texts, and only one is here
+    if result.origin.one_sided:  # of two texts, and only one is here
         raise InputError(
             "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
             "pl.explain(model, query, text, unit=…)"
         )
-    if result.method == "sig" and result.about.context == "full":
+    if result.method == "sig" and result.origin.context == "full":
         raise InputError(
             "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
             "ig result, or run sig again with unit='token'"
@@ -123,7 +123,7 @@ def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, 
     opened = Explainer(model, unit=cut, **{**_chosen(result), **choices})(*_texts_of(result))
     for name, was, now in (
         ("target", result.target, opened.target),
-        ("baseline", result.about.baseline, opened.about.baseline),
+        ("baseline", result.origin.baseline, opened.origin.baseline),
     ):
         if was != now and name not in choices:
             raise InputError(
@@ -165,7 +165,7 @@ def _listed(result: OfUnits) -> str:
 
 def _unit_of(result: OfUnits) -> Any:
     """The cut the result was made with: by its name, or from the characters of its units."""
-    unit = result.about.unit or "token"
+    unit = result.origin.unit or "token"
     if unit != "spans":
         return unit
     return {

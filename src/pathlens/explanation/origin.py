@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class About:
+class Origin:
     """Read from `meta`, which keeps whatever a model adds; files of every schema give the same fields."""
 
     model: str = ""
@@ -27,11 +27,12 @@ class About:
     notes: tuple[str, ...] = ()
     history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
     features: tuple[float, ...] = ()  # the values in a row of a table
+    row: int | None = None  # of a data set, by its number
 
     @staticmethod
-    def of(meta: Mapping[str, Any]) -> About:
+    def of(meta: Mapping[str, Any]) -> Origin:
         notes, layer = meta.get("notes") or (), meta.get("layer")
-        return About(
+        return Origin(
             **{name: str(meta.get(name) or "") for name in ("model", "kind", "dtype", "unit", "score", "similarity")},
             texts=tuple(meta.get("texts") or ()),
             outputs=tuple(map(str, meta.get("outputs") or ())),
@@ -43,4 +44,5 @@ class About:
             notes=(notes,) if isinstance(notes, str) else tuple(map(str, notes)),
             history=tuple(tuple(row) for row in meta.get("history") or () if len(row) == 3),
             features=tuple(map(float, meta.get("features") or ())),
+            row=meta.get("row"),
         )
