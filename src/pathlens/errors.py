@@ -14,13 +14,25 @@ CurvatureWarning      second derivatives were asked of a piecewise linear (ReLU)
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 
 class PathlensError(Exception):
-    """Root of every error raised on purpose."""
+    """Root of every error raised on purpose.
+
+    The message speaks to whoever writes Python. `plain` says the same to somebody who chose in a form and knows no
+    names of a program, and `option` is the choice that it is about; None where nothing was written for them.
+    """
+
+    plain: str | None = None
+    option: str | None = None
+
+    def plainly(self, words: str, option: str | None = None) -> Self:
+        """The same error, with words for a form."""
+        self.plain, self.option = words, option
+        return self
 
 
 class InputError(PathlensError, ValueError):
@@ -38,9 +50,14 @@ class ModelError(PathlensError, ValueError):
 class NumberError(ModelError):
     """The model gives NaN or infinity."""
 
+    plain = "The model gives no finite number here. Try another text, or another baseline."
+
 
 class SecantError(ModelError):
     """An operation has no mean derivative between the baseline's run and the text's; the message names it."""
+
+    plain = "Secants cannot follow one of this model's operations. Choose another method."
+    option = "method"
 
 
 class MissingError(PathlensError, ImportError):
@@ -71,6 +88,12 @@ def first_line(error: BaseException) -> str:
 class ConvergenceWarning(UserWarning):
     """The tolerance was not met; the message says what to do."""
 
+    plain = (
+        "The numbers did not settle within the tolerance. Try another method or baseline, or allow a larger tolerance."
+    )
+
 
 class CurvatureWarning(UserWarning):
     """Second derivatives were asked of a piecewise linear (ReLU) model; the message says what to do."""
+
+    plain = "This model is made of straight pieces, so that its words' interactions are nearly all zero or rough."

@@ -1,177 +1,35 @@
-"""The page in a real browser, by what a person does with it. Chromium, headless, no network; axe-core looks at every view."""
+"""The page in a real browser, by what a person does with it."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import threading
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 import pathlens as pl
+from pathlens.text.load import load
+from pathlens.types import TEXT_UNITS
+from tests.support.browser import (
+    HOSTILE,
+    TEXT,
+    address,
+    ask,
+    browser,
+    chances,
+    looked_at,
+    numbers,
+    opened,
+    options,
+    page,
+    ready,
+    serving,
+    settled,
+    shot,
+    view,
+)
+from tests.support.models import classifier, encoder
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip(
-        "browser tests were skipped: no chromium here (Debian: apt-get install chromium)", allow_module_level=True
-    )
-sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests were skipped: playwright is not installed")
-
-from pathlens.serve.app import make_app  # noqa: E402
-from pathlens.serve.tasks import ServerLimits  # noqa: E402
-from pathlens.text.load import load  # noqa: E402
-from pathlens.types import TEXT_UNITS  # noqa: E402
-from tests.rooms.test_chat import generator  # noqa: E402
-from tests.support.models import classifier, encoder  # noqa: E402
-
-HOSTILE = "<img src=x onerror=alert(1)>"
-TEXT = "the movie was not really funny , but moving ."
-
-
-@contextmanager
-def serving(models):
-    import socket
-
-    import uvicorn
-
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    app = make_app(models, limits=ServerLimits(units=600))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(10)
-
-
-@pytest.fixture(scope="module")
-def address():
-    models = {
-        "tiny": load(classifier("bert")),
-        "encoder": load(encoder("bert")),
-        "writer": load(generator()),
-        "toy": pl.ToyModel(),
-    }
-    with serving(models) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as driver:
-        made = driver.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"],
-        )
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def page(browser, address):
-    """A page that fails the test on any script error, alert, or request that leaves the server."""
-    trouble: list[str] = []
-    made = browser.new_page(viewport={"width": 1200, "height": 900})
-    made.set_default_timeout(60_000)
-    made.trouble = trouble
-    made.on("pageerror", lambda error: trouble.append(str(error)))
-    made.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
-    made.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-    made.on(
-        "request",
-        lambda r: trouble.append(r.url) if not r.url.startswith((address, "data:", "blob:", "file:")) else None,
-    )
-    yield made
-    made.close()
-    assert not trouble, trouble
-
-
-def ready(page, address, link=""):
-    page.goto(address + link)
-    page.wait_for_selector("#ask[data-loaded]")
-
-
-def settled(page, before="") -> str:
-    """Wait for an answer other than the one before; give what went wrong, or ""."""
-    page.wait_for_function(
-        "before => { const done = document.getElementById('result').dataset.done; "
-        "return (done && done !== before) || !document.getElementById('wrong').hidden; }",
-        arg=before,
-    )
-    return page.inner_text("#wrong") if page.is_visible("#wrong") else ""
-
-
-def ask(page) -> str:
-    page.wait_for_selector("#go:not([disabled])")
-    before = page.get_attribute("#ask", "data-answered")
-    page.click("#go")
-    page.wait_for_function("before => document.getElementById('ask').dataset.answered !== before", arg=before)
-    return settled(page)
-
-
-def opened(page, address, link=""):
-    """The page as it greets: with its example explained."""
-    ready(page, address, link)
-    assert settled(page) == ""
-
-
-def view(page, name):
-    page.click(f"#tab-{name}")
-    assert page.get_attribute(f"#tab-{name}", "aria-selected") == "true"
-
-
-def options(page):
-    if not page.locator("details.options").get_attribute("open"):
-        page.click("details.options > summary")
-
-
-def numbers(page) -> list[float]:
-    return [float(v) for v in page.locator("#result .bars tr:not(.sum) .value").all_inner_texts()]
-
-
-def chances(page) -> dict[str, str]:
-    every = page.locator("#says .class").all()
-    return {each.locator("b").inner_text(): each.locator(".chance").inner_text() for each in every}
-
-
-def accessible(page, name):
-    """No serious or critical fault of axe-core; moderate ones are counted in the message of the next failure."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    if folder := os.environ.get("PATHLENS_SCREENSHOTS"):
-        with (Path(folder) / "axe.txt").open("a", encoding="utf-8") as file:
-            file.writelines(
-                f"{name}\t{v['impact']}\t{v['id']}\t{len(v['nodes'])}\n"
-                for v in found or [{"impact": "none", "id": "", "nodes": ()}]
-            )
-    bad = [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found if v["impact"] in ("serious", "critical")]
-    assert not bad, (name, bad, [v["id"] for v in found])
-
-
-def shot(page, name):
-    """A screenshot to look at, when a folder for them is named."""
-    if folder := os.environ.get("PATHLENS_SCREENSHOTS"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
-
-
-def looked_at(page, name):
-    """Shot and checked in both themes; nothing sticks out sideways."""
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        shot(page, f"{name}-{scheme}")
-        accessible(page, f"{name} {scheme}")
-    page.emulate_media(color_scheme="light")
-    wide = page.viewport_size
-    page.set_viewport_size({"width": 360, "height": 740})
-    shot(page, f"{name}-phone")
-    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), f"{name} is too wide"
-    accessible(page, f"{name} phone")
-    page.set_viewport_size(wide)
+__all__ = ["address", "browser", "page"]  # fixtures
 
 
 def test_it_opens_on_a_live_example_with_its_prediction(page, address):
@@ -194,7 +52,7 @@ def test_it_says_what_the_library_says(page, address):
     page.fill("[name=text]", TEXT)
     page.select_option("[name=method]", "ig")
     page.select_option("[name=unit]", "token")
-    page.fill("[name=target]", "LABEL_1")
+    page.select_option("[name=target]", "LABEL_1")
     page.fill("[name=baseline]", "pad")
     assert ask(page) == ""
     wanted = pl.explain(load(classifier("bert")), TEXT, method="ig", target="LABEL_1", baseline="pad")
@@ -284,13 +142,13 @@ def test_tabs_without_a_model_are_not_there(browser):
 def test_nothing_stale_stays_under_an_error(page, address):
     opened(page, address)
     options(page)
-    page.fill("[name=target]", "nobody")
+    page.fill("[name=baseline]", "nobody")
     assert "nobody" in ask(page)
     assert page.inner_html("#result") == "" and all(page.is_hidden(f"#{each}") for each in ("says", "tools", "further"))
     assert not page.is_disabled("#go")
     looked_at(page, "error")
     page.fill("[name=text]", "  ")
-    assert "is empty" in ask(page)
+    assert "Text: There is nothing here" in ask(page)
 
 
 def test_a_server_that_is_gone_is_said(page, address):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from pathlens.serve.guard import POLICY
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from pathlens.text.options import GeneratorOptions, PromptedOptions
-from pathlens.types import BASELINES, RULES, TEXT_UNITS
+from pathlens.types import RULES, TEXT_UNITS
 from tests.rooms.test_chat import generator
 from tests.support.models import classifier, encoder
 
@@ -68,7 +69,7 @@ def test_health_and_methods(client):
     assert facts["models"][1]["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"] and facts["models"][2]["pair"]
     taken = {m["name"]: m["options"] for m in client.get("/api/methods").json()}
     assert set(taken) == set(pl.methods()) and {name for name in taken if "block" in taken[name]} == {"vaig", "secant"}
-    assert facts["choices"]["baselines"] == list(BASELINES) and facts["choices"]["units"] == list(TEXT_UNITS)
+    assert facts["choices"]["units"] == list(TEXT_UNITS)
 
 
 def test_a_model_says_what_its_empty_fields_mean(client, models):
@@ -80,6 +81,72 @@ def test_a_model_says_what_its_empty_fields_mean(client, models):
         plain = pl.explain(models[name], "not funny", second)
         named = pl.explain(models[name], "not funny", second, **own)
         assert named.method == plain.method == own["method"] and named.top(3) == plain.top(3), name
+
+
+def kinds():
+    import transformers as hf
+
+    from tests.support.models import answerer, config, tagger, tokenizer, translator
+
+    torch.manual_seed(0)
+    return {
+        "tiny": lambda: classifier("bert"),
+        "decoder": lambda: classifier("llama"),
+        "one number": lambda: classifier("bert", labels=1),
+        "encoder": lambda: encoder("bert"),
+        "writer": generator,
+        "translator": lambda: translator("t5"),
+        "tagger": tagger,
+        "answerer": answerer,
+        "fill": lambda: (hf.BertForMaskedLM(config("bert")).eval(), tokenizer()),
+    }
+
+
+@pytest.mark.parametrize("name", [*kinds(), "toy"])
+def test_whatever_is_offered_works(name):
+    """Every method, baseline, score, layer, block and target of a model's list, each alone, is taken by that model."""
+    from pathlens.serve.offers import offers
+
+    model = pl.ToyModel() if name == "toy" else load(kinds()[name]())
+    known = offers(model)
+    method = {"ig", "ij"} & {*known["methods"], *(["ij"] if known["pair"] else [])}
+    text = "the [MASK] was funny" if name == "fill" else "not funny"
+    second = "the film was good" if known["pair"] or known["second"] == "must" else None
+    asked = [{"method": each, "max_nodes": 21} for each in ([] if known["pair"] else known["methods"])]
+    words = [each for each in asked if each["method"] in ("dig", "udig")]
+    plain = {"method": "ij" if known["pair"] else "ig", "max_nodes": 21}
+    asked += [plain] + [{**plain, "baseline": each} for each in known["baselines"]]
+    asked += [{**plain, "score": each} for each in known["scores"]]
+    asked += [{**plain, "target": each} for each in known["targets"] or []]
+    if known["layers"]:
+        able = [each for each in asked if each not in words and "baseline" not in each and "target" not in each]
+        asked += [
+            {**each, "layer": layer} for each in able for layer in (1, known["layers"]) if layer == 1 or each == plain
+        ]
+    asked += [{"method": "vaig", "block": each, "max_nodes": 21} for each in known["blocks"][:1]]
+    assert method and known["defaults"]["baseline"] in known["baselines"]
+    for choices in asked:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pl.errors.ConvergenceWarning)
+            pl.explain(model, text, second, **choices, check=False)  # whatever is refused raises
+
+
+def test_what_is_not_there_is_not_offered():
+    from pathlens.serve.offers import offers
+
+    known = {name: offers(load(make())) for name, make in kinds().items()}
+    assert "mask" not in known["decoder"]["baselines"] and "mask" in known["tiny"]["baselines"]
+    assert all(("quiet" in each["baselines"]) == each["pair"] for each in known.values())
+    named = load(classifier("bert"))
+    named.labels = ("negative", "positive")
+    assert [
+        offers(named)["second"],
+        known["tiny"]["second"],
+        known["answerer"]["second"],
+        known["writer"]["second"],
+    ] == ["", "may", "must", ""]
+    assert [name for name in known if "table" in known[name]["views"]] == ["tiny", "decoder"]
+    assert "idg" not in known["answerer"]["methods"] and "dig" not in offers(pl.ToyModel())["methods"]
 
 
 def test_predictions_are_what_explaining_says(client, models):

@@ -203,7 +203,9 @@ def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
 def units_of(case: Case, unit: Any, kind: str = "") -> Units:
     """What the text is cut into; rows of a block and features of a table stand alone."""
     if case.sources and unit != "token":
-        raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...")
+        raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...").plainly(
+            "Parts of the model are explained by token. Choose the unit token, or empty the part.", "unit"
+        )
     if not case.texts and unit != "token" and kind == "tabular":
         raise InputError("a tabular model has features, not words; unit must be 'token'")
     if case.sources or not case.texts:
@@ -256,11 +258,17 @@ def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
         )
     if len(case.texts) != 1 or case.sources:
         what = "no text" if not case.texts else f"{len(case.texts)} texts as one input"
-        raise InputError(f"idg reads the phrases of one text, and this input has {what}; use method='ig'")
+        raise InputError(f"idg reads the phrases of one text, and this input has {what}; use method='ig'").plainly(
+            "Phrases are read in one text, and there are two. Empty the second, or choose another method.", "method"
+        )
     (text,) = case.texts
     tree = parser() if tree is None else tree
     is_parser = callable(tree) and not isinstance(tree, str | Tree)
-    return read_tree(tree(text) if is_parser else tree, text)
+    try:
+        return read_tree(tree(text) if is_parser else tree, text)
+    except InputError as error:  # it points at the place, in words that anybody reads
+        error.plainly(str(error), "tree")
+        raise
 
 
 def tree_source(tree: Any) -> Any:

@@ -15,12 +15,13 @@ from pathlens import __version__
 from pathlens.draw import element, page_of
 from pathlens.draw.markup import article
 from pathlens.errors import InputError, MissingError, PathlensError
+from pathlens.serve import words
 from pathlens.serve.guard import CONNECTIONS, LOOPBACK, BoundedHttp, Guard
 from pathlens.serve.models import Models
 from pathlens.serve.requests import REQUESTS
 from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, STOPPED, ServerLimits, Task, TaskQueue
 from pathlens.text.options import TEMPLATES
-from pathlens.types import BASELINES, PROMPT_UNITS, TEXT_UNITS
+from pathlens.types import PROMPT_UNITS, TEXT_UNITS
 
 try:
     import uvicorn
@@ -31,7 +32,7 @@ try:
 except ImportError as error:
     raise MissingError('the server needs packages: pip install "pathlens[serve]"') from error
 
-CHOICES = {"baselines": BASELINES, "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
+CHOICES = {"units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
 GRACE = 2  # seconds for answers on their way when the server is stopped
 FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
 FILES = ("page.css", "views.css", "page.js", "api.js", "form.js", "result.js", "table.js", "views.js")
@@ -58,15 +59,11 @@ def make_app(
 def _errors(app: Any) -> None:
     @app.exception_handler(PathlensError)
     async def refused(request: Request, error: PathlensError) -> Any:
-        return JSONResponse({"detail": str(error)}, 422)
+        return JSONResponse(words.of_error(error).to_dict(), 422)
 
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> Any:
-        """What is wrong and where; never the input itself, which may be large or not even be Unicode."""
-        lines = [
-            f"{'.'.join(str(part) for part in each['loc'][1:]) or 'body'}: {each['msg']}" for each in error.errors()
-        ]
-        return JSONResponse({"detail": "; ".join(lines)[:2000].encode("utf-8", "replace").decode()}, 422)
+        return JSONResponse(words.of_request(error.errors()).to_dict(), 422)
 
 
 def _page(app: Any) -> None:
@@ -105,7 +102,8 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
         from pathlens.engine.methods import METHODS
 
         return [
-            {"name": m.name, "title": m.title, "paper": m.paper, "options": list(m.options), "texts": m.sides, "vector": m.vector}
+            {"name": m.name, "title": m.title, "paper": m.paper, "options": list(m.options), "texts": m.sides,
+             "vector": m.vector, "layer": m.record().through_words is None, "integral": m.rule != "secant" and not m.telescopes}
             for m in METHODS.values()
         ]  # fmt: skip
 
@@ -210,9 +208,9 @@ def _job_routes(app: Any, jobs: TaskQueue) -> None:
 def reply(task: Task, form: str) -> Any:
     """A finished task in one of the formats."""
     if task.state != DONE:
-        called_off = 503 if task.error == STOPPED else 409
-        code = called_off if task.state == CANCELLED else 500 if task.internal else 422
-        return JSONResponse({"detail": task.error}, code)
+        called_off = 503 if task.trouble.detail == STOPPED else 409
+        code = called_off if task.state == CANCELLED else 500 if task.trouble.internal else 422
+        return JSONResponse(task.trouble.to_dict(), code)
     saved_as = {"Content-Disposition": f"attachment; filename=pathlens.{form}"}
     if form == "html":
         return HTMLResponse(task.result.to_html(), headers=saved_as)

@@ -9,17 +9,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathlens.checks import option_names
 from pathlens.errors import InputError
+from pathlens.serve.offers import offers
 from pathlens.serve.tasks import Meter, ServerLimits
 
 if TYPE_CHECKING:
     from pathlens.text.adapter import Case, Probabilities, TextModel
 
+NOTHING: dict[str, Any] = {"kind": "", "views": [], "labels": [], "defaults": {}}  # of a model on its way
 PATIENCE = 0.1  # seconds between two looks at whether the task was called off
 
 
@@ -63,19 +64,11 @@ class ModelSlot:
 
     def to_dict(self) -> dict[str, Any]:
         """What a page needs to know to offer choices; little while the model is on its way."""
-        model = self.model
-        return {
-            "name": self.name,
-            "state": self.state,
-            "kind": model.kind if model is not None else "",
-            "pair": model is not None and model.two_texts_are_a_pair(),
-            "labels": list(model.labels[:200]) if model is not None else [],
-            "layers": model.depth if model is not None else 0,
-            "generator": model is not None and "generate" in option_names(model.options),
-            "answers": model is not None and model.kind == "causal language model",
-            "defaults": _defaults(model) if model is not None else {},
-            "mask": _mask(model) if model is not None else "",
-        }
+        return {"name": self.name, "state": self.state, **(NOTHING if self.model is None else self.offered)}
+
+    @cached_property
+    def offered(self) -> dict[str, Any]:
+        return offers(self.model)
 
 
 class Models:
@@ -98,7 +91,9 @@ class Models:
 
     def check(self, name: str) -> None:
         if name not in self.slots:
-            raise InputError(f"model {name!r} was not named at start; this server has {', '.join(self.slots)}")
+            raise InputError(f"model {name!r} was not named at start; this server has {', '.join(self.slots)}").plainly(
+                f"This server has no model {name}; it has {', '.join(self.slots)}.", "model"
+            )
 
     def take(self, name: str, meter: Meter) -> TextModel:
         """A model, watched by the meter; waited for while it is being loaded."""
@@ -120,25 +115,6 @@ class Models:
         thread = threading.Thread(target=work, name="pathlens-loading", daemon=True)
         thread.start()
         return thread
-
-
-def _defaults(model: TextModel) -> dict[str, Any]:
-    """What an empty field means for this model."""
-    from pathlens.text.baseline import default_name
-
-    tokenizer, decoder = getattr(model, "tokenizer", None), getattr(model, "decoder", False)
-    baseline = "quiet" if model.two_texts_are_a_pair() else default_name(tokenizer, decoder) if tokenizer else "zero"
-    return {"method": model.default_method, "baseline": baseline, "layer": model.default_layer}
-
-
-def _mask(model: TextModel) -> str:
-    """What stands for a masked word in a text, where the tokenizer reads it as one; "" where nothing does."""
-    tokenizer: Any = getattr(model, "tokenizer", None)
-    word = getattr(tokenizer, "mask_token", None)
-    if not word:
-        return ""
-    read = tokenizer(word, add_special_tokens=False)["input_ids"]
-    return str(word) if list(read) == [tokenizer.mask_token_id] else ""
 
 
 def _load(name: str) -> Any:
@@ -168,7 +144,11 @@ def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
             meter.count(0)
             case = super().case(text, text_b, request=request)
             if len(case) > limits.units:
-                raise InputError(f"the text has {len(case)} tokens; this server takes up to {limits.units}")
+                raise InputError(f"the text has {len(case)} tokens; this server takes up to {limits.units}").plainly(
+                    f"The text has {len(case)} tokens, and this server takes up to {limits.units}. Shorten it, or explain its "
+                    "parts one by one.",
+                    "text",
+                )
             return replace(case, score=_Counted(case.score, meter), pack=(case.pack, id(meter)))
 
         def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:

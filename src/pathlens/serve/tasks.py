@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pathlens.errors import PathlensError, first_line
+from pathlens.serve.words import Trouble, of_error
 from pathlens.types import MAX_NODES
 
 WAITING, WORKING, DONE, FAILED, CANCELLED = "waiting", "working", "done", "failed", "cancelled"
 OVER = (DONE, FAILED, CANCELLED)
 CALLED_OFF, STOPPED, FORGOTTEN = "called off", "the server is being stopped", "called off: nobody asked for it any more"
+NONE = Trouble()
 PATIENCE = 300.0  # seconds after which a job nobody asks for is called off; a page asks every second
 BOUNDS = {"characters": 20_000, "nodes": MAX_NODES, "documents": 64}  # of one text, one integral, one ranking
 
@@ -67,8 +68,7 @@ class Task:
     state: str = WAITING
     meter: Meter = field(default_factory=Meter)
     result: Any = None
-    error: str = ""
-    internal: bool = False  # the error is ours, not the request's
+    trouble: Trouble = NONE
     warnings: list[str] = field(default_factory=list)
     started: float = 0.0
     seconds: float = 0.0
@@ -81,8 +81,8 @@ class Task:
         if self.over.is_set():
             call()
 
-    def end(self, state: str, error: str = "") -> None:
-        self.state, self.error = state, error
+    def end(self, state: str, trouble: Trouble = NONE) -> None:
+        self.state, self.trouble = state, trouble
         self.over.set()
         for call in self.calls:
             with suppress(RuntimeError):  # the loop that waited is closed
@@ -97,7 +97,8 @@ class Task:
             "stage": self.meter.stage,
             "ahead": ahead,
             "seconds": round(running, 3),
-            "error": self.error or None,
+            "error": self.trouble.detail or None,
+            **{name: value for name, value in self.trouble.to_dict().items() if name != "detail"},
         }
 
     def run(self) -> None:
@@ -107,16 +108,19 @@ class Task:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 self.result = self.work(self.meter)
-            self.warnings = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
-            state, words = DONE, ""
+            self.warnings = list(dict.fromkeys(_plain(w) for w in caught if issubclass(w.category, UserWarning)))
+            state, trouble = DONE, NONE
         except Cancelled:
-            state, words = CANCELLED, self.meter.stopped
-        except PathlensError as error:
-            state, words = FAILED, str(error)
+            state, trouble = CANCELLED, Trouble(self.meter.stopped)
         except Exception as error:
-            state, words, self.internal = FAILED, f"{type(error).__name__}: {first_line(error)}", True
+            state, trouble = FAILED, of_error(error)
         self.seconds = time.perf_counter() - self.started
-        self.end(state, words)
+        self.end(state, trouble)
+
+
+def _plain(caught: warnings.WarningMessage) -> str:
+    """A warning for a person at the page, in the words that its kind has for them."""
+    return getattr(caught.category, "plain", None) or str(caught.message)
 
 
 class TaskQueue:
@@ -158,7 +162,7 @@ class TaskQueue:
         """Call a task off: at once while it waits, before its next pass while it works."""
         task.meter.stopped = why
         if task.state == WAITING:
-            task.end(CANCELLED, why)
+            task.end(CANCELLED, Trouble(why))
 
     def close(self) -> None:
         """Call everything off, and take nothing more."""

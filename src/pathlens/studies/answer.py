@@ -157,7 +157,9 @@ class _AnswerTask:
         prepared = self._held(explainer.prepare(self.sources.prompt), parts)
         (case,), (cut,) = prepared.cases, prepared.units
         if "generate" in wanted and set(case.target.ids) <= end_ids(self.model.module, self.model.tokenizer):
-            raise InputError("the model ends at once and says nothing to this question; give answer='…'")
+            raise InputError("the model ends at once and says nothing to this question; give answer='…'").plainly(
+                "The model says nothing to this question. Write the answer that is to be explained.", "reply"
+            )
         solutions = _solved(self.model, explainer, prepared)
         seconds = time.perf_counter() - started
         (check,) = explainer.check([prepared], [solutions])
@@ -201,7 +203,9 @@ class _AnswerTask:
                     members[_home(numbers[max(0, last - 1) : last + 1], places, start, end), token] = True
         kept = [u for u in range(len(parts)) if members[u].any()]
         if {parts[u][0] for u in kept} != set(range(len(self.sources.shown))):
-            raise InputError("a source has no token of its own in the prompt; give sources with words")
+            raise InputError("a source has no token of its own in the prompt; give sources with words").plainly(
+                "One of the sources has no words. Leave it out, or write some.", "sources"
+            )
         return Units(tuple(map(str, kept)), tuple(places[u] for u in kept), (0,) * len(kept), members[kept])
 
     def _result(self, continuation: Continuation, case: Case, parts: Sequence[Part]) -> Answer:
@@ -310,7 +314,7 @@ def _check_possible(model: CausalLM, case: Case) -> None:
             name = model.tokenizer.decode([token])
             raise InputError(
                 f"the model gives {name!r} the probability 0 where the answer has it: nothing explains what it never says"
-            )
+            ).plainly(f"The model never says “{name}” here, so nothing explains it.", "reply")
 
 
 def _lost(explainer: Explainer[Any], case: Case, groups: Tensor) -> list[float]:

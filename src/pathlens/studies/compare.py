@@ -98,7 +98,9 @@ def compare(
     usual = choices.pop("baseline", None)
     variants = list(product(methods or (None,), baselines or (usual,)))
     if len(asked) * len(variants) < 2:
-        raise InputError("nothing to compare: give at least two methods, two baselines or two models")
+        raise InputError("nothing to compare: give at least two methods, two baselines or two models").plainly(
+            "There is one way only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
+        )
     for method, baseline in variants:
         check_choices(method, {**choices, "baseline": baseline})
     several = [load(each) for each in asked]

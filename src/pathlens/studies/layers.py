@@ -49,5 +49,5 @@ def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] |
     if not all(isinstance(result, Explanation | VectorExplanation) for result in results):
         raise InputError(
             f"layers are drawn for one value per token (ig, sig, vaig); {results[0].method} gives something else"
-        )
+        ).plainly("Layers are drawn for methods that give one number for each word. Choose another method.", "method")
     return Layers(results)

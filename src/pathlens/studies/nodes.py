@@ -66,7 +66,9 @@ def nodes(
         choices.pop(name, None)
     method = build(choices.setdefault("method", "ig")).name
     if method not in ("ig", "dig", "udig"):
-        raise InputError(f"error against nodes is drawn for ig, dig and udig; {method} has another integral or none")
+        raise InputError(
+            f"error against nodes is drawn for ig, dig and udig; {method} has another integral or none"
+        ).plainly(f"{method} takes no nodes along a path. Choose ig, dig or udig.", "method")
     one = load(model)
     reference = max(2 * max(counts), 128)
 

@@ -82,10 +82,13 @@ def _token_id(name: str, tokenizer: Any) -> int:
     if name == "quiet":
         raise InputError(
             "baseline='quiet' is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
-        )
+        ).plainly("“quiet” is for models that compare two texts. Choose another baseline, as mean.", "baseline")
     if name not in known:
         raise InputError(
             f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
+        ).plainly(
+            f"This model has no {name} token. It takes {', '.join([*known, 'zero', 'mean'])}, or words of yours.",
+            "baseline",
         )
     return known[name]
 
@@ -120,22 +123,30 @@ def _text(
         ]
         new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         if not new:
-            raise InputError(f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(BASELINES)}")
+            raise InputError(
+                f"the baseline text {text!r} has no tokens; give words, or a name: {', '.join(BASELINES)}"
+            ).plainly(f"There are no words in “{text}”. Choose a baseline from the list, or write words.", "baseline")
         if known.get("unk") in new:
             raise InputError(
                 f"the baseline text {text!r} holds a word that the model's vocabulary does not have; choose another word"
-            )
+            ).plainly(f"The model does not know a word of “{text}”. Write others, or choose from the list.", "baseline")
         if len(text.split()) == 1 and len(new) > 1:
             pieces = " ".join(map(str, tokenizer.convert_ids_to_tokens(new)))
             raise InputError(
                 f"the baseline word {text!r} is not one word of the model's vocabulary (it becomes {pieces}); choose another "
                 f"word, or give a text of several words; names: {', '.join(BASELINES)}{did_you_mean(text.lower(), BASELINES)}"
+            ).plainly(
+                f"“{text}” is not one word to this model (it reads {pieces}). Choose a baseline from the list, or write another "
+                f"word or several{did_you_mean(text.lower(), BASELINES)}.",
+                "baseline",
             )
         if len(new) < len(places):
             if fill is None:
                 raise InputError(
                     f"the baseline text has {len(new)} tokens, the text {len(places)}, and the tokenizer has no token to "
                     "fill the rest; give a baseline of the same length"
+                ).plainly(
+                    f"The baseline has {len(new)} tokens and the text {len(places)}. Write as many words.", "baseline"
                 )
             notes.append(
                 f"the baseline text was filled from {len(new)} to {len(places)} tokens with "

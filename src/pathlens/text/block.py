@@ -82,7 +82,7 @@ def find_block(network: Network, name: str) -> nn.Module:
     raise InputError(
         f"block={name!r} is not a part of this model; close names: {', '.join(close) or 'none'} "
         "(list them with: [name for name, _ in model.named_modules()])"
-    )
+    ).plainly(f"“{name}” is no part of this model. Choose one from the list.", "block")
 
 
 def block_case(
@@ -140,7 +140,9 @@ def record_call(
     with torch.no_grad(), replaced_forwards([block], forward):
         network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
     if not calls:
-        raise InputError(f"block={name!r} is never run when this model reads a text")
+        raise InputError(f"block={name!r} is never run when this model reads a text").plainly(
+            f"“{name}” does nothing when this model reads a text. Choose another part.", "block"
+        )
     return calls[-1]
 
 
@@ -179,7 +181,7 @@ def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[
         raise InputError(
             f"block={request.block!r} has no input left to move (inputs: {', '.join(candidates) or 'none with one row per token'}"
             f"; held: {', '.join(request.hold) or 'none'})"
-        )
+        ).plainly(f"Nothing moves at the input of “{request.block}”. Choose another part.", "block")
     notes = [f"the block's inputs {', '.join(moving)} move together"] if len(moving) > 1 else []
     notes += [f"held at the text's value: {', '.join(request.hold)}"] if request.hold else []
     return tuple(moving), tuple(notes)
@@ -206,4 +208,4 @@ def _first_tensor(output: Any) -> Float[Tensor, "B out k"]:
         return first[:, None] if first.ndim == 2 else first
     raise InputError(
         f"this block's output ({type(output).__name__}) does not begin with a tensor; choose another block"
-    )
+    ).plainly("This part of the model gives no numbers that can be explained. Choose another part.", "block")

@@ -167,6 +167,9 @@ def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
         raise InputError(
             "this tokenizer has no chat template; give the prompt as a text, and name its parts with "
             "unit={name: (start, end)}"
+        ).plainly(
+            "This model knows no chats. Empty system prompt, passages and chat template; write it all as one prompt.",
+            "text",
         )
     last = given.messages[-1]["role"] == "assistant"  # a prefilled answer is continued, not followed by a new turn
     turn = {"continue_final_message": True} if last else {"add_generation_prompt": True}
@@ -177,7 +180,9 @@ def render(given: Chat, tokenizer: Any, *, mark: bool = False) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, **turn, **given.options))
     except Exception as error:  # a template is a program of its own and may raise anything
-        raise InputError(f"the tokenizer's chat template refused these messages: {first_line(error)}") from error
+        raise InputError(f"the tokenizer's chat template refused these messages: {first_line(error)}").plainly(
+            f"The model's chat template refuses this: {first_line(error)}", "system"
+        ) from error
 
 
 def _checked(messages: Any) -> tuple[Mapping[str, Any], ...]:

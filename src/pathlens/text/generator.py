@@ -135,17 +135,26 @@ class Generator(LanguageModel):
         count, contrast = options.generate, options.contrast
         if count is not None:
             if request.target is not None:
-                raise InputError("give target (a continuation) or generate (how many tokens to generate), not both")
+                raise InputError(
+                    "give target (a continuation) or generate (how many tokens to generate), not both"
+                ).plainly(
+                    "Both what it says and how many tokens it is to write were given. Leave one of them empty.",
+                    "generate",
+                )
             self._check_room(opened, count, f"generate={count}", "generate fewer")
         target = None if callable(request.target) else request.target
         first = self._output(opened, target, count or 1)
         if contrast is None:
             return (first,)
         if request.vector or callable(request.target):
-            raise InputError("contrast is for a target that is a token or a text")
+            raise InputError("contrast is for a target that is a token or a text").plainly(
+                "A contrast goes with one word or text, and this method explains a whole vector. Empty it.", "contrast"
+            )
         against = self._output(opened, contrast, 1, "contrast")
         if against.ids == first.ids:
-            raise InputError(f"target and contrast are the same tokens ({first.text!r}); give another contrast")
+            raise InputError(
+                f"target and contrast are the same tokens ({first.text!r}); give another contrast"
+            ).plainly(f"“{first.text.strip()}” is what it says already. Write something else there.", "contrast")
         return first, against
 
     def _output(self, opened: Tokens, target: Any, count: int, what: str = "target") -> Output:
@@ -171,6 +180,10 @@ class Generator(LanguageModel):
             raise TooLongError(
                 f"{what}, and after the prompt's {len(opened)} tokens only {left} fit into the model's {self.limit}; "
                 f"shorten the prompt or {advice}"
+            ).plainly(
+                f"The prompt has {len(opened)} tokens, and the model has room for {left} more where {count} are asked for. "
+                "Shorten the prompt, or ask for fewer.",
+                "text",
             )
 
     def function_target(self, tokens: Tokens, function: Callable[[Any], Tensor]) -> Target:
@@ -190,6 +203,9 @@ class Generator(LanguageModel):
                 raise InputError(
                     "vaig explains all logits of the next token as one vector, so it takes no target; leave it out, explain a "
                     "block (block='…'), or use ig for a single token"
+                ).plainly(
+                    "This method explains every next word at once. Empty what it says, or choose another method.",
+                    "target",
                 )
             return Target("logits of the next token", ReadNext(), reading, outputs=("next token",))
         each = len(reading.ids) if request.each_output and len(reading.ids) > 1 and min(reading.sign) > 0 else None

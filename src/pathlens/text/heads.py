@@ -350,12 +350,14 @@ class Tagger(Headed):
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = (wanted, None)
         if not (isinstance(wanted, tuple | list) and len(wanted) == 2 and isinstance(wanted[0], int)):
-            raise InputError(f"target of a tagger is (token index, label), got {wanted!r}")
+            raise InputError(f"target of a tagger is (token index, label), got {wanted!r}").plainly(
+                f"“{wanted}” is no place. Give the number of a token, counted from 0.", "target"
+            )
         if not 0 <= wanted[0] < len(tokens):
             raise InputError(
                 f"target={tuple(wanted)!r}: token index {wanted[0]} is out of range; the text has {len(tokens)} tokens: "
                 + ", ".join(f"{i} {t!r}" for i, t in enumerate(tokens.tokens[:40]))
-            )
+            ).plainly(f"There is no token {wanted[0]}: the text has {len(tokens)}, counted from 0.", "target")
         return wanted[0], wanted[1]
 
 

@@ -260,7 +260,12 @@ class LanguageModel(TextModel):
             what = f"layer={layer} cannot be entered in {type(self.user).__name__}: use layer=0"
             if layer == 0:
                 what = f"{type(self.user).__name__} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))?"
-            raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})") from error
+            plain = (
+                f"layer {layer} cannot be entered in this model; use 0" if layer else "this model cannot read this text"
+            )
+            raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})").plainly(
+                f"{plain[0].upper()}{plain[1:]}.", "layer" if layer else "text"
+            ) from error
 
     def _ends_at(self, layer: int, draft: Case, given: Shaped[Tensor, "..."] | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""
@@ -373,15 +378,23 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     if isinstance(wanted, str):
         same = [i for i, name in labels.items() if name.lower() == wanted.lower()]
         if not same:
-            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}")
+            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}").plainly(
+                f"“{wanted}” is none of this model's classes: {_names(labels)}.", "target"
+            )
         return same[0]
     if not -len(labels) <= wanted < len(labels):
-        raise InputError(f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}")
+        raise InputError(
+            f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}"
+        ).plainly(f"The model has no class number {wanted}; it has {_names(labels)}.", "target")
     return wanted % len(labels)
 
 
 def _list(labels: dict[int, str]) -> str:
-    names = [f"{i} {name!r}" for i, name in sorted(labels.items())]
+    return _names({i: f"{i} {name!r}" for i, name in labels.items()})
+
+
+def _names(labels: dict[int, str]) -> str:
+    names = [name for _, name in sorted(labels.items())]
     return ", ".join(names[:12]) + (f" … ({len(names)} in all)" if len(names) > 12 else "")
 
 

@@ -47,6 +47,9 @@ class MaskedLM(LanguageModel):
             raise InputError(
                 f"a masked language model fills a gap: write {self.tokenizer.mask_token} where the word is missing; to compare "
                 "two texts by their vectors load the model with pooling='mean'"
+            ).plainly(
+                f"This model fills a gap. Write {self.tokenizer.mask_token} in the text where the word is missing.",
+                "text",
             )
         held = tokens.holding([gap or segment < 0 for gap, segment in zip(gaps, tokens.segments, strict=True)])
         return held.noted("the gap is held", gaps=[i for i, gap in enumerate(gaps) if gap])
@@ -78,4 +81,4 @@ class MaskedLM(LanguageModel):
         pieces = " ".join(map(str, self.tokenizer.convert_ids_to_tokens(ids)))
         raise InputError(
             f"target={word!r} is not one token of this model's vocabulary (it becomes {pieces}); a gap has one"
-        )
+        ).plainly(f"“{word}” is more than one word to this model ({pieces}), and a gap takes one.", "target")

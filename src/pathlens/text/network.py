@@ -228,12 +228,12 @@ def check_layer(layer: int | None, depth: int) -> int:
     if depth == 0 and number != 0:
         raise InputError(
             f"layer={layer}: no list of blocks was found in this model, so only layer 0 (the embeddings) can be explained"
-        )
+        ).plainly("This model has no blocks to enter: empty the layer.", "layer")
     if not 0 <= number <= depth:
         raise InputError(
             f"layer={layer} is not in this model: it has {depth} blocks, so layer goes from 0 (the embeddings) to {depth} "
             "(the states that leave the last block), or from -1 downwards"
-        )
+        ).plainly(f"This model has {depth} blocks: a layer is a number from 0 to {depth}.", "layer")
     return number
 
 

@@ -29,7 +29,7 @@ def check_baseline_name(choice: Any) -> None:
     if isinstance(choice, str) and choice not in BASELINES and (meant := choice.strip().lower()) in BASELINES:
         raise InputError(
             f"baseline={choice!r} is not a name; did you mean {meant!r}? (The word itself: baseline=({choice!r},))"
-        )
+        ).plainly(f"“{choice}” is no baseline; did you mean {meant}?", "baseline")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,9 +74,19 @@ def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     both = _encoded(tokenizer, prompt + target)
     ids = list(both["input_ids"])
     if ids == alone:
-        raise InputError(f"{target!r} has no tokens after this prompt; give a text with words")
+        raise InputError(f"{target!r} has no tokens after this prompt; give a text with words").plainly(
+            f"“{target}” adds nothing to the prompt. Write words.", "target"
+        )
     if ids[: len(alone)] != alone:
-        raise InputError(_split_differently(tokenizer, prompt, target, alone, ids))
+        raise InputError(_split_differently(tokenizer, prompt, target, alone, ids)).plainly(
+            f"The model reads the prompt differently when “{target}” follows it at once. "
+            + (
+                "Move the blank from the end of the prompt to the beginning of what it says."
+                if prompt != prompt.rstrip()
+                else "Begin what it says with a blank, or with a new word."
+            ),
+            "target",
+        )
     count = len(prompt)
     offsets = [
         trimmed(target, max(0, start - count), max(0, end - count))

@@ -111,6 +111,9 @@ def tokenise(
             raise TooLongError(
                 f"the text has {length} tokens and the model takes {limit}: shorten it, explain parts of it, or pass "
                 "truncation=True to cut it (the result will say that it was cut)"
+            ).plainly(
+                f"The text has {length} tokens, and this model reads up to {limit}. Shorten it, or explain its parts one by one.",
+                "text",
             )
         encoded = _encode(tokenizer, texts, special=special, limit=limit)
         notes = (f"the text was cut from {length} to {limit} tokens",)
@@ -122,7 +125,7 @@ def tokenise(
     if all(segment < 0 or token in empty for segment, token in zip(segments, ids, strict=True)):
         raise InputError(
             f"nothing to explain in {text!r}: it has no tokens besides special ones; give a text with words"
-        )
+        ).plainly(f"There is nothing to explain in “{text}”. Write a text with words.", "text")
     offsets = tuple(
         (0, 0) if segment < 0 else trimmed(texts[segment], start, end)
         for (start, end), segment in zip(spans, segments, strict=True)

@@ -42,6 +42,9 @@ def parser() -> Callable[[str], Tree]:
         raise MissingError(
             f"idg needs the phrases of the text, and no parser is installed: {INSTALL}. Or give them: tree='(S (NP …) …)', "
             f"spans, a file of trees, or a parser of your own; tree={RIGHT_BRANCHING!r} is a shape that fits any text, no parse"
+        ).plainly(
+            "Phrases need a parse, and no parser is installed where the models run. Write one: (S (NP …) (VP …))",
+            "tree",
         )
     name = f"{language.meta.get('lang', '')}_{language.meta.get('name', '')}"
     return lambda text: replace(read_tree(_by_line(language, text), text), source=f"dependencies, spaCy {name}")

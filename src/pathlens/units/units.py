@@ -260,6 +260,9 @@ def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
         raise InputError(
             f"unit={level!r} is for prompts that say what their parts are: give pl.chat(user=…, passages=[…]) or a list "
             "of messages as the text, or name the parts with unit={name: (start, end)}"
+        ).plainly(
+            f"A {level} is a part of a chat, and this is a plain prompt. Write passages, or choose another unit.",
+            "unit",
         )
     wanted = {name: tuple(span) for name, span in parts[level].items()}
     cut = _by_given_spans(wanted, table)

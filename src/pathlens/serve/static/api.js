@@ -28,14 +28,23 @@ export const call = async (path, options = {}) => {
     throw new Error("The server does not answer. Is it still running?");
   }
   if (response.ok) return response;
-  let detail = "";
+  let told = {};
   try {
-    detail = (await response.json()).detail;
+    told = await response.json();
   } catch {
     /* not JSON: the number must do */
   }
-  throw new Error(WORDS[response.status] || detail || `The server failed (${response.status}).`);
+  throw new Wrong(WORDS[response.status] || told.words || `The server failed (${response.status}).`, told);
 };
+
+// What went wrong in the page's words; `field` is the choice it is about, `more` the library's words where ours say little.
+export class Wrong extends Error {
+  constructor(said, told = {}) {
+    super(said);
+    this.field = told.field || null;
+    this.more = told.more ? told.detail || told.error : null;
+  }
+}
 
 export const facts = async () => (await call("/api/health")).json();
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -63,7 +72,7 @@ export class Job {
         return this;
       }
       if (now.state === "cancelled") throw new Stopped("stopped");
-      if (now.state === "failed") throw new Error(now.error);
+      if (now.state === "failed") throw new Wrong(now.words, now);
       tell(now);
       await pause(wait);
     }

@@ -1,4 +1,6 @@
 // The form: what can be asked of which model, what was chosen, and both as a link. Texts only ever become textContent.
+import { Wrong } from "/static/api.js";
+
 export const form = document.getElementById("ask");
 const pick = (name) => form.elements[name];
 export const option = (value, text) => {
@@ -13,23 +15,29 @@ let methods = [];
 let choices = {};
 
 const VIEWS = {
-  explain: { go: "Explain", needs: (m) => !m.pair, about: "Which words decided? Click a word in the result to mask, delete or replace it." },
-  pair: { go: "Explain", needs: (m) => m.pair, methods: ["ij", "secant", "ig", "sig"], about: "Which words met? The similarity of two texts as a sum over pairs of their words, and a small rest." },
-  table: { go: "Predict", needs: (m) => m.labels.length > 1 && !m.generator, about: "Many texts at once: predictions to sort and filter, and why, row by row." },
-  rank: { go: "Search", needs: (m) => m.pair, methods: ["secant", "ij"], about: "Your documents by similarity to a query, and which words made it so." },
-  answer: { go: "Answer", needs: (m) => m.answers, methods: ["secant", "sig", "ig"], about: "Which part of which source made the model say this? Choose a sentence of the answer." },
+  explain: { go: "Explain", about: "Which words decided? Click a word in the result to mask, delete or replace it." },
+  pair: { go: "Explain", methods: ["ij", "secant", "ig", "sig"], about: "Which words met? The similarity of two texts as a sum over pairs of their words, and a small rest." },
+  table: { go: "Predict", about: "Many texts at once: predictions to sort and filter, and why, row by row." },
+  rank: { go: "Search", methods: ["secant", "ij"], about: "Your documents by similarity to a query, and which words made it so." },
+  answer: { go: "Answer", methods: ["secant", "sig", "ig"], about: "Which part of which source made the model say this? Choose a sentence of the answer." },
 };
 const EXAMPLES = {
-  explain: { reader: { text: "Not really funny, but moving." }, generator: { text: "The capital of France is" } },
-  pair: { reader: { text: "A man plays a guitar.", text_b: "Someone makes music." } },
-  rank: { reader: { text: "Someone makes music.", documents: "Boil the rice in water.\nHe plays an old guitar.\nThe river is wide.\nThe choir sang all evening." } },
+  explain: {
+    any: { text: "Not really funny, but moving." },
+    generator: { text: "The capital of France is" },
+    "masked language model": { text: "The capital of France is [MASK]." },
+    "question answering": { text: "Who plays the guitar?", second: "Anna sings, and Ben plays an old guitar." },
+    "multiple choice": { text: "It rains, so he takes", second: "an umbrella." },
+  },
+  pair: { any: { text: "A man plays a guitar.", text_b: "Someone makes music." } },
+  rank: { any: { text: "Someone makes music.", documents: "Boil the rice in water.\nHe plays an old guitar.\nThe river is wide.\nThe choir sang all evening." } },
   answer: {
     generator: {
       question: "What color are the towers of Velmora, and who built them?",
       sources: "The towers of Velmora are painted blue. They were built by Osric in 1402.\n\nThe towers of Tarkis are painted red. Farmers near Tarkis mostly grow rice.\n\nThe old bell of Kalton is made of silver. It rings at dawn.",
     },
   },
-  table: { reader: {} },
+  table: { any: {} },
 };
 const LIST = /\n[ \t]*\n/;
 const listed = (text, by) => text.split(by).map((each) => each.trim()).filter(Boolean);
@@ -37,48 +45,76 @@ export const inParts = (text) => listed(text, LIST);
 const inLines = (text) => listed(text, LIST.test(text.trim()) ? LIST : "\n");
 
 export const view = () => form.dataset.view;
-export const model = () => models.find((each) => each.name === pick("model").value) || { labels: [], defaults: {} };
-const kind = () => (model().generator ? "generator" : "reader");
-const fits = (name) => models.filter((each) => each.state === "ready" && VIEWS[name].needs(each));
+const NONE = { views: [], labels: [], targets: [], baselines: [], methods: [], scores: [], blocks: [], defaults: {} };
+export const model = () => models.find((each) => each.name === pick("model").value) || NONE;
+const kind = () => (model().generator ? "generator" : model().kind);
+const fits = (name) => models.filter((each) => each.state === "ready" && each.views.includes(name));
 export const views = () => Object.keys(VIEWS).filter((name) => fits(name).length);
-const takes = (name) => methods.some((each) => each.name === (pick("method").value || model().defaults.method) && each.options.includes(name));
+const own = () => VIEWS[view()].methods || model().methods; // names of the methods of this view
+const first = () => (view() === "rank" || view() === "answer" ? own()[0] : model().defaults.method);
+const method = () => methods.find((each) => each.name === (pick("method").value || first())) || { options: [] };
+const ofBlock = () => method().options.includes("block") && pick("block").value !== "" && view() === "explain";
 
-// some fields are one view's, some one kind of model's, some options that not every method takes
-const shown = (node) => {
-  const kinds = node.dataset.kinds;
-  const right = !kinds || kinds === kind() || (kinds === "classifier" && model().labels.length > 0 && !model().generator);
-  return (!node.dataset.for || node.dataset.for.split(" ").includes(view())) && right && (!node.dataset.option || takes(node.dataset.option)) && node.dataset.not !== pick("method").value;
+// what a field needs to be of use: `data-when` names one of these, `data-for` the views
+const WHEN = {
+  unit: () => method().name !== "idg" && !ofBlock(), // phrases come at every size, parts of a model by token
+  targets: () => (model().targets || []).length > 0 && !method().vector,
+  said: () => model().targets === null && !method().vector,
+  score: () => model().scores.length > 1 && !method().vector,
+  layer: () => model().layers > 0 && method().layer && !ofBlock(),
+  tolerance: () => method().integral,
+  tree: () => method().options.includes("tree"),
+  block: () => method().options.includes("block") && model().blocks.length > 0,
+  generator: () => model().generator && !method().vector,
+  contrast: () => model().generator && !method().vector,
+  chat: () => model().chat,
+  second: () => Boolean(model().second),
 };
+const shown = (node) => (!node.dataset.for || node.dataset.for.split(" ").includes(view())) && (!node.dataset.when || Boolean(WHEN[node.dataset.when]()));
 const fields = () => [...form.elements].filter((field) => field.name && [...ancestors(field)].every(shown));
 function* ancestors(field) {
-  for (let node = field.closest("[data-for],[data-kinds]"); node; node = node.parentElement.closest("[data-for],[data-kinds]")) yield node;
+  for (let node = field.closest("[data-for],[data-when]"); node; node = node.parentElement.closest("[data-for],[data-when]")) yield node;
 }
+const SAID = { generator: "What it says", "masked language model": "Word in the gap", "token classification": "Token, by its number", "zero-shot classification": "Label" };
+const TEXTS = { generator: "Prompt", "question answering": "Question", "multiple choice": "Question" };
+const name = (which, text) => (form.querySelector(`[data-name=${which}]`).textContent = text);
 
 const settle = () => {
-  for (const node of form.querySelectorAll("[data-for],[data-kinds]")) node.hidden = !shown(node);
-  form.querySelector("[data-name=text]").textContent = view() === "rank" ? "Query" : view() === "pair" ? "First text" : model().generator ? "Prompt" : "Text";
+  for (const node of form.querySelectorAll("[data-for],[data-when]")) node.hidden = !shown(node);
+  name("text", view() === "rank" ? "Query" : view() === "pair" ? "First text" : TEXTS[kind()] || "Text");
+  name("said", SAID[kind()] || "Target");
+  name("second", model().second === "must" ? model().second_name : "Second text, if the model reads two");
+  const second = pick("second").closest("label");
+  if (model().second === "must") pick("text").closest("label").after(second);
+  else form.querySelector(".options").append(second);
   document.getElementById("go").textContent = VIEWS[view()].go;
   document.getElementById("about").textContent = VIEWS[view()].about;
-  const { defaults, labels } = model();
+  const { defaults } = model();
   pick("baseline").placeholder = defaults.baseline || "";
-  pick("layer").placeholder = defaults.layer || 0;
+  pick("layer").placeholder = (method().integral && defaults.layer) || 0;
   pick("layer").max = model().layers || "";
-  pick("target").placeholder = "the predicted class";
+  pick("said").placeholder = model().generator ? "what it says next" : kind() === "token classification" ? "the surest" : "the likeliest";
   pick("generate").placeholder = view() === "answer" ? "60" : "1";
-  document.getElementById("labels").replaceChildren(...labels.map((name) => option(name)));
 };
 
-const offerMethods = () => {
-  const own = VIEWS[view()].methods;
-  const offered = methods.filter((each) => (own ? own.includes(each.name) : each.texts === 1));
-  const first = view() === "rank" || view() === "answer" ? own[0] : model().defaults.method;
-  const before = pick("method").value;
-  pick("method").replaceChildren(option("", `${first} (the default)`), ...offered.map((each) => option(each.name, `${each.name}: ${each.title}`)));
-  pick("method").value = offered.some((each) => each.name === before) ? before : "";
-  const units = [...choices.units, ...(view() === "explain" && model().generator ? choices.prompt_units : [])];
-  const unit = pick("unit").value || "word";
-  pick("unit").replaceChildren(...units.map((name) => option(name)));
-  pick("unit").value = units.includes(unit) ? unit : "word";
+// a list of choices; the one before stays where it is still offered
+const offer = (field, options, other = "") => {
+  const before = pick(field).value;
+  pick(field).replaceChildren(...options);
+  pick(field).value = options.some((each) => each.value === before) ? before : other;
+};
+const asDefault = (name) => option("", `${name} (the default)`);
+
+const offerChoices = () => {
+  const { targets, scores, blocks, baselines } = model();
+  const offered = methods.filter((each) => own().includes(each.name));
+  offer("method", [asDefault(first()), ...offered.map((each) => option(each.name, `${each.name}: ${each.title}`))]);
+  const units = [...choices.units, ...(view() === "explain" && model().chat ? choices.prompt_units : [])];
+  offer("unit", units.map((each) => option(each)), "word");
+  offer("target", [kind() === "question answering" ? asDefault("span") : option("", "the predicted class"), ...(targets || []).map((each) => option(each))]);
+  offer("score", [asDefault(scores[0]), ...scores.slice(1).map((each) => option(each))]);
+  offer("block", [option("", "the whole model"), ...blocks.map((each) => option(each))]);
+  document.getElementById("baselines").replaceChildren(...baselines.map((each) => option(each)));
 };
 
 const offerModels = () => {
@@ -98,17 +134,17 @@ export const setView = (name) => {
     if (on) document.getElementById("work").setAttribute("aria-labelledby", tab.id);
   }
   offerModels();
-  offerMethods();
+  offerChoices();
   settle();
 };
 
 // an example in fields that nobody has written in
 export const putExample = () => {
-  const example = (EXAMPLES[view()] || {})[kind()] || {};
+  const example = EXAMPLES[view()][kind()] || EXAMPLES[view()].any || {};
   const known = Object.values(EXAMPLES).flatMap(Object.values);
   for (const [name, text] of Object.entries(example)) {
     const value = pick(name).value;
-    if (!value.trim() || known.some((each) => each[name] === value)) pick(name).value = text;
+    if (!value.trim() || known.some((each) => each[name] === value)) pick(name).value = text.replace("[MASK]", model().mask || "[MASK]");
   }
   return Object.keys(example).length > 0;
 };
@@ -119,14 +155,18 @@ export const fill = (told, known) => {
   if (known) {
     methods = known;
     pick("template").append(...choices.templates.map((name) => option(name)));
-    document.getElementById("baselines").replaceChildren(...choices.baselines.map((name) => option(name)));
-    pick("model").addEventListener("change", () => setView(view()));
-    pick("method").addEventListener("change", settle);
+    pick("model").addEventListener("change", () => {
+      setView(view());
+      putExample(); // another kind of model has another example, where nobody has written
+    });
+    for (const field of ["method", "block"]) pick(field).addEventListener("change", settle);
   }
   if (view()) setView(view());
 };
-export const oneSided = () => methods.filter((each) => each.texts === 1 && !each.vector && !["ih", "idg"].includes(each.name)).map((each) => each.name);
-export const baselines = () => choices.baselines.filter((name) => name !== "quiet");
+const known = (test) => methods.filter((each) => model().methods.includes(each.name) && test(each)).map((each) => each.name);
+export const oneSided = () => known((each) => !each.vector && !["ih", "idg"].includes(each.name));
+export const alongNodes = () => known((each) => ["ig", "dig", "udig"].includes(each.name));
+export const baselines = () => model().baselines;
 export const others = () => fits(view()).map((each) => each.name).filter((name) => name !== model().name);
 
 // the body of a request: the names of the library, only what was chosen
@@ -135,7 +175,7 @@ export const body = () => {
   for (const field of fields()) {
     const value = field.value.trim();
     if (!value || field.name.endsWith("_column")) continue;
-    const number = field.type === "number" || (field.name === "target" && /^\d+$/.test(value));
+    const number = field.type === "number" || (field.name === "said" && kind() === "token classification" && /^\d+$/.test(value));
     // blanks at the ends of a text are part of it, and so they are of what a generator says
     const whole = ["text", "text_b", "said", "contrast"].includes(field.name);
     asked[field.name] = number ? Number(value) : whole ? field.value : value;
@@ -148,6 +188,7 @@ export const body = () => {
     }
   };
   rename("said", "target");
+  if (pick("target").value && model().labels.includes(asked.target)) asked.target = model().labels.indexOf(asked.target); // a class may be called 7
   rename("second", "text_b");
   rename("passages", "passages", inParts);
   rename("sources", "sources", inParts);
@@ -158,12 +199,25 @@ export const body = () => {
     asked.method = asked.method || "secant";
     asked.top = Math.max(1, (asked.documents || []).length);
   }
-  const empty = fields().filter((field) => field.matches("textarea") && ["text", "text_b", "documents", "question", "sources"].includes(field.name) && !field.value.trim());
-  if (empty.length) {
-    empty[0].focus();
-    throw new Error(`“${empty[0].closest("label").querySelector("span").textContent}” is empty: write something there first.`);
-  }
+  const needed = ["text", "text_b", "documents", "question", "sources", ...(model().second === "must" ? ["second"] : []), ...(kind() === "zero-shot classification" ? ["said"] : [])];
+  const empty = fields().find((field) => needed.includes(field.name) && !field.value.trim());
+  if (empty) throw new Wrong("There is nothing here. Write something first.", { field: empty.name });
   return asked;
+};
+
+// ---- which field something went wrong in: marked, in sight, and named as it is on the page
+
+const ALSO = { target: ["said"], text: ["question"], text_b: ["second"], query: ["text"], unit: ["cut"] }; // the library's names, and ours
+const fieldOf = (named) => [named, ...(ALSO[named] || [])].map((each) => form.elements[each]).find((field) => field && fields().includes(field));
+export const point = (named) => {
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  const field = named && fieldOf(named);
+  if (!field) return "";
+  field.setAttribute("aria-invalid", "true");
+  if (field.closest("details")) field.closest("details").open = true;
+  field.focus({ preventScroll: true });
+  const label = field.closest("label");
+  return (label.querySelector("span") || label.firstChild).textContent.trim();
 };
 
 export const toLink = (more = {}) => {
@@ -183,7 +237,11 @@ export const fromLink = (hash) => {
     if (!pick("model").value) setView(wanted);
     else setView(view());
   }
-  for (const field of form.elements) if (field.name && field.name !== "model" && link.has(field.name)) field.value = link.get(field.name);
+  const whole = ["text", "question"].some((name) => link.has(name)); // it says everything: what it leaves out is as by default
+  const usual = { unit: "word", cut: "sentence" };
+  for (const field of form.elements)
+    if (field.name && field.name !== "model" && (whole || link.has(field.name))) field.value = link.get(field.name) ?? usual[field.name] ?? "";
+  offerChoices(); // a link may name what this model has not
   settle();
-  return ["text", "question"].some((name) => link.has(name));
+  return whole;
 };

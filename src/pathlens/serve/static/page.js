@@ -1,6 +1,6 @@
 // Ask, wait, show. What comes back is a fragment whose texts were escaped by the server; no script in it can run.
 import { Job, Stopped, call, facts } from "/static/api.js";
-import { body, fill, form, fromLink, putExample, setView, toLink, view, views } from "/static/form.js";
+import { body, fill, form, fromLink, point, putExample, setView, toLink, view, views } from "/static/form.js";
 import * as result from "/static/result.js";
 import * as table from "/static/table.js";
 
@@ -16,11 +16,17 @@ const say = (text) => {
   state.textContent = text;
 };
 const wrong = document.getElementById("wrong");
-const complain = (text) => {
+const quiet = () => {
+  wrong.hidden = true;
+  wrong.replaceChildren();
+  point(null);
+};
+const complain = (error) => {
   result.clear(); // nothing that answers another question stays under an error
-  table.reveal(false);
-  wrong.textContent = text;
-  wrong.hidden = !text;
+  table.clear();
+  say("");
+  result.tell(wrong, error);
+  wrong.hidden = false;
 };
 
 const progress = (now) => {
@@ -33,7 +39,7 @@ export const ask = async (more = {}, show = null) => {
   const mine = ++asked;
   if (job) job.stop();
   say("asking …");
-  wrong.hidden = true;
+  quiet();
   shown.setAttribute("aria-busy", "true"); // what is drawn answers the question before
   go.disabled = true;
   cancel.hidden = false;
@@ -56,10 +62,7 @@ export const ask = async (more = {}, show = null) => {
   } catch (error) {
     if (mine !== asked) return;
     if (error instanceof Stopped) say("stopped");
-    else {
-      say("");
-      complain(error.message);
-    }
+    else complain(error);
   } finally {
     if (mine === asked) {
       form.dataset.answered = String(mine);
@@ -71,19 +74,41 @@ export const ask = async (more = {}, show = null) => {
   }
 };
 
-const turn = (name) => {
-  if (name === view()) return;
-  asked++; // what is under way answers another view
+// what is under way, and what is shown, answers another view or another model
+const interrupt = () => {
+  asked++;
   if (job) job.stop();
   job = null;
   go.disabled = false;
   cancel.hidden = true;
+  shown.setAttribute("aria-busy", "false");
   say("");
-  complain("");
+  quiet();
+  result.clear();
+};
+const turn = (name) => {
+  if (name === view()) return;
+  interrupt();
   setView(name);
+  history.pushState(null, "", `#${new URLSearchParams({ view: name })}`); // back leads to the view before
   table.reveal(name === "table");
   putExample();
 };
+// another link, written or gone back to
+const follow = () => {
+  const before = view();
+  const whole = fromLink(location.hash);
+  if (view() !== before) {
+    interrupt();
+    table.reveal(view() === "table");
+  }
+  if (whole) ask();
+  else putExample();
+};
+form.elements.model.addEventListener("change", () => {
+  interrupt();
+  table.clear();
+});
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -106,7 +131,7 @@ for (const tab of tabs) {
   });
 }
 result.wire(ask, say, complain);
-table.wire(ask, complain);
+table.wire(ask, complain, turn);
 
 (async () => {
   for (const tab of tabs) tab.hidden = true;
@@ -130,9 +155,7 @@ table.wire(ask, complain);
     if (!told_what) putExample();
     form.dataset.ready = "1";
     if (told_what || view() !== "table") ask();
-    window.addEventListener("hashchange", () => {
-      if (fromLink(location.hash)) ask();
-    });
+    window.addEventListener("hashchange", follow);
     while (told.models.some((each) => each.state === "loading")) {
       await pause(500);
       told = await facts();
@@ -140,7 +163,6 @@ table.wire(ask, complain);
     }
     form.dataset.loaded = "1";
   } catch (error) {
-    say("");
-    complain(error.message);
+    complain(error);
   }
 })();

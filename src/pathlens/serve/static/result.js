@@ -1,6 +1,6 @@
 // A result: what the model says, the words to edit, what else can be asked of the same text, and ways to keep it.
 import { Job, Stopped } from "/static/api.js";
-import { baselines, body, model, oneSided, others, toLink, view } from "/static/form.js";
+import { alongNodes, baselines, model, oneSided, others, point, view } from "/static/form.js";
 
 const at = (id) => document.getElementById(id);
 export const el = (name, attributes = {}, ...children) => {
@@ -20,13 +20,23 @@ export const button = (text, press, attributes = {}) => {
   return node;
 };
 
+// What went wrong, into a node: the field's own name before it, the library's words folded away where ours say little.
+export const tell = (node, error) => {
+  const label = point(error.field);
+  node.replaceChildren(el("p", {}, label ? `${label}: ${error.message}` : error.message));
+  if (error.more) node.append(el("details", {}, el("summary", {}, "What the library says"), el("p", {}, error.more)));
+};
+
 let ask, say, complain;
 let job = null; // the finished job on the page
 let base = null; // the text as it was asked for, and its result; edits are compared with it
 let now = null; // what is shown
 let tries = []; // edits made so far, in words
 
+const running = new Set(); // studies under way
+
 export const clear = () => {
+  for (const study of running) study.stop();
   for (const id of ["says", "edits", "why", "further", "tools"]) at(id).hidden = true;
   for (const id of ["says", "edits", "result", "why", "further", "studies"]) at(id).replaceChildren();
   delete at("result").dataset.done;
@@ -159,7 +169,7 @@ const change = (kind, replacement = "") => {
   if (!put && /\s$/.test(before) && /^(\s|[.,;:!?]|$)/.test(after)) before = before.replace(/\s$/, "");
   const edited = before ? before + put + after : put + (put ? after : after.replace(/^\s/, ""));
   closeWord();
-  if (!edited.trim()) return complain("That was the last word: nothing would be left to explain.");
+  if (!edited.trim()) return complain(new Error("That was the last word: nothing would be left to explain."));
   tries.push(put ? `${old} → ${put}` : `${old} deleted`);
   const target = base.found.meta.chosen.target;
   return ask({ text: edited, ...(target === undefined ? {} : { target }) }, true);
@@ -225,7 +235,7 @@ const offerWhy = (found) => {
   });
   const go = button("Why?", () => {
     const [above, below] = places.map((list) => +list.value);
-    if (above === below) return complain("Choose two different documents.");
+    if (above === below) return complain(new Error("Choose two different documents."));
     return ask({ why: [above, below] });
   });
   box.append(el("span", {}, "Why does "), places[0], el("span", {}, " stand above "), places[1], go);
@@ -242,8 +252,9 @@ const STUDIES = {
   nodes: { name: "Error against nodes", about: "How fast each rule gets the numbers right." },
 };
 
+// as it was asked, whatever the form says by now
 const sameQuestion = () => {
-  const { method, generate, contrast, system, passages, template, tree, block, ...rest } = { ...body(), text: now.text };
+  const { method, generate, contrast, template, tree, block, ...rest } = job.body;
   return { rest, method };
 };
 
@@ -254,6 +265,8 @@ const offerMore = () => {
   const line = el("div", { class: "row" });
   for (const [kind, { name }] of Object.entries(STUDIES)) {
     if (kind === "path" && model().generator) continue; // its anchors are an encoder's
+    if (kind === "layers" && !model().layers) continue;
+    if (kind === "nodes" && !alongNodes().length) continue;
     line.append(button(name, () => openStudy(kind), { "data-study": kind }));
   }
   box.append(line);
@@ -277,31 +290,45 @@ const openStudy = (kind) => {
   const status = el("output", { role: "status" });
   const content = el("div", { class: "content" });
   const section = el("section", { class: "study", "data-kind": kind, "aria-label": name }, el("h2", {}, name), el("p", { class: "about" }, about));
-  section.append(button("×", () => section.remove(), { class: "close", "aria-label": `Close: ${name}` }));
+  let study = null;
+  section.append(button("×", () => {
+    if (study) study.stop(); // nobody waits for it any more
+    section.remove();
+  }, { class: "close", "aria-label": `Close: ${name}` }));
   const asking = now;
+  const { rest, method } = sameQuestion();
   const run = async () => {
-    const { rest, method } = sameQuestion();
     const ticked = (label) => [...section.querySelectorAll(`input[name="${label}"]:checked`)].map((box) => box.value);
     let sent = { ...rest, text: asking.text };
     if (kind === "compare") {
       delete sent.baseline;
       sent = { ...sent, methods: ticked("methods"), baselines: ticked("baselines"), models: ticked("other models") };
-      for (const list of ["methods", "baselines", "models"]) if (!sent[list].length) delete sent[list];
-    } else if (method && kind !== "path") sent.method = method;
+      if (!sent.methods.length) sent.methods = [asking.found.method]; // nothing ticked is one way, and nothing to compare
+      for (const list of ["baselines", "models"]) if (!sent[list].length) delete sent[list];
+    } else if (kind === "whatif") sent.method = method;
+    else if (kind === "layers" && !["dig", "udig"].includes(method)) sent.method = method; // words are at the embeddings alone
+    else if (kind === "nodes" && alongNodes().includes(method)) sent.method = method;
     if (kind === "path" || kind === "nodes" || kind === "layers") delete sent.unit;
     if (kind === "layers") delete sent.layer;
-    const study = new Job(kind, sent);
+    if (study) study.stop();
+    study = new Job(kind, sent);
+    const mine = study;
+    running.add(mine);
     content.replaceChildren();
     section.dataset.done = "";
     try {
-      await study.run((told) => (status.textContent = told.state === "waiting" ? "waiting …" : `${told.points} passes, ${told.seconds.toFixed(0)} s`));
-      content.innerHTML = await (await study.as("fragment")).text();
+      await mine.run((told) => (status.textContent = told.state === "waiting" ? "waiting …" : `${told.points} passes, ${told.seconds.toFixed(0)} s`));
+      content.innerHTML = await (await mine.as("fragment")).text();
       window.pathlensWire();
       status.textContent = "";
-      section.dataset.done = study.id;
+      section.dataset.done = mine.id;
     } catch (error) {
-      if (!(error instanceof Stopped)) status.textContent = error.message;
+      if (mine !== study) return; // asked anew meanwhile
+      if (error instanceof Stopped) status.textContent = "stopped";
+      else tell(status, error);
       section.dataset.done = "failed";
+    } finally {
+      running.delete(mine);
     }
   };
   if (kind === "compare") {
@@ -340,7 +367,7 @@ export const wire = (asking, saying, complaining) => {
         link.click();
         setTimeout(() => URL.revokeObjectURL(link.href), 10000);
       } catch (error) {
-        say(error.message);
+        complain(error);
       }
     });
   }

@@ -1,7 +1,7 @@
 // A table of texts: read from a file, predicted in pieces, sorted and filtered; a row opens to its explanation.
 import { Job, Stopped } from "/static/api.js";
-import { form, model, option, view } from "/static/form.js";
-import { button, el, percent } from "/static/result.js";
+import { form, model, option, view, views } from "/static/form.js";
+import { button, el, percent, tell } from "/static/result.js";
 
 const EXAMPLE = `text,label
 "A warm, funny and moving film.",positive
@@ -17,7 +17,8 @@ const EXAMPLE = `text,label
 const ALL = "Strongest words of every row shown";
 const PIECE = 32; // texts of one request
 const PAGE = 50; // rows drawn at once
-const NAMES = /^(label|class|target|gold|category|sentiment|y|truth)s?$/i;
+const MOST = 20000; // characters of one text
+const LOAD = 200000; // of one request
 const TEXTS = /^(text|sentence|review|document|content|comment|body|question|title)s?$/i;
 
 const at = (id) => document.getElementById(id);
@@ -33,22 +34,22 @@ let shown = PAGE;
 
 const separators = [",", "\t", ";"];
 
-// cells of a text with quoted fields; a quote inside one is written twice
-export const cells = (text, by) => {
+// cells of a text with quoted fields; a quote inside one is written twice. `stray`: its quotes are none of that kind
+const cells = (text, by) => {
   const found = [];
   let row = [];
   let cell = "";
-  let quoted = false;
+  let [quoted, closed, stray] = [false, false, false];
   const close = () => {
     row.push(cell);
-    cell = "";
+    [cell, closed] = ["", false];
   };
   for (let k = 0; k < text.length; k++) {
     const c = text[k];
     if (quoted) {
       if (c !== '"') cell += c;
       else if (text[k + 1] === '"') cell += text[++k];
-      else quoted = false;
+      else [quoted, closed] = [false, true];
     } else if (c === '"' && !cell.trim()) {
       cell = "";
       quoted = true;
@@ -58,32 +59,45 @@ export const cells = (text, by) => {
       close();
       found.push(row);
       row = [];
-    } else cell += c;
+    } else {
+      stray ||= closed && c.trim() !== "";
+      cell += c;
+    }
   }
   close();
   found.push(row);
-  return found.filter((each) => each.some((value) => value.trim()));
+  return { found: found.filter((each) => each.some((value) => value.trim())), stray: stray || quoted };
 };
 
 // the separator that gives most lines as many cells as the first has, more than one
 const read = (text) => {
   const clean = text.replace(/^\ufeff/, "");
   const tried = separators.map((by) => {
-    const found = cells(clean, by);
+    const { found } = cells(clean, by);
     const wide = found.length ? found[0].length : 0;
     return { found, wide, fit: wide > 1 ? found.filter((row) => row.length === wide).length / found.length : 0 };
   });
   const best = tried.reduce((a, b) => (b.fit > a.fit + 1e-9 ? b : a));
-  return best.fit ? best.found : clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]);
+  if (best.fit) return best.found;
+  const one = cells(clean, null); // a single column
+  return one.stray ? clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]) : one.found;
+};
+
+// The first line of a table names its columns, as the library has it, unless something in it can only be a text or a class.
+const PROSE = /[.!?…。！？]["”’)]?$/u;
+const isText = (cell) => cell.length > 40 || cell.split(/\s+/).length > 4 || PROSE.test(cell);
+const looksNamed = (text) => {
+  const first = (read(text)[0] || []).map((cell) => cell.trim());
+  return first.some((cell) => TEXTS.test(cell)) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
 };
 
 const load = (text) => {
   const found = read(text);
-  if (!found.length) throw new Error("There are no rows in it. The first line names the columns, every other line is a text.");
-  const named = found[0].some((cell) => NAMES.test(cell.trim()) || TEXTS.test(cell.trim())) || (found.length > 1 && found[0].length > 1 && found[0].every((cell) => cell.trim().length < 30 && !model().labels.includes(cell.trim())));
+  if (!found.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
+  const named = at("named").checked;
   head = named ? found[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : found[0].map((_, k) => (found[0].length === 1 ? "text" : `column ${k + 1}`));
   lines = named ? found.slice(1) : found;
-  if (!lines.length) throw new Error("There is a line of names and no row below it.");
+  if (!lines.length) throw new Error("There is one line only, and it names the columns. Untick “The first line names the columns” if it is a text.");
   const mean = (k) => lines.reduce((sum, row) => sum + (row[k] || "").length, 0) / lines.length;
   const places = head.map((_, k) => k);
   const text_at = places.find((k) => TEXTS.test(head[k])) ?? places.reduce((a, b) => (mean(b) > mean(a) ? b : a));
@@ -105,10 +119,11 @@ const labelOf = (cell) => {
 };
 
 const take = (text) => {
+  at("named").checked = looksNamed(text);
   at("rows").value = text.length > 20000 ? "" : text;
   at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
-  load(text);
   loaded = text;
+  load(text);
 };
 let loaded = "";
 
@@ -131,9 +146,11 @@ export const predict = async (whole, say) => {
   [sort, filter, shown] = [{ key: "number", down: false }, { text: "", prediction: "", label: "", wrong: false }, PAGE];
   const named = model().name;
   frame(label_at !== "");
-  for (let k = 0; k < asked.length; k += PIECE) {
-    const piece = asked.slice(k, k + PIECE);
-    const full = piece.filter((row) => row.text);
+  for (let k = 0, next = 0; k < asked.length; k = next) {
+    for (let load = 0; next < asked.length && next < k + PIECE && (next === k || load + asked[next].text.length <= LOAD); next++) load += asked[next].text.length;
+    const piece = asked.slice(k, next);
+    for (const row of piece) row.error = !row.text ? "there is no text in this row" : row.text.length > MOST ? `longer than ${MOST} characters` : undefined;
+    const full = piece.filter((row) => !row.error);
     const part = (whole.part = new Job("predict", { model: named, texts: full.map((row) => row.text) }));
     if (whole.stopped) throw new Stopped("stopped");
     if (full.length) {
@@ -142,7 +159,7 @@ export const predict = async (whole, say) => {
       full.forEach((row, i) => Object.assign(row, told.rows[i]));
     }
     for (const row of piece) {
-      if (!row.text) row.error = "there is no text in this row";
+      if (row.words) row.error = row.words;
       if (row.probabilities) {
         const shares = Object.values(row.probabilities).sort((a, b) => b - a);
         row.chance = shares[0];
@@ -275,7 +292,7 @@ const toggle = async (row, tr) => {
     inside.append(edit);
     window.pathlensWire();
   } catch (error) {
-    inside.textContent = error.message;
+    tell(inside, error);
   }
 };
 
@@ -304,7 +321,7 @@ const explainAll = async (press) => {
       if (cell) cell.querySelector(".leads").textContent = row.top;
     }
   } catch (error) {
-    part("belief").querySelector("output").textContent = error.message;
+    tell(part("belief").querySelector("output"), error);
   }
   press.disabled = false;
   press.textContent = ALL;
@@ -356,7 +373,7 @@ const believe = async () => {
     window.pathlensWire();
     status.textContent = `over ${texts.length} rows`;
   } catch (error) {
-    status.textContent = error.message;
+    tell(status, error);
   }
 };
 
@@ -364,35 +381,66 @@ const believe = async () => {
 
 export const reveal = (on) => {
   box().hidden = !on || !rows.length;
-  if (on && !lines.length && !at("rows").value) {
-    at("rows").value = EXAMPLE;
-    load(EXAMPLE);
-    loaded = EXAMPLE;
-  }
+  if (on && !lines.length && !at("rows").value) take(EXAMPLE);
 };
 
-export const wire = (ask, complain) => {
+// the predictions go, the rows that were given stay
+export const clear = () => {
+  rows = [];
+  round++;
+  box().hidden = true;
+  box().replaceChildren();
+  delete box().dataset.done;
+};
+
+const KINDS = /\.(csv|tsv|tab|txt)$/i;
+const WANTED = "A table is a CSV or TSV file, or a text file with a text a line.";
+// its text, whatever it was saved as
+const decoded = async (file) => {
+  if (!KINDS.test(file.name) && !file.type.startsWith("text/")) throw new Error(`“${file.name}” is no table. ${WANTED}`);
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const mark = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : "";
+  const as = (name) => new TextDecoder(name, { fatal: true }).decode(bytes);
+  let text;
+  try {
+    text = as(mark || "utf-8");
+  } catch {
+    text = as("windows-1252"); // what spreadsheets save where nobody says otherwise
+  }
+  if (text.includes("\0")) throw new Error(`“${file.name}” holds no text. ${WANTED}`);
+  return text;
+};
+
+export const wire = (ask, complain, turn) => {
   const open = async (file) => {
     try {
-      take(await file.text());
+      if (!views().includes("table")) throw new Error("A table needs a model that names classes, and this server has none.");
+      const text = await decoded(file);
+      turn("table");
+      take(text);
       await ask();
     } catch (error) {
-      complain(error.message);
+      complain(error);
     }
   };
   at("file").addEventListener("change", () => at("file").files.length && open(at("file").files[0]));
+  const over = (on) => document.body.classList.toggle("over", on);
   for (const kind of ["dragover", "drop"])
     document.addEventListener(kind, (event) => {
-      if (view() !== "table" || ![...event.dataTransfer.types].includes("Files")) return;
-      event.preventDefault();
-      at("drop").classList.toggle("over", kind === "dragover");
+      if (![...event.dataTransfer.types].includes("Files")) return;
+      event.preventDefault(); // the browser would leave the page for the file
+      over(kind === "dragover");
       if (kind === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
     });
-  at("rows").addEventListener("change", () => {
-    try {
-      if (at("rows").value.trim()) take(at("rows").value);
-    } catch (error) {
-      complain(error.message);
-    }
-  });
+  document.addEventListener("dragleave", (event) => event.relatedTarget || over(false));
+  const anew = (node, read) =>
+    at(node).addEventListener("change", () => {
+      try {
+        read();
+      } catch (error) {
+        complain(error);
+      }
+    });
+  anew("rows", () => at("rows").value.trim() && take(at("rows").value));
+  anew("named", () => loaded && load(loaded));
 };
