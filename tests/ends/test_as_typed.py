@@ -2,6 +2,7 @@
 
 import csv
 import re
+from copy import deepcopy
 
 import numpy as np
 import pandas
@@ -118,7 +119,7 @@ def test_a_baseline_that_has_the_answer_already_is_said_however_sure_the_text_is
 
 def test_the_hint_names_a_baseline_that_says_something_else(pair):
     """The classifier is turned until its baselines disagree; whatever is named must do what the note says of it."""
-    model, tokenizer = bert()
+    model, tokenizer = deepcopy(bert())  # its weights are changed, and others share it
     with torch.no_grad():
         points = [pl.explain((model, tokenizer), "great movie", baseline=b, n_steps=2, tolerance=1, target=0).certificate.f_baseline
                   for b in ("mask", "unk")]  # fmt: skip
@@ -139,7 +140,7 @@ def test_the_hint_names_a_baseline_that_says_something_else(pair):
 
 def test_the_hint_follows_the_weights(pair):
     """What was measured of other baselines is forgotten when a weight changes."""
-    model, tokenizer = bert()
+    model, tokenizer = deepcopy(bert())  # its weights are changed, and others share it
     one = load((model, tokenizer))
     (before,) = one.says([pl.Explainer(one).prepare("great").cases[0]])
     with torch.no_grad():
