@@ -4,7 +4,7 @@
 >>> pl.explain("sentiment", "Not really funny, but moving.").show()
 
 The door is small; the heavy rooms are entered only when a name is used. Model kinds, for those who bring their own,
-are in `pl.models`; whatever runs the verb more than once is in `pl.studies`.
+are in `pl.models`; whatever runs the verb more than once is in `pl.studies`, and over a whole data set in `pl.corpus`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ __version__ = "0.1.0"
 
 # what an editor and a type checker see; `_DOOR` and `_ROOMS` say the same to Python, and a test holds them together
 if TYPE_CHECKING:
+    from pathlens import corpus as corpus
     from pathlens import models as models
     from pathlens import studies as studies
+    from pathlens.checks import option as option
+    from pathlens.doctor import examine as examine
     from pathlens.engine.explain import explain as explain
     from pathlens.engine.explainer import Explainer as Explainer
     from pathlens.engine.methods import methods as methods
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
     from pathlens.models import TextModel as TextModel
     from pathlens.models import ToyModel as ToyModel
     from pathlens.models import Wrapped as Wrapped
+    from pathlens.path.words.store import PathCache as PathCache
     from pathlens.report import Report as Report
     from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import compare as compare
@@ -79,13 +83,20 @@ if TYPE_CHECKING:
     from pathlens.studies.zoom import zoom as zoom
     from pathlens.text.chat import chat as chat
     from pathlens.text.softplus import softplus as softplus
+    from pathlens.types import Ends as Ends
+    from pathlens.types import Nodes as Nodes
+    from pathlens.types import Route as Route
     from pathlens.vectors.encode import Vectors as Vectors
     from pathlens.vectors.encode import encode as encode
+    from pathlens.vectors.hybrid import BM25 as BM25
+    from pathlens.vectors.hybrid import SparseTerms as SparseTerms
+    from pathlens.vectors.hybrid import hybrid as hybrid
     from pathlens.vectors.rank import Ranking as Ranking
     from pathlens.vectors.rank import rank as rank
     from pathlens.vectors.why import why as why
 
 _DOOR = {  # module → the names it gives
+    "doctor": "examine",
     "engine.explain": "explain",
     "engine.explainer": "Explainer",
     "engine.methods": "methods",
@@ -98,6 +109,7 @@ _DOOR = {  # module → the names it gives
     "explanation.store": "load",
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",
+    "path.words.store": "PathCache",
     "report": "Report",
     "studies.answer": "answer",
     "studies.compare": "compare",
@@ -105,11 +117,13 @@ _DOOR = {  # module → the names it gives
     "studies.zoom": "zoom",
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",
+    "vectors.hybrid": "BM25 SparseTerms hybrid",
     "vectors.rank": "Ranking rank",
     "vectors.why": "why",
 }
 _WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
 _ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working
+_WHOLE = ("corpus",)  # a room with a door of its own: pl.corpus.run
 
 _RENDERERS = {  # what results draw themselves with, imported when it is first used
     "show": "draw.terminal",
@@ -119,7 +133,7 @@ _RENDERERS = {  # what results draw themselves with, imported when it is first u
     "Report": "report",
 }
 
-__all__ = [*sorted(_WHERE), *_ROOMS, "__version__"]
+__all__ = [*sorted(_WHERE), *_ROOMS, *_WHOLE, "__version__"]
 
 
 def _later(module: str, name: str) -> Any:
@@ -132,7 +146,7 @@ _renderers.update({name: partial(_later, module, name) for name, module in _REND
 if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name for a name of the door
 
     def __getattr__(name: str) -> Any:
-        if name in _ROOMS:
+        if name in (*_ROOMS, *_WHOLE):
             return import_module(f"pathlens.{name}")
         if name.startswith("_"):
             raise AttributeError(f"module 'pathlens' has no attribute {name!r}")

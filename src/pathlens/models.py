@@ -1,5 +1,6 @@
 """Model kinds (`pl.models`): what a text is put to. For those who bring a model of their own, see docs/extending.md."""
 
+from pathlens.checks import option
 from pathlens.text.adapter import Case, Chosen, Request, TextModel, Wrapped
 from pathlens.text.causal import CausalLM
 from pathlens.text.dual import DualEncoder
@@ -11,6 +12,7 @@ from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.shifted import Shifted
 from pathlens.text.tabular import Tabular
 from pathlens.text.toy import ToyModel
+from pathlens.types import Ends, Nodes, Route
 
 __all__ = [
     "Answerer",
@@ -19,8 +21,11 @@ __all__ = [
     "Chosen",
     "Classifier",
     "DualEncoder",
+    "Ends",
     "ModelOptions",
+    "Nodes",
     "Request",
+    "Route",
     "SentenceEncoder",
     "SentenceTransformerEncoder",
     "Seq2Seq",
@@ -31,4 +36,5 @@ __all__ = [
     "ToyModel",
     "Wrapped",
     "load",
+    "option",
 ]

@@ -170,6 +170,16 @@ def test_what_moved_behind_the_door_is_still_given_at_it():
                 assert getattr(pathlens, name) is getattr(room, name)
 
 
+def test_what_the_pages_import_is_at_the_door():
+    """Whoever reads a page types `pl.` (or `from pathlens.models import`, to build on it); no page digs deeper."""
+    root = SOURCE.parent.parent
+    pages = [root / "README.md", root / "README.ja.md", *sorted((root / "docs").glob("**/*.md"))]
+    deep = re.compile(
+        r"^\s*(?:>>> )?(?:from|import) pathlens\.(?!models import|studies import|corpus import)", re.MULTILINE
+    )
+    assert [page.name for page in pages if deep.search(page.read_text(encoding="utf-8"))] == []
+
+
 def test_shapes_are_checked_while_tests_run():
     """Every room whose annotations name shapes, the light records included, refuses another shape."""
     fitting = Ends(start=torch.zeros(3, 4), end=torch.ones(3, 4), held=torch.zeros(3, dtype=torch.bool))

@@ -1,5 +1,6 @@
 """Trees over a text, and their groups of tokens."""
 
+import importlib.util
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pathlens.errors import InputError, StoreError
+import pathlens as pl
+from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.units.brackets import bracketed_text, read_bracketed
 from pathlens.units.cuts import word_spans
 from pathlens.units.trees import read_tree, right_branching, tree_groups
@@ -233,3 +235,20 @@ def test_nodes_of_the_same_tokens_are_one_and_empty_ones_vanish():
 def test_a_text_of_special_tokens_has_no_tree():
     with pytest.raises(InputError, match="all of them are special"):
         tree_groups(right_branching("a"), [(0, 0)], [True])
+
+
+def test_without_a_parser_idg_says_what_to_install_and_guesses_no_tree(monkeypatch):
+    """Neither spaCy itself nor spaCy without a model of a language: never a shape that was not asked for."""
+    from pathlens.units import parse
+
+    real = importlib.util.find_spec
+    for missing in (("spacy",), parse.PIPELINES):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name, *a, m=missing: None if name in m else real(name, *a)
+        )
+        parse.pipeline.cache_clear()
+        with pytest.raises(MissingError, match=r"no parser is installed: pip install 'pathlens\[parse\]'"):
+            pl.explain(pl.ToyModel(), "a fine film", method="idg")
+        shaped = pl.explain(pl.ToyModel(), "a fine film", method="idg", tree="right-branching")
+        assert shaped.tree == "right-branching"  # asked for by name
+    parse.pipeline.cache_clear()

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from itertools import chain
@@ -208,6 +208,26 @@ AllExplainFlags: Any = make_dataclass(
 )
 
 
+def check_order(values: Mapping[str, Any]) -> None:
+    """A text where the model belongs is a slip that is said before anything is loaded or looked up."""
+    model = values.get("model")
+    if not isinstance(model, str) or model in BUILT_IN or os.path.exists(model):
+        return
+    others = [each for name, each in values.items() if name != "model" and isinstance(each, str)]
+    known = next(
+        (each for each in others if each in BUILT_IN or os.path.isfile(os.path.join(each, "config.json"))), None
+    )
+    if known is not None:
+        raise InputError(
+            f"the model and the text are swapped: MODEL comes first, so {known} and then {json.dumps(model)}"
+        )
+    if len(model.split()) > 1:
+        raise InputError(
+            f"{model!r} is no model, it has blanks: MODEL comes first ({', '.join(BUILT_IN)}, a folder, or a hub id), then "
+            "the text"
+        )
+
+
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
     """A command as typer reads it: records among its parameters become the options in them."""
     types = get_type_hints(function, include_extras=True)
@@ -222,6 +242,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         parameters += [inspect.Parameter(n, kind, default=d, annotation=types[n]) for n, d in described.items()]
 
     def command(**values: Any) -> None:
+        check_order(values)
         made = {
             n: record(**{each.name: values.pop(each.name) for each in fields(record)}) for n, record in records.items()
         }
