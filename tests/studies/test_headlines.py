@@ -113,3 +113,13 @@ def test_diagnostics_of_many_are_one_line(views, monkeypatch):
         assert text.count("diagnostics:") == 1 and all(each.name in text for each in page.proof.sums)
         assert markup.fragment(views[name]).count('<details class="diagnostics"') == 1
         assert page.proof.diagnostics[0].words in words_of(views[name], monkeypatch)
+
+
+def test_why_one_stands_above_another_has_one_heading(minilm, monkeypatch):
+    ranking = pl.rank(minilm, "music", ["a guitar", "a river"], n_steps=2, tolerance=1).with_reason(0, 1)
+    reason = ranking.reason
+    text = printed(ranking)
+    assert text.count("stands above") == 1 and text.count("place 1 minus place 2") <= 3  # under it, and in the legend
+    page = markup.fragment(ranking)
+    assert page.count("<h1>") == 1 + len(ranking) and f"<h1>{reason.headline}" not in page  # the page's, and of each hit
+    assert reason.headline in words_of(ranking, monkeypatch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,10 @@ def ranking(study: Ranking) -> blocks.Page:
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
     why: list[blocks.Block] = []
     if reason is not None:
-        why = [blocks.Inset(page_of(reason), title=f"{_question(study)}: {reason.certificate.f_input:+.4f}")]
+        page = page_of(reason)
+        under = " · ".join(part for part in (page.headline, page.subtitle) if part)
+        title = f"{_question(study)}: {reason.certificate.f_input:+.4f}"  # the only heading of what is inside
+        why = [blocks.Inset(replace(page, headline="", title="", subtitle=under), title=title)]
     return blocks.Page(
         f"documents by similarity to “{visible(cut(study.query, LONG))}”",
         blocks=(blocks.Folds(tuple(folds), 0 if reason is None and folds[:1] and folds[0].page else -1), *why),

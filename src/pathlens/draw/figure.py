@@ -90,9 +90,8 @@ def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
 def whole(page: blocks.Page, inner: float) -> list[Part]:
     """Heading, blocks, legend, certificate, notes."""
     how = " · ".join(part for part in (page.title if page.headline else "", page.subtitle) if part)
-    head = [
-        paragraph(page.headline or page.title, inner, size=13, color=INK, weight="bold", after=0.03 if how else 0.12)
-    ]
+    top, after = page.headline or page.title, 0.03 if how else 0.12
+    head = [paragraph(top, inner, size=13, color=INK, weight="bold", after=after)] if top else []
     head += [paragraph(how, inner, after=0.12)] if how else []
     drawn, left_out = body(page.on("figure"), inner)
     proof = page.proof

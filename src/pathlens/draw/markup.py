@@ -39,7 +39,7 @@ def article(page: blocks.Page, *extra: str) -> Markup:
     """A page as a part of a document; `extra` notes come first."""
     body, left_out = sections(page.on("page"))
     how = " · ".join(part for part in (page.title if page.headline else "", page.subtitle) if part)
-    head = _headline(page) if page.headline else element("h1", None, page.title)
+    head = _headline(page) if page.headline else element("h1", None, page.title) if page.title else ""
     return element(
         "article", {"class": f"pathlens {page.kind}".strip()},
         element("header", None, head, element("p", None, how) if how else ""),

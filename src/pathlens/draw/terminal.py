@@ -62,7 +62,8 @@ def show(
 
 def parts(page: blocks.Page, paper: Paper) -> Iterator[RenderableType]:
     """Everything `show` prints, top to bottom."""
-    title = Text.assemble((page.title, "bold"), (f"   {page.subtitle}" if page.subtitle else "", "dim"))
+    gap = "   " if page.title else ""
+    title = Text.assemble((page.title, "bold"), (f"{gap}{page.subtitle}" if page.subtitle else "", "dim"))
     if page.headline:
         yield Constrain(Text(page.headline, "bold"), paper.width)
     yield Constrain(title, paper.width)
