@@ -121,5 +121,7 @@ def test_why_one_stands_above_another_has_one_heading(minilm, monkeypatch):
     text = printed(ranking)
     assert text.count("stands above") == 1 and text.count("place 1 minus place 2") <= 3  # under it, and in the legend
     page = markup.fragment(ranking)
-    assert page.count("<h1>") == 1 + len(ranking) and f"<h1>{reason.headline}" not in page  # the page's, and of each hit
+    assert (
+        page.count("<h1>") == 1 + len(ranking) and f"<h1>{reason.headline}" not in page
+    )  # the page's, and of each hit
     assert reason.headline in words_of(ranking, monkeypatch)

@@ -13,7 +13,7 @@ from pathlens.draw import blocks, palette
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
 from pathlens.draw.results import COLORS, check_of, classes_of, head_of, sum_of, texts, title_of
 from pathlens.draw.words import visible
-from pathlens.explanation.record import Explanation, VectorExplanation
+from pathlens.explanation.record import Explanation, Result, VectorExplanation
 
 if TYPE_CHECKING:
     from pathlens.studies.compare import Comparison
@@ -55,13 +55,11 @@ def comparison(study: Comparison) -> blocks.Page:
         {each.origin.model: None for each in study.results},
         {each.target: None for each in study.results},
     )
-    texts_of_it = first.text if isinstance(first.text, tuple) else (first.text,)
     about = [" and ".join(map(str, names)) for names in (models, targets) if all(names)]
-    about += [" · ".join(f"“{text}”" for text in texts_of_it if text)]
     legend = f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
-        visible(" · ".join(about)),
+        " · ".join(part for part in (*map(visible, about), _quoted(first)) if part),
         blocks=(
             *([blocks.Abreast(inside=running)] if running else []),
             blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
@@ -79,6 +77,12 @@ def comparison(study: Comparison) -> blocks.Page:
 def _each_says(study: Comparison) -> str:
     """Of several models: what each of them predicts."""
     return "; ".join(f"{label}: {each.headline}" for label, each in zip(study.labels, study.results, strict=True))
+
+
+def _quoted(result: Result) -> str:
+    """The text, or both, as a part of a heading."""
+    texts_of_it = result.text if isinstance(result.text, tuple) else (result.text,)
+    return visible(" · ".join(f"“{text}”" for text in texts_of_it)) if any(texts_of_it) else ""
 
 
 def _pairs(study: Comparison) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -213,6 +217,7 @@ def layers(study: Layers) -> blocks.Page:
     sums = tuple(sum_of(each, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
     return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",
+        _quoted(study.results[0]),
         blocks=(
             blocks.Listing(("", *(panel.title for panel in small)), rows, limit=limit, where=("terminal",)),
             blocks.Panels(small, common=True),
@@ -236,6 +241,7 @@ def nodes(study: NodeStudy) -> blocks.Page:
     mark = "✓" if study.explanation.settled else "✗"
     return blocks.Page(
         f"error against nodes: {title_of(study.explanation)}",
+        _quoted(study.explanation),
         blocks=(
             blocks.Charts((chart,)),
             blocks.Listing(("nodes", *map(str, study.counts)), rows, right=True, where=("terminal", "page")),
