@@ -172,7 +172,7 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
         ("not", "<b>bad</b>"), -0.3 if agrees else 0.28, -0.33 if agrees else -3.3, weight=1, bound=0, passes=1
     )
     small = draw_samples.small()
-    result = replace(small, check=check, certificate=replace(small.certificate, error_estimate=()))
+    result = small.derived(check=check, certificate=replace(small.certificate, error_estimate=()))
     result.show(width=200)
     told = "✓ believable: with “not”" if agrees else "✗ do not read single words here: with “not”"
     assert told in capsys.readouterr().out
@@ -182,7 +182,7 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     assert "actual -3" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
     assert pl.load(result.save(tmp_path / "a.json"), strict=True).check == check
     assert result.words().check == check and (result - result).check is None
-    assert replace(result, edited="by hand").to_html().count("single words") == 0, "of numbers that are not its own"
+    assert result.derived(edited="by hand").to_html().count("single words") == 0, "of numbers that are not its own"
 
 
 def test_a_corpus_counts_it(tmp_path):

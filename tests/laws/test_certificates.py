@@ -36,6 +36,22 @@ def test_a_result_is_settled_only_when_everything_known_of_it_is_small():
     assert not judged(parts=(settled, unsettled)).converged and not judged(parts=(unsettled, settled)).converged
 
 
+def test_a_certificate_made_by_hand_is_judged_by_its_own_numbers():
+    fine = judged(errors=(1e-3, 1.9e-3), rows=(1e-4,))
+    assert fine.converged and replace(fine).converged and replace(fine, converged=True) == fine
+    for lie in (
+        {"bound": 0.0}, {"gap": 3e-3}, {"gap": float("nan")}, {"total": 2.01}, {"total": float("nan")}, {"f_input": 3.01},
+        {"error_estimate": (1e-3, 2.1e-3)}, {"error_estimate": (float("nan"), 1e-3)}, {"kind": "matrix"},
+    ):  # fmt: skip
+        assert not replace(fine, converged=True, **lie).converged, lie
+        assert not judged(**{"bound": fine.bound, "gap": 0.0, "errors": fine.error_estimate} | {
+            {"error_estimate": "errors"}.get(name, name): value for name, value in lie.items()
+        }).converged, lie  # fmt: skip
+    exact = Certificate(2.0, 0.0, 2.0, 0.0, 0.0, 1e-3, True, 1, 1)
+    assert exact.converged, "nothing is off, so nothing needs to be allowed"
+    assert not replace(fine, converged=False).converged, "what else is known to be off is not in its numbers"
+
+
 def test_the_bound_is_the_tolerance_of_the_change_and_rounding_below():
     assert bound_of(5.0, 1.0, 1e-3) == 4e-3 and bound_of(1.0, 5.0, 1e-2) == 0.04
     assert bound_of(0.5, 0.5, 1e-3) == 1e-5 and bound_of(-30.0, -30.0, 1e-3) == pytest.approx(3e-4)
@@ -110,9 +126,9 @@ def test_a_difference_of_two_hits_is_settled_when_both_are():
         assert not rough.certificate.converged
         for pair in ((above, rough), (rough, above)):
             assert not join(*pair, "asked").certificate.converged
-        settled = replace(rough, certificate=replace(rough.certificate, converged=True))
+        settled = rough.derived(certificate=replace(rough.certificate, converged=True))
         assert not join(above, settled, "asked").certificate.converged, "an estimate above the bound is enough"
-        said = replace(above, certificate=replace(above.certificate, converged=False))
+        said = above.derived(certificate=replace(above.certificate, converged=False))
         assert not join(said, below, "asked").certificate.converged, "and so is a part that was not settled"
 
 
@@ -146,6 +162,12 @@ def test_a_word_is_the_sum_of_its_tokens_and_so_is_its_estimate():
     assert words.tokens == ("unbelievable", ",", "really")
     assert words.scores.tolist() == [7.0, -0.5, -3.0] and words.coordinates[0].tolist() == [6.0, 9.0]
     assert words.certificate.error_estimate == pytest.approx([7e-4, 8e-4, 16e-4])
+    tokens = pieces().certificate
+    assert tokens.converged and words.certificate.converged and words.certificate.bound == 3 * tokens.bound
+    each = replace(tokens, error_estimate=(0.9 * tokens.bound,) * 5)
+    joined = pieces().derived(certificate=each).words().certificate
+    assert joined.converged and joined.error_estimate[0] > each.bound, "every token is within its bound"
+    assert not pieces().derived(certificate=replace(each, bound=0.8 * each.bound)).words().certificate.converged
     assert [word for word, _ in words.top(2)] == ["unbelievable", "really"], "the largest in size, whatever the sign"
 
 
@@ -169,6 +191,8 @@ def test_words_of_a_pair_sum_rows_and_columns_and_the_reference_stays():
     words = pair.words()
     assert words.tokens_a == ("unable", "x") and words.tokens_b == ("a", "film")
     assert words.full_matrix[1] == pytest.approx(pair.full_matrix[1] + pair.full_matrix[2])
+    errors = pair.certificate.error_estimate
+    assert words.certificate.error_estimate == pytest.approx([errors[0] + errors[1], *errors[2:]])
     assert words.full_matrix[[0, 2]] == pytest.approx(pair.full_matrix[[0, 3]])
     assert pair.core + pair.rest == pytest.approx(pair.similarity)
 
@@ -226,7 +250,7 @@ def test_the_difference_of_two_results_adds_estimates_and_is_settled_when_both_a
         proof = (pair[0] - pair[1]).certificate
         assert not proof.converged
         assert proof.error_estimate == pytest.approx(np.add(*(each.certificate.error_estimate for each in pair)))
-    said = replace(fine, certificate=replace(fine.certificate, converged=False))
+    said = fine.derived(certificate=replace(fine.certificate, converged=False))
     assert not (said - fine).certificate.converged and (fine - fine).certificate.converged
 
 

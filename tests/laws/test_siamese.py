@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -261,7 +259,7 @@ def test_analyses_say_what_they_cannot_answer():
     for percent in (0, -5, 101, float("nan")):
         with pytest.raises(pl.InputError, match="percent must be above 0"):
             top_share([pair], percent)
-    nothing = top_share([replace(pair, similarity=0.0)])  # a share of zero is not a number; the others are
+    nothing = top_share([pair.derived(similarity=0.0)])  # a share of zero is not a number; the others are
     assert np.isnan(nothing["of_prediction"]) and nothing["of_positive"] > 0
     short = pl.explain(model, "great", "bad", n_steps=1)
     with pytest.raises(pl.InputError, match="nothing can be correlated"):

@@ -143,11 +143,11 @@ def test_certificate_in_plain_words():
     assert "length 12.76" in line(samples.block().certificate)
     assert "rows within 1e-05" in line(samples.interactions().certificate)
     assert words.proof_line(samples.phrases()).startswith("the integral under it adds up: ")
-    assert "✓ exact unit by unit ·" in markup.document(replace(samples.small(), certificate=replace(sig, total=1.32)))
+    assert "✓ exact unit by unit ·" in markup.document(samples.small().derived(certificate=replace(sig, total=1.32)))
 
 
 def test_sig_is_never_said_to_sum():
-    sig = replace(samples.small(), method="sig", certificate=samples.certificate(1.32, kind="per token"))
+    sig = samples.small().derived(method="sig", certificate=samples.certificate(1.32, kind="per token"))
     assert "no common sum" in legend(sig) and "they sum" not in legend(sig)
     assert "\nsum" not in shown(sig) and " sum " not in shown(sig)
     assert ">sum<" not in markup.document(sig)
@@ -201,7 +201,7 @@ def test_right_to_left_text_is_set_from_the_right():
 
 def test_special_tokens_with_a_score_are_shown_outside():
     result = samples.small()
-    scored = replace(result, scores=np.concatenate([[0.7], result.scores[1:]]))
+    scored = result.derived(scores=np.concatenate([[0.7], result.scores[1:]]))
     assert block_of(result, blocks.Running).outside == ()
     assert block_of(scored, blocks.Running).outside == (("[CLS]", 0.7),)
     assert "outside the text" in markup.document(scored) and "[CLS] +0.70" in markup.document(scored)
@@ -227,7 +227,7 @@ def test_zero_special_tokens_are_left_out_and_said():
     assert "[CLS]" not in table.rows and table.rows[0] == "(reference)" and "[CLS], [SEP]" in table.notes[0]
     full = samples.small_pair().full_matrix.copy()
     full[1, 2] = 0.1  # [CLS] has a share now
-    assert "[CLS]" in block_of(replace(samples.small_pair(), full_matrix=full), grid.Grid).rows
+    assert "[CLS]" in block_of(samples.small_pair().derived(full_matrix=full), grid.Grid).rows
 
 
 def test_kept_phrases_hang_together():
@@ -275,7 +275,7 @@ ig · positive   sentiment · baseline mask · score logit
 
 SAID = {"positive": 0.812, "negative": 0.188}
 START = {"positive": 0.945, "negative": 0.055}
-SPOKEN = replace(samples.small(), prediction="positive", probabilities=SAID, baseline_probabilities=START)
+SPOKEN = samples.small().derived(prediction="positive", probabilities=SAID, baseline_probabilities=START)
 HEADLINE = "predicted positive, 81.2 % (from the baseline alone: positive, 94.5 %)"
 
 
@@ -286,12 +286,12 @@ def test_every_view_says_what_the_model_says(matplotlib):
     assert HEADLINE in "".join(text.get_text() for text in figure.draw(SPOKEN).findobj(matplotlib.text.Text)).replace(
         "\n", " "
     )
-    without = replace(SPOKEN, baseline_probabilities={})
+    without = SPOKEN.derived(baseline_probabilities={})
     assert "predicted positive, 81.2 %" in shown(without, 80) and "baseline alone" not in shown(without, 80)
 
 
 def test_diagnostics_are_folded_unless_something_does_not_add_up():
-    page, rough = samples.small().to_html(), replace(samples.small(), certificate=ROUGH).to_html()
+    page, rough = samples.small().to_html(), samples.small().derived(certificate=ROUGH).to_html()
     assert '<details class="diagnostics"><summary>✓ adds up · diagnostics</summary>' in page
     assert '<details class="diagnostics" open="open"><summary>✗' in rough
 
@@ -367,7 +367,7 @@ def test_terminal_colours_are_the_palettes():
 
 
 def test_terminal_says_when_it_is_rough():
-    text = shown(replace(samples.small(), certificate=ROUGH), 120)
+    text = shown(samples.small().derived(certificate=ROUGH), 120)
     assert " ✗ NOT settled" in text and "they should sum to 1.54" in " ".join(text.split())
 
 
@@ -383,7 +383,7 @@ def test_rows_that_were_not_asked_for_are_dots(tmp_path):
     matrix = result.matrix.copy()
     matrix[2:, 2:] = np.nan  # only the first token's row and column
     proof = samples.certificate(float(matrix[1].sum()), kind="per token")
-    partly = replace(result, matrix=matrix, certificate=proof, meta={**result.meta, "rows": [1]})
+    partly = result.derived(matrix=matrix, certificate=proof, meta={**result.meta, "rows": [1]})
     text = shown(partly)
     assert "·" in text and "nan" not in text and "everything to" not in text
     assert all(np.isfinite(value) for *_, value in block_of(partly, blocks.Links).links)
@@ -531,7 +531,7 @@ def test_long_arrays_are_packed_and_come_back_exactly():
 def test_a_page_without_a_result_says_so():
     with pytest.raises(StoreError, match="holds no result"):
         store.extract("<html></html>")
-    big = replace(samples.block(), vectors=np.zeros((7, 7, 20_000)))
+    big = samples.block().derived(vectors=np.zeros((7, 7, 20_000)))
     page = markup.document(big)
     assert 'id="pathlens"' not in page and "too large to travel" in page and len(page) < 200_000
 
@@ -568,7 +568,7 @@ def test_only_our_script_may_run():
 def test_a_quiet_reference_is_one_number_and_one_click_away():
     full = samples.small_pair().full_matrix.copy()
     full[0], full[1:, 0] = full[0] * 0.1, full[1:, 0] * 0.1
-    pair = replace(samples.small_pair(), full_matrix=full, similarity=float(full.sum()))
+    pair = samples.small_pair().derived(full_matrix=full, similarity=float(full.sum()))
     table = block_of(pair, grid.Grid)
     assert "(reference)" not in table.rows and table.values.sum() == pytest.approx(pair.core)
     (folded,) = (block for block in page_of(pair).details if isinstance(block, grid.Grid))
@@ -749,7 +749,7 @@ def test_plots(matplotlib, tmp_path):
 
 def test_layers(matplotlib):
     """A panel for each layer on one scale, the strongest tokens as curves, a certificate for each layer."""
-    results = [replace(samples.small(), scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)]
+    results = [samples.small().derived(scores=samples.small().scores * k, meta={"layer": k}) for k in (1, 2, 3)]
     page = page_of(Layers(tuple(results)))
     small, curves = page.on("figure")
     names = ["layer 1", "layer 2", "layer 3"]
@@ -833,12 +833,12 @@ def test_a_hit_that_has_not_settled_says_what_is_off():
     """ "not settled, gap 1e-07" says nothing: the sum is right, and single numbers are not."""
     pair = samples.small_pair()
     loose = {"converged": False, "bound": 1e-4}
-    single = replace(pair, certificate=replace(pair.certificate, **loose, error_estimate=(3e-3, 1e-6)))
+    single = pair.derived(certificate=replace(pair.certificate, **loose, error_estimate=(3e-3, 1e-6)))
     assert words.in_short(single) == "the sum is within 1e-06, but single numbers may be off by 3e-03, 1e-04 allowed"
     proof = samples.certificate(
         pair.certificate.total, kind="matrix", f_input=pair.certificate.total + 0.2, gap=0.2, **loose
     )
-    whole = replace(pair, certificate=proof, similarity=proof.f_input)
+    whole = pair.derived(certificate=proof, similarity=proof.f_input)
     assert words.in_short(whole) == "not settled: the sum is off by 2e-01, 1e-04 allowed"
     assert words.in_short(pair) == "adds up within 1e-06"
-    assert words.in_short(replace(pair, edited="by hand")) == "✗ altered"
+    assert words.in_short(pair.derived(edited="by hand")) == "✗ altered"

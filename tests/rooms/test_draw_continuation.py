@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -83,7 +82,7 @@ def test_an_output_token_is_its_own_source_only_where_the_result_says_so():
         assert result.offsets[unit] == result.output_offsets[t] and result.segments[unit] == 1
     coarse = samples.passages()
     assert block(coarse).sources == (4, 4)  # the whole answer is one source
-    alone = replace(coarse, segments=(-1, 0, 0, 0, 0))
+    alone = coarse.derived(segments=(-1, 0, 0, 0, 0))
     assert block(alone).sources == (-1, -1)
 
 
@@ -98,7 +97,7 @@ def test_the_running_prompt_is_the_prompt():
 
 def test_hostile_tokens_stay_text_everywhere():
     result = samples.continuation(f"what {NASTY} is", f"{NASTY} ]]> </script>")
-    result = replace(result, tokens=(NASTY, *result.tokens[1:]), outputs=(NASTY, *result.outputs[1:]))
+    result = result.derived(tokens=(NASTY, *result.tokens[1:]), outputs=(NASTY, *result.outputs[1:]))
     page = markup.document(result)
     assert "<img" not in page and not [tag for tag, _ in Tags(page).found if tag == "img"]
     assert NASTY in shown(result, 200)
@@ -136,20 +135,20 @@ def test_the_terminal_prints_the_numbers_of_the_table(width):
 def test_unsettled_columns_are_marked():
     loose = {"converged": False, "gap": 0.9, "relative_gap": 0.2}
     bad = samples.certificate(3.7, f_input=0.5 + 3.7 + 0.9, **loose)
-    result = replace(samples.passages(), certificates=(bad, samples.certificate(2.1)))
+    result = samples.passages().derived(certificates=(bad, samples.certificate(2.1)))
     assert "1 of 2 settled" in shown(result)
     facts = block(result).facts
     assert facts["settled"] == [False, True, True] and "NOT settled" in facts["lines"][0]
     long = samples.long_continuation()
     total = float(long.matrix[:, 0].sum())
     bad = samples.certificate(total, f_input=0.5 + total + 0.9, **loose)
-    long = replace(long, certificates=(bad, *long.certificates[1:]))
+    long = long.derived(certificates=(bad, *long.certificates[1:]))
     assert "✗" in shown(long)
 
 
 def test_sig_promises_no_sum():
     single = samples.certificate(5.8, kind="per token")
-    result = replace(samples.passages(), method="sig", certificate=single, certificates=(single, single))
+    result = samples.passages().derived(method="sig", certificate=single, certificates=(single, single))
     assert "no common sum" in page_of(result).proof.legend and not block(result).facts["additive"]
     assert not any("adds up by itself" in note for note in page_of(result).notes)
     lines = [line.split() for line in shown(result).splitlines()]

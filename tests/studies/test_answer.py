@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 from copy import deepcopy
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -184,10 +183,10 @@ def test_why_not_another_answer_is_one_number():
 def test_citations_follow_the_stated_threshold():
     found = ask()
     shares = np.array([[3.0, 0.0, 1.0, 0.0, 6.0, 0.0], [0.1, 0.0, 0.0, 0.0, -5.0, 0.0]])
-    made = replace(found, matrix=shares)
+    made = found.derived(matrix=shares)
     assert made.citations == ((3, 1), ())  # 6 and 3 of 10; 0.1 makes nothing twice as likely
     assert made.with_threshold(0.5).citations == ((3,), ())
-    against = replace(found, matrix=np.array([[4.0, 0.0, 1.0, 0.0, -4.0, 0.0], [0.0] * 6]))
+    against = found.derived(matrix=np.array([[4.0, 0.0, 1.0, 0.0, -4.0, 0.0], [0.0] * 6]))
     assert against.citations == ((1,), ()), "what speaks against a sentence makes no other source count for more"
     assert made.with_threshold(0.1).citations == ((3, 1, 2), ())
     assert made.cited() == "it was a movie . [3] [1] the man plays ."

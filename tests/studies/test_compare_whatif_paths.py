@@ -142,7 +142,6 @@ def test_every_view_takes_hostile_text(tmp_path, capsys):
 
 def test_the_doctor_finds_a_model_that_looks_at_padding():
     """A score that counts rows breaks packing, and the doctor says so without stopping."""
-    from dataclasses import replace
 
     class Counts(pl.ToyModel):
         def case(self, text, text_b=None, *, request):
@@ -225,9 +224,9 @@ def test_error_against_nodes_falls_as_each_rule_promises(tiny, tmp_path, capsys)
 def test_a_results_own_rounds_are_on_its_page():
     found = pl.explain(pl.ToyModel(), "not really funny at all")
     history = [[21, 1e-2, 3e-2], [45, 1e-5, 2e-4]]
-    twice = replace(found, meta={**found.meta, "history": history})
+    twice = found.derived(meta={**found.meta, "history": history})
     assert "error against nodes" in twice.to_html() and "45" in twice.to_html()
-    assert "error against nodes" not in replace(found, meta={**found.meta, "history": history[:1]}).to_html()
+    assert "error against nodes" not in found.derived(meta={**found.meta, "history": history[:1]}).to_html()
 
 
 def test_what_if_says_what_its_prediction_rests_on():

@@ -31,7 +31,7 @@ def certificate(total: float, *, f_baseline: float = 0.5, **changed: Any) -> Cer
     values: dict[str, Any] = {
         "f_input": f_baseline + total + 5e-5, "f_baseline": f_baseline, "total": total, "gap": 5e-5,
         "relative_gap": 5e-5 / max(abs(total), 1e-9), "tolerance": 1e-3, "converged": True, "nodes": 31,
-        "passes": 33, "error_estimate": (1e-6,),
+        "passes": 33, "error_estimate": (1e-6,), "bound": max(1e-3 * abs(total), 1e-4),
     }  # fmt: skip
     return Certificate(**{**values, **changed})
 

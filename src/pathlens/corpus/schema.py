@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ import pyarrow as pa
 from pathlens.corpus.formats import DataRow
 from pathlens.errors import PathlensError
 from pathlens.explanation import store
-from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import PairExplanation
 from pathlens.units.units import units
@@ -76,7 +75,7 @@ FIELDS: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
         "full_matrix": "matrix",
     },
 }
-SHARED = ("method", "target", "certificate", "meta")
+SHARED = ("method", "target", "certificate", "meta", "seal")
 RUN_META = ("seconds", "versions", "texts")  # in the manifest, in columns of their own, or never twice alike
 
 
@@ -152,7 +151,7 @@ class ExplainedBatch:
 
 
 def _result(row: DataRow, result: Any) -> dict[str, Any]:
-    kind = type(result).__name__
+    kind, result = type(result).__name__, result.derived() if result.altered else result
     columns = FIELDS[kind]
     record: dict[str, Any] = {"kind": kind, "method": result.method, "target": result.target}
     for name, column in columns.items():
@@ -172,7 +171,7 @@ def _result(row: DataRow, result: Any) -> dict[str, Any]:
     record["detail"] = json.dumps(rest, ensure_ascii=False, sort_keys=True)
     record |= _words(row, result)
     given_back = result_of({"row": row.number, "id": row.id, "text": row.text, "text_b": row.text_b, **record})
-    return {**record, "seal": seal(replace(given_back, edited=result.edited))}
+    return {**record, "seal": given_back.derived(edited=result.edited).seal}
 
 
 def _words(row: DataRow, result: Any) -> dict[str, list[int]]:

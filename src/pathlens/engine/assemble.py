@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,9 +125,8 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
     if not (fields := spoken(probabilities)):
         return []
     name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
-    second = sorted(text.values())[-2]
-    notes = []
-    if text[name] - second < UNSURE:
+    notes, rest = [], [share for each, share in text.items() if each != name]
+    if rest and text[name] - max(rest) < UNSURE:
         notes.append(f"the model is unsure: {', '.join(f'{each} {percent(text[each])}' for each in ranked(text))}")
     if likeliest(start) == name:
         others = probabilities[0].others if probabilities[0] is not None else {}
@@ -198,8 +197,7 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     if first.path is not None:
         meta["notes"].append("each baseline has a path of its own; none of them is kept in the mean")
     coordinates = [each.coordinates for each in results if each.coordinates is not None]
-    return replace(
-        first,
+    return first.derived(
         certificate=joined,
         meta=meta,
         scores=mean,
@@ -233,7 +231,7 @@ def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
     a, b = map(side_of, solutions)
     baseline = " | ".join(dict.fromkeys(each.case.baseline for each in solutions))
     result = pair_of(a, b, method.measure(order.tolerance), {**meta_of(order, solutions), "baseline": baseline})
-    return replace(result, method=method.name, path_a=solutions[0].path, path_b=solutions[1].path, check=order.check)
+    return result.derived(method=method.name, path_a=solutions[0].path, path_b=solutions[1].path, check=order.check)
 
 
 def side_of(solution: Solution, *, seen: bool = False) -> Side:

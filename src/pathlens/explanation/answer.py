@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,7 @@ class Answer(Result):
             special=(False,) * len(self.parts),
             segments=self.owners,
             scores=self.matrix[index].copy(),
+            edited=self.altered,
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -139,7 +140,7 @@ class Answer(Result):
 
     def with_threshold(self, threshold: float) -> Answer:
         """The same with citations by another share."""
-        return replace(self, threshold=check_threshold(threshold))
+        return self.derived(threshold=check_threshold(threshold))
 
     def strongest(self) -> tuple[int, ...]:
         """Columns worth a closer look: at least `threshold` of what the parts that raise a sentence add to it."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
 
 from pathlens.errors import ConvergenceWarning
 from pathlens.path.words.options import WordPath
@@ -23,6 +26,9 @@ class Certificate:
     largest entry of `error_estimate` is under the same bound (a small total gap alone can hide errors that
     cancel). For vectors, |·| are lengths; for a pair, the bound is relative to max(|similarity|, 0.1). `kind` says
     what the gap is of: "total", "per token" (SIG: the worst token), "matrix", "vector" (norms of vectors).
+
+    Its own numbers have the last word, whoever makes it: with a gap, a miss or an estimate above `bound`, or one that is not a
+    number, `converged` is False, whatever was said.
     """
 
     f_input: float
@@ -38,6 +44,29 @@ class Certificate:
     kind: str = "total"
     rows: tuple[float, ...] = ()  # gaps of single rows or tokens, where each has its own sum
     bound: float = 0.0  # the largest gap, and the largest estimate, that count as settled
+
+    def __post_init__(self) -> None:
+        known = (self.gap, self.missed or 0.0, *self.error_estimate)
+        allowed = self.bound + 1e-9 * (abs(self.f_input) + abs(self.f_baseline))  # `missed` is a difference of these
+        object.__setattr__(self, "converged", bool(self.converged) and all(each <= allowed for each in known))
+
+    @property
+    def meant(self) -> float | None:
+        """What the sum should be, where the certificate says it: the output's change, of a matrix the output."""
+        return {"total": self.f_input - self.f_baseline, "matrix": self.f_input}.get(self.kind)
+
+    @property
+    def missed(self) -> float | None:
+        """How far the sum is from it."""
+        return None if self.meant is None else abs(self.total - self.meant)
+
+    def joined(self, members: Float[np.ndarray, "G U"]) -> Certificate:
+        """Of units put together, `members` of 0 and 1: estimates add up, and so do the bounds of the largest group's units."""
+        if not self.error_estimate:  # one for each unit, or none
+            return self
+        errors = members @ np.array(self.error_estimate)
+        most = float(members.sum(1).max(initial=1.0))
+        return replace(self, error_estimate=tuple(errors.tolist()), bound=self.bound * most)
 
     def __repr__(self) -> str:
         alone = self.kind == "per token"
@@ -75,7 +104,7 @@ class Certificate:
         size = abs(change) if size is None else size
         limit = bound_of(f_input, f_baseline, tolerance) if bound is None else bound
         estimates = tuple(float(error) for error in errors)
-        settled = max(gap, *also, *estimates, 0.0) <= limit
+        settled = all(each <= limit for each in also)  # its own numbers it sees to itself
         return Certificate(
             f_input=f_input,
             f_baseline=f_baseline,

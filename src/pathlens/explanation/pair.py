@@ -7,7 +7,7 @@ once and saved (`pl.encode`), a ranking and an index.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     reach_a, reach_b = float(np.linalg.norm(b.embedding)) / scale, float(np.linalg.norm(a.embedding)) / scale
     reach = measure.reach(a.embedding, b.embedding)
     result = _pair(a, b, (measure, meta), matrix, value, (reach_a, reach_b, reach))
-    return replace(result, coordinates=_by_coordinate(a, b, scale))
+    return result if a.coordinates is None else result.derived(coordinates=_by_coordinate(a, b, scale))
 
 
 def pair_seen(a: Side, seen: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:

@@ -18,14 +18,16 @@ from jaxtyping import Float
 from pathlens.checks import check_choice
 from pathlens.errors import InputError
 from pathlens.explanation import reduce
-from pathlens.explanation.binding import apart, mismatch, read_only, rounding
+from pathlens.explanation.binding import apart, mismatch, read_only, rounding, seal
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.origin import Origin
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span, brief
 
+Made = TypeVar("Made", bound="Result")
 Same = TypeVar("Same", bound="OfUnits")
+CHANGED = "something in it was changed after it was made (its seal is of something else)"
 
 
 def largest(values: np.ndarray, k: int) -> list[tuple[int, ...]]:
@@ -83,11 +85,22 @@ class Result(TableExport, Viewable):
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
     check: Belief | None = None  # what the scores predict for the strongest units, and what the model does
-    edited: str = ""  # loaded from a file that is not as it was written: what shows it
+    edited: str = ""  # loaded from a file that is not as it was written, or made of such a result: what shows it
+    seal: str = ""  # a checksum of all the rest, taken when the result is made (explanation/binding.py)
     entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
 
     def __post_init__(self) -> None:
         read_only(self)
+        if not self.seal:
+            object.__setattr__(self, "seal", seal(self))
+
+    def derived(self: Made, **values: Any) -> Made:
+        """The same with other values, sealed anew: the one way to make a result of a result.
+
+        What was altered stays so. `dataclasses.replace` keeps the old seal, so what it makes reads "✗ altered".
+        """
+        edited = values.pop("edited") if "edited" in values else self.altered
+        return replace(self, **values, edited=edited, seal="")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """From a pickle or a deep copy, whose arrays could be written to."""
@@ -112,8 +125,8 @@ class Result(TableExport, Viewable):
 
     @property
     def altered(self) -> str:
-        """What shows that the result is not as it was made, in words; nothing where it is. Sums are taken again, here and now."""
-        return self.edited or next(filter(None, self.doubts()), "")
+        """What shows that the result is not as it was made, in words; nothing where it is. Taken again, here and now."""
+        return self.edited or next(filter(None, self.doubts()), "") or ("" if self.seal == seal(self) else CHANGED)
 
     @property
     def settled(self) -> bool:
@@ -213,8 +226,8 @@ class Result(TableExport, Viewable):
         names, sums = names_of_both(self, other), (mine.total, its.total)
         notes = list(dict.fromkeys((*self.meta.get("notes", ()), *other.meta.get("notes", ()))))
         meta = {**self.meta, "difference": [list(each) for each in zip(names, sums, strict=True)], "notes": notes}
-        edited = self.edited or other.edited
-        return replace(self, target=target, certificate=proof, edited=edited, meta=meta, **plain, **values)
+        altered = self.altered or other.altered
+        return self.derived(target=target, certificate=proof, edited=altered, meta=meta, **plain, **values)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -279,7 +292,7 @@ class Explanation(OfUnits):
 
     def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Explanation:
         coordinates = None if self.coordinates is None else members @ self.coordinates
-        return replace(self, scores=members @ self.scores, coordinates=coordinates, standard_error=None, **common)
+        return self.derived(scores=members @ self.scores, coordinates=coordinates, standard_error=None, **common)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -313,12 +326,11 @@ class Continuation(OfUnits):
     def aggregate(self) -> Explanation:
         """The whole continuation as one number: scores summed over its tokens, which still add up."""
         shared = {each.name: getattr(self, each.name) for each in fields(OfUnits)}
-        return Explanation(**shared, scores=self.scores, path=self.path)
+        return Explanation(**{**shared, "edited": self.altered, "seal": ""}, scores=self.scores, path=self.path)
 
     def output(self, index: int) -> Explanation:
         """One output token: what made it likely."""
-        return replace(
-            self.aggregate(),
+        return self.aggregate().derived(
             target=f"{self.outputs[index]!r} ({self.meta.get('score', 'score')})",
             certificate=self.certificates[index],
             meta={**self.meta, "output_index": int(index)},
@@ -339,11 +351,8 @@ class Continuation(OfUnits):
 
     def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Continuation:
         """Sources joined into groups; outputs stay tokens, and estimates are added with the sources."""
-        certificates = tuple(
-            replace(each, error_estimate=tuple((members @ np.array(each.error_estimate)).tolist()))
-            for each in self.certificates
-        )
-        return replace(self, matrix=members @ self.matrix, certificates=certificates, **common)
+        certificates = tuple(each.joined(members) for each in self.certificates)
+        return self.derived(matrix=members @ self.matrix, certificates=certificates, **common)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -386,7 +395,7 @@ class VectorExplanation(OfUnits):
 
     def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> VectorExplanation:
         sources = tuple(self.sources[int(np.argmax(row))] for row in members) if self.sources else ()
-        return replace(self, vectors=np.einsum("gu,oud->ogd", members, self.vectors), sources=sources, **common)
+        return self.derived(vectors=np.einsum("gu,oud->ogd", members, self.vectors), sources=sources, **common)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -501,7 +510,7 @@ class Interactions(OfUnits):
         if np.isnan(self.matrix).any():
             raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
         matrix = members @ self.matrix @ members.T
-        return replace(self, scores=members @ self.scores, matrix=matrix, standard_error=None, **common)
+        return self.derived(scores=members @ self.scores, matrix=matrix, standard_error=None, **common)
 
 
 @dataclass(frozen=True)
@@ -550,7 +559,7 @@ class PhraseTree(Result):
         if not self.plain:
             return self
         meta = {**self.meta, "notes": [note for note in self.meta.get("notes", ()) if note != self.family_note]}
-        return replace(self, nodes=self.plain, plain=(), family="phrases", family_note="", meta=meta)
+        return self.derived(nodes=self.plain, plain=(), family="phrases", family_note="", meta=meta)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for node in self.nodes:

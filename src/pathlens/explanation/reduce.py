@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from pathlens.errors import InputError
 from pathlens.units.units import Units, units
@@ -33,10 +33,8 @@ def words(result: Same) -> Same:
         "special": groups.special,
         "segments": groups.segments,
         "meta": {**result.meta, "unit": "word"},
+        "certificate": result.certificate.joined(members),
     }
-    if result.certificate.error_estimate:  # one for each unit, or none
-        errors = members @ np.array(result.certificate.error_estimate)
-        common["certificate"] = replace(result.certificate, error_estimate=tuple(errors.tolist()))
     return result.summed(members, **common)
 
 
@@ -65,8 +63,7 @@ def pair_words(pair: PairExplanation) -> PairExplanation:
     )
     left, right = (np.pad(side.members.astype(float), ((1, 0), (1, 0))) for side in (a, b))
     left[0, 0] = right[0, 0] = 1.0
-    return replace(
-        pair,
+    return pair.derived(
         tokens_a=a.names,
         tokens_b=b.names,
         offsets_a=a.offsets,
@@ -75,8 +72,16 @@ def pair_words(pair: PairExplanation) -> PairExplanation:
         special_b=b.special,
         full_matrix=left @ pair.full_matrix @ right.T,
         coordinates=None,
+        certificate=pair.certificate.joined(_beside(a.members, b.members)),
         meta={**pair.meta, "unit": "word"},
     )
+
+
+def _beside(first: Bool[np.ndarray, "G U"], second: Bool[np.ndarray, "H V"]) -> Float[np.ndarray, "GH UV"]:
+    """Groups of two texts, over the units of the first and then of the second."""
+    both = np.zeros((len(first) + len(second), first.shape[1] + second.shape[1]))
+    both[: len(first), : first.shape[1]], both[len(first) :, first.shape[1] :] = first, second
+    return both
 
 
 def shares(matrix: Float[np.ndarray, "A B"]) -> Float[np.ndarray, "A B"]:

@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,15 @@ KINDS: dict[str, type[record.Result]] = {
 
 
 def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
-    """Plain Python values, arrays as nested lists; large ones go into `beside`, where there is one."""
+    """Plain Python values, arrays as nested lists; large ones go into `beside`, where there is one. What is altered says so."""
+    result = result.derived() if result.altered else result
     body = {"pathlens": SCHEMA, "kind": type(result).__name__}
     for each in fields(result):
         value = getattr(result, each.name)
         if beside is not None and isinstance(value, np.ndarray) and value.size > LARGE:
             beside[each.name], value = value, {"array": each.name}
         body[each.name] = plain(value)
-    return {**body, "seal": seal(result)}
+    return body
 
 
 def many_to_dict(results: Iterable[record.Result], **more: Any) -> dict[str, Any]:
@@ -127,7 +128,9 @@ def _one_from_dict(body: Any, folder: Path | None, source: str) -> record.Result
     kind = KINDS[body["kind"]]
     try:
         made = kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
-        return made if body.get("seal") == seal(made) else replace(made, edited=EDITED if "seal" in body else UNSEALED)
+        if made.seal == seal(made) and body.get("seal"):
+            return made
+        return made.derived(edited=made.edited or (EDITED if body.get("seal") else UNSEALED))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error
 

@@ -122,7 +122,7 @@ def opened(
             f"this model gives the answer the log-probability {now:.6g} and the result says {was:.6g}: zoom with the model the "
             "result was made with (or the answer it wrote reads as other tokens: give it as answer='…' and zoom then)"
         )
-    return replace(finer, repeats=result.repeats)
+    return finer.derived(repeats=result.repeats)
 
 
 def _model(model: Any, choices: dict[str, Any]) -> CausalLM:
@@ -235,7 +235,7 @@ class _AnswerTask:
             threshold=self.threshold,
         )
         notes = [*continuation.meta["notes"], *self.sources.notes, *_doubts(result, self.model)]
-        return replace(result, meta={**result.meta, "notes": notes})
+        return result.derived(meta={**result.meta, "notes": notes})
 
     def _words(self, part: Part) -> str:
         source, start, end = part
@@ -266,7 +266,7 @@ class _AnswerTask:
             if each > math.log(2) and max(alone[a], alone[b]) < each / 2
         )
         notes = [*result.meta["notes"], *(_repeat_note(result.names, each) for each in repeats)]
-        return replace(result, repeats=repeats, meta={**result.meta, "notes": notes})
+        return result.derived(repeats=repeats, meta={**result.meta, "notes": notes})
 
 
 def _home(near: Sequence[int], places: Sequence[Span], start: int, end: int) -> int:

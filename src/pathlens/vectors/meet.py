@@ -80,8 +80,7 @@ def against(
         _raise_named(name, result)
     chosen = {"method": second.method.name, "similarity": asked.measure.similarity, "norm": asked.measure.norm}
     return [
-        replace(
-            each,
+        each.derived(
             method=second.method.name,
             meta={**each.meta, "one_sided": True, "chosen": {**each.meta.get("chosen", {}), **chosen}},
         )

@@ -302,7 +302,7 @@ def _stored(query: Query, chosen: Sequence[Candidate], meta: Mapping[str, Any], 
 
 
 def _named(reason: Reason, candidate: Candidate) -> Reason:
-    return replace(reason, meta={**reason.meta, "name": candidate.name}) if candidate.name else reason
+    return reason.derived(meta={**reason.meta, "name": candidate.name}) if candidate.name else reason
 
 
 def _best(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -343,7 +343,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
         similarity=value,
         special_a=above.special_a,
         special_b=(*above.special_b, *below.special_b),
-        edited=above.edited or below.edited,
+        edited=above.altered or below.altered,
     )
 
 
@@ -351,8 +351,7 @@ def token_difference(above: Explanation, below: Explanation, target: str) -> Exp
     """The same, one-sided: tokens of the first document, then those of the second with their sign turned."""
     text_a, text_b = above.meta["texts"][-1], below.meta["texts"][-1]
     a, b, scores = above.certificate, below.certificate, np.concatenate([above.scores, -below.scores])
-    return replace(
-        above,
+    return above.derived(
         target=f"{above.target}: {target}",
         certificate=_both(
             a, b, a.f_baseline - b.f_baseline, float(scores.sum()), [*a.error_estimate, *b.error_estimate]
@@ -364,7 +363,7 @@ def token_difference(above: Explanation, below: Explanation, target: str) -> Exp
         segments=(*above.segments, *below.segments),
         scores=scores,
         check=None,
-        edited=above.edited or below.edited,
+        edited=above.altered or below.altered,
     )
 
 
@@ -379,18 +378,17 @@ def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, 
     first, second = np.array(a.error_estimate), np.array(b.error_estimate)
     both = first[:count] + second[:count]  # the query's rows are in both parts; then come the tokens of each document
     errors = np.concatenate([both, first[count:], second[count:]])
-    return replace(_both(a, b, float(matrix[0, 0]), total, errors, gap=abs(total - value)), kind="matrix")
+    return _both(a, b, float(matrix[0, 0]), total, errors, gap=abs(total - value), kind="matrix")
 
 
 def _both(
-    a: Certificate, b: Certificate, start: float, total: float, errors: Iterable[float], gap: float | None = None
+    a: Certificate, b: Certificate, start: float, total: float, errors: Iterable[float], **more: Any
 ) -> Certificate:
     """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
     return Certificate.judge(
         f_input=a.f_input - b.f_input,
         f_baseline=start,
         total=total,
-        gap=gap,
         size=(a.bound + b.bound) / (2 * a.tolerance),
         bound=a.bound + b.bound,
         tolerance=a.tolerance,
@@ -398,4 +396,5 @@ def _both(
         passes=a.passes + b.passes,
         errors=errors,
         parts=(a, b),
+        **more,
     )
