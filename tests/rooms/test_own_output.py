@@ -89,6 +89,33 @@ def test_labels_that_do_not_exclude_each_other_have_a_sigmoid():
         assert log.certificate.f_input == pytest.approx(np.log(score), abs=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
+@pytest.mark.parametrize("function", ["sigmoid", "softmax", "none", None])
+@pytest.mark.parametrize("problem", [None, "multi_label_classification", "regression"])
+def test_probabilities_are_what_the_pipeline_prints(function, problem):
+    model, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(model)
+    model.config.problem_type = problem
+    told = {} if function is None else {"function_to_apply": function}
+    whole = hf.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, **told)
+    said = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
+    plain = pl.explain(whole, TEXTS[0], target=0, n_steps=2, check=False)
+    if function == "none" or (function is None and problem == "regression"):
+        label = next(iter(plain.target.split()))
+        assert plain.certificate.f_input == pytest.approx(said[label], abs=1e-6)
+        assert not plain.probabilities and not plain.prediction, "logits are no probabilities"
+        with pytest.raises(InputError, match="prints logits as they are.*score='logit'"):
+            pl.explain(whole, TEXTS[0], score="prob")
+        return
+    assert dict(plain.probabilities) == pytest.approx(said, abs=1e-6) and plain.prediction == max(said, key=said.get)
+    for label, score in said.items():
+        for asked, wanted in (("prob", score), ("logprob", np.log(score))):
+            result = pl.explain(whole, TEXTS[0], target=label, score=asked, n_steps=2, check=False)
+            assert result.certificate.f_input == pytest.approx(wanted, abs=1e-5)
+    every = pl.explain(whole, TEXTS[0], target="all", score="prob", n_steps=2, check=False)
+    assert sorted(each.certificate.f_input for each in every) == pytest.approx(sorted(said.values()), abs=1e-6)
+
+
 def adapted(pair, kind, **more):
     import peft
 
@@ -243,8 +270,18 @@ def test_a_gap_is_explained_by_the_words_around_it():
         pl.explain(pair, TEXTS[0])
     with pytest.raises(InputError, match="is not one token of this model's vocabulary"):
         pl.explain(pair, text, target="good film")
-    with pytest.raises(InputError, match="the gaps of this text are at token 2"):
+    with pytest.raises(InputError, match=r"one gap, at token 2, .*target=\(2, 'film'\)"):
         pl.explain(pair, text, target=(3, "film"))
+    two = "the [MASK] was not really [MASK] , but moving ."
+    for unclear in (None, "film"):
+        with pytest.raises(InputError, match=r"gaps at tokens 2 and 6, .*does not say which"):
+            pl.explain(pair, two, target=unclear)
+    with torch.no_grad():
+        logits = pair[0](**pair[1](two, return_tensors="pt")).logits[0, 6].log_softmax(-1)
+    second = pl.explain(pair, two, target=(6, "film"))
+    assert second.certificate.f_input == pytest.approx(float(logits[film]), abs=1e-5)
+    likeliest = pl.explain(pair, two, target=(6, None), n_steps=2, tolerance=1)
+    assert likeliest.certificate.f_input == pytest.approx(float(logits.max()), abs=1e-5)
     similar = pl.explain(pair, TEXTS[0], TEXTS[1], pooling="mean", method="ig", n_steps=2, tolerance=1)
     assert "similarity" in similar.target
 
@@ -295,12 +332,81 @@ def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
     assert written.outputs == ("日[1/3]", "日[2/3]", "日[3/3]")
 
 
-def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
-    model, tokenizer = models.classifier("bert")
+def zero_shot(kind="bert", order=("contradiction", "neutral", "entailment"), **told):
+    model, tokenizer = models.classifier(kind)
     model = copy.deepcopy(model)
-    model.config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    model.config.id2label = dict(enumerate(order))
     model.config.label2id = {name: i for i, name in model.config.id2label.items()}
-    whole = hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
+    return hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer, **told)
+
+
+LABELS = ["funny", "a great film", "awful"]
+
+
+@pytest.mark.parametrize(
+    "order", [("contradiction", "neutral", "entailment"), ("entailment", "neutral", "contradiction")]
+)
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_zero_shot_probabilities_are_the_pipelines(kind, multi, order):
+    whole, template = zero_shot(kind, order), "this movie is {} ."
+    printed = whole(TEXTS[0], LABELS, hypothesis_template=template, multi_label=multi)
+    said = dict(zip(printed["labels"], printed["scores"], strict=True))
+    asked = {"hypothesis": template, "candidate_labels": LABELS, "multi_label": multi}
+    for label in LABELS:
+        for score, wanted in (("prob", said[label]), ("logprob", np.log(said[label]))):
+            result = pl.explain(whole, TEXTS[0], target=label, score=score, tolerance=1e-4, **asked)
+            assert result.certificate.f_input == pytest.approx(wanted, abs=1e-5) and result.settled
+            assert (
+                dict(result.probabilities) == pytest.approx(said, abs=1e-5)
+                and result.prediction == printed["labels"][0]
+            )
+            assert not any("entail" in note or "neutral" in note for note in result.meta["notes"])
+    best = pl.explain(whole, TEXTS[0], score="prob", **asked)
+    assert best.target == f"{printed['labels'][0]} (prob)", "the likeliest, where none is named"
+    piped = zero_shot(kind, order, candidate_labels=LABELS, hypothesis_template=template, multi_label=multi)
+    same = pl.explain(piped, TEXTS[0], target=LABELS[1], score="prob")
+    assert same.certificate.f_input == pytest.approx(said[LABELS[1]], abs=1e-5), "as the pipeline was made"
+
+
+def test_a_share_among_labels_is_the_integral_of_its_gradient():
+    """Against a plain loop: midpoints from [MASK] to the text, every label's hypothesis after it."""
+    whole, asked = zero_shot(), {"candidate_labels": LABELS, "hypothesis": "this movie is {} ."}
+    result = pl.explain(
+        whole, TEXTS[0], target="awful", score="prob", tolerance=1e-6, max_nodes=255, method="ig", **asked
+    )
+    model, tokenizer, table = whole.model.eval(), whole.tokenizer, whole.model.get_input_embeddings()
+    encoded = [tokenizer(TEXTS[0], f"this movie is {label} .", return_tensors="pt") for label in LABELS]
+    length = len(tokenizer(TEXTS[0])["input_ids"]) - 1  # [CLS] and the text
+    end = table(encoded[0]["input_ids"])[0, :length].detach()
+    start = end.clone()
+    start[1:] = table.weight[tokenizer.mask_token_id].detach()
+    scores, nodes = torch.zeros(length), 400
+    for k in range(nodes):
+        point = (start + (k + 0.5) / nodes * (end - start)).requires_grad_()
+        logits = []
+        for each in encoded:
+            rows = torch.cat([point, table(each["input_ids"])[0, length:].detach()])[None]
+            rest = {name: value for name, value in each.items() if name != "input_ids"}
+            logits.append(model(inputs_embeds=rows, **rest).logits[0, 2])
+        share = torch.stack(logits).softmax(0)[LABELS.index("awful")]
+        (slope,) = torch.autograd.grad(share, point)
+        scores += (slope * (end - start)).sum(-1).detach() / nodes
+    assert result.scores[:length] == pytest.approx(scores.numpy(), abs=1e-5) and not result.scores[length:].any()
+    with pytest.raises(InputError, match="layer=0"):
+        pl.explain(whole, TEXTS[0], target="awful", score="prob", layer=1, **asked)
+    assert pl.explain(whole, TEXTS[0], target="awful", layer=1, **asked).probabilities
+    with pytest.raises(InputError, match="not one of the candidate labels: funny"):
+        pl.explain(whole, TEXTS[0], target="dull", **asked)
+    texts = [TEXTS[0], TEXTS[1]]
+    for one, text in zip(pl.explain(whole, texts, target="awful", score="prob", **asked), texts, strict=True):
+        alone = pl.explain(whole, text, target="awful", score="prob", **asked)
+        assert one.scores == pytest.approx(alone.scores, abs=1e-5)
+
+
+def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
+    whole = zero_shot()
+    model, tokenizer = whole.model, whole.tokenizer
     template = "this movie is {} ."
     said = whole(TEXTS[0], ["funny"], hypothesis_template=template)["scores"][0]
     result = pl.explain(whole, TEXTS[0], target="funny", score="prob", hypothesis=template)

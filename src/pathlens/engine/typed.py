@@ -60,7 +60,9 @@ class Options(TypedDict, total=False):
     contrast: str | int | None
     generate: int | None
     sink: str | bool | None
-    hypothesis: str
+    hypothesis: str | None
+    candidate_labels: Sequence[str] | None
+    multi_label: bool | None
     prompt: str | None
     prompt_name: str | None
     features: Sequence[str] | None

@@ -37,7 +37,7 @@ class ReadClass:
     """Logits → the class each row asks for."""
 
     score: str
-    each: bool = False  # labels do not exclude each other
+    each: bool | None = None  # labels do not exclude each other; None: they do, where there are several
 
     def __call__(self, output: Float[Tensor, "B C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         return form(output, index_of(cases, output.device), self.score, self.each)
@@ -112,6 +112,7 @@ class Classifier(Headed):
     """
 
     kind = "sequence classification"
+    function: str | None = None  # what makes probabilities of logits, where a pipeline says it: sigmoid, softmax, none
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
@@ -167,8 +168,22 @@ class Classifier(Headed):
         score = request.score or "logit"
         named = len(labels) > 1 or request.target is not None
         name = f"{labels[index] if named else 'score'} ({score})"
-        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
-        return Target(name, ReadClass(score, each), index, again=index if named else None, score=score)
+        if self.function == "none" and score != "logit":
+            raise InputError(
+                f"this pipeline prints logits as they are (function_to_apply='none', or a regression), so it has no {score}; "
+                "ask for score='logit', or set function_to_apply to 'sigmoid' or 'softmax'"
+            )
+        return Target(name, ReadClass(score, self.each), index, again=index if named else None, score=score)
+
+    @property
+    def each(self) -> bool | None:
+        """Do labels not exclude each other? None: they do, where there are several."""
+        if self.function is not None:
+            return self.function == "sigmoid"
+        return getattr(self.module.config, "problem_type", None) == "multi_label_classification" or None
+
+    def settings(self) -> tuple[str | int | float, ...]:
+        return super().settings() if self.function is None else (*super().settings(), self.function)
 
     def every_target(self) -> tuple[Any, ...]:
         named = self.kind == "sequence classification" and "all" not in (label.lower() for label in self.labels)
@@ -201,7 +216,8 @@ class Classifier(Headed):
         for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
             output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
-        classes = [case in known and case.output.shape[1] > 1 for case in cases]  # one logit is a score, not a class
+        some_classes = self.function != "none"  # logits as they are say nothing of classes, and one alone is a score
+        classes = [some_classes and case in known and case.output.shape[1] > 1 for case in cases]
         return [
             self._both_ends(case, starts[_start_of(case)]) if named else None
             for case, named in zip(cases, classes, strict=True)
@@ -230,8 +246,7 @@ class Classifier(Headed):
         return {name: shares for name, shares in self.other_baselines[1][key].items() if name != case.chosen.baseline}
 
     def _probabilities(self, logits: Float[Tensor, " C"]) -> dict[str, float]:
-        each = getattr(self.module.config, "problem_type", None) == "multi_label_classification"
-        shares = logits.double().sigmoid() if each else logits.double().softmax(-1)
+        shares = logits.double().sigmoid() if self.each else logits.double().softmax(-1)
         return {name: float(shares[i]) for i, name in labels_of(self.module, len(shares)).items()}
 
 

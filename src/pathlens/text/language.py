@@ -247,7 +247,7 @@ class LanguageModel(TextModel):
             output=output,
             chosen=replace(draft.case.chosen, target=target.again, score=target.score),
         )
-        return with_drift(compared(self, draft.case, case, layer))
+        return with_drift(compared(self, replace(draft.case, target=target.value), case, layer))
 
     @contextmanager
     def in_our_words(self, layer: int = 0) -> Iterator[None]:
@@ -356,12 +356,17 @@ def with_drift(case: Case) -> Case:
     return case.noted(note, drift=drift)
 
 
-def form(logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str, each: bool = False) -> Float[Tensor, " B"]:
-    """The chosen class's logit, log-probability or probability; a sigmoid's where labels do not exclude `each` other."""
+def form(
+    logits: Float[Tensor, "B C"], index: Int[Tensor, " B"], score: str, each: bool | None = None
+) -> Float[Tensor, " B"]:
+    """The chosen class's logit, log-probability or probability; a sigmoid's where labels do not exclude `each` other.
+
+    None: they do, where there are several.
+    """
     rows = torch.arange(logits.shape[0], device=logits.device)
     if score == "logit":
         return logits[rows, index]
-    if each or logits.shape[1] == 1:
+    if logits.shape[1] == 1 if each is None else each:
         raw = torch.nn.functional.logsigmoid(logits[rows, index].float())
     else:
         raw = torch.log_softmax(logits.float(), dim=-1)[rows, index]

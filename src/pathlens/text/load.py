@@ -84,8 +84,11 @@ def load(model: Any, **options: Any) -> TextModel:
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
         if model.task == "zero-shot-classification":
             _nothing_left(options, "a zero-shot pipeline")
-            return ZeroShot(model.model, model.tokenizer)
-        return _hugging_face(model.model, model.tokenizer, options)
+            return ZeroShot.piped(model)
+        text_model = _hugging_face(model.model, model.tokenizer, options)
+        if type(text_model) is Classifier:
+            text_model.function = _function_of(model)
+        return text_model
     if isinstance(model, nn.Module):
         if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{type(model).__name__} needs its tokenizer: pass (model, tokenizer)")
@@ -95,6 +98,16 @@ def load(model: Any, **options: Any) -> TextModel:
         f"a {type(model).__name__} cannot be explained; pass a built-in name ({', '.join(BUILT_IN)}), a folder or hub id, "
         "(model, tokenizer), a pipeline, a SentenceTransformer, a CrossEncoder, or an nn.Module that takes tensors"
     )
+
+
+def _function_of(pipeline: Any) -> str:
+    """What a text-classification pipeline makes of its logits: what it was told, else by the model's configuration."""
+    given, config = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply"), pipeline.model.config
+    if given is not None:
+        return str(getattr(given, "value", given)).lower()
+    if config.problem_type == "regression":
+        return "none"
+    return "sigmoid" if config.problem_type == "multi_label_classification" or config.num_labels == 1 else "softmax"
 
 
 def _modular(model: Any, name: str | None = None) -> TextModel:

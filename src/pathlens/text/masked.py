@@ -28,8 +28,8 @@ def read_gap(output: Float[Tensor, "B S V"], cases: Sequence[Case]) -> Float[Ten
 class MaskedLM(LanguageModel):
     """`AutoModelForMaskedLM`: the text holds the mask token where a word is missing ("Paris is the [MASK] of France.").
 
-    Target: a word of the vocabulary or a token id (default: the likeliest); (token index, word) where there are several
-    gaps (default: the first). Gaps are held along the path.
+    Target: a word of the vocabulary or a token id (default: the likeliest); where there are several gaps (token index, word),
+    with None for the likeliest word. Gaps are held along the path.
     """
 
     kind = "masked language model"
@@ -56,9 +56,15 @@ class MaskedLM(LanguageModel):
 
     def target(self, tokens: Tokens, output: Float[Tensor, "1 S V"], request: Request) -> Target:
         gaps, wanted = tokens.meta["gaps"], request.target
-        place, word = wanted if isinstance(wanted, tuple | list) and len(wanted) == 2 else (gaps[0], wanted)
-        if place not in gaps:
-            raise InputError(f"target={wanted!r}: the gaps of this text are at token {', '.join(map(str, gaps))}")
+        chosen = isinstance(wanted, tuple | list) and len(wanted) == 2
+        place, word = wanted if chosen else (gaps[0], wanted)
+        if place not in gaps or (len(gaps) > 1 and not chosen):
+            *some, last = map(str, gaps)
+            where = f"gaps at tokens {', '.join(some)} and {last}" if some else f"one gap, at token {last}"
+            raise InputError(
+                f"this text has {where}, and target={wanted!r} does not say which is meant: "
+                f"target=({gaps[0]}, {word if isinstance(word, str | int) else None!r})"
+            )
         number = int(output[0, place].argmax()) if word is None else self._word(word, tokens, output.shape[-1])
         if request.vector:
             return Target("all words of the gap", read_gap, (place, number), outputs=("gap",))

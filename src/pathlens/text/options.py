@@ -64,12 +64,36 @@ class HypothesisOptions(ModelOptions):
 
     name: ClassVar[str] = "zero-shot pipelines"
 
-    hypothesis: str = option("This example is {}.", "The sentence a label is put into, in place of {}.")
+    hypothesis: str | None = option(
+        None, "The sentence a label is put into, in place of {} (default: the pipeline's, This example is {}.)."
+    )
+    candidate_labels: Sequence[str] | None = option(
+        None, "All labels that share the probability (default: the pipeline's; else the target alone)."
+    )
+    multi_label: bool | None = option(
+        None, "Labels do not exclude each other: each against its contradiction (default: the pipeline's, no)."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis:
+        if self.hypothesis is not None and (not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis):
             raise InputError(f"hypothesis must be a sentence with {{}} in place of the label, got {self.hypothesis!r}")
+        if self.candidate_labels is not None:
+            object.__setattr__(self, "candidate_labels", labels_in(self.candidate_labels))
+        if self.multi_label not in (None, True, False):
+            raise InputError(f"multi_label must be True or False, got {self.multi_label!r}")
+
+
+def labels_in(given: Any) -> tuple[str, ...]:
+    """Candidate labels as a zero-shot pipeline takes them: a list, or one text with commas."""
+    labels = given.split(",") if isinstance(given, str) else given
+    if (
+        not isinstance(labels, Sequence)
+        or not labels
+        or not all(isinstance(each, str) and each.strip() for each in labels)
+    ):
+        raise InputError(f"candidate_labels must be a list of labels, or one text with commas; got {given!r}")
+    return tuple(dict.fromkeys(each.strip() for each in labels))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,18 +9,50 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request
+from pathlens.text.adapter import Case, Request, Probabilities, starts_of, texts_of
 from pathlens.text.heads import Classifier
-from pathlens.text.language import Target, form, labels_of
-from pathlens.text.options import HypothesisOptions
+from pathlens.text.language import Draft, Target, form, labels_of
+from pathlens.text.options import HypothesisOptions, labels_in
 from pathlens.text.tokens import Tokens
+
+TEMPLATE = "This example is {}."  # the pipeline's
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The text with the hypothesis of every label, at the word embeddings, in the labels' order."""
+
+    labels: tuple[str, ...]
+    cases: tuple[Case, ...]
+    asked: int  # the place of the label that is asked about
+    alone: bool  # each label by itself, against its contradiction
+    probable: bool  # a probability is asked for
+
+    @property
+    def together(self) -> bool:
+        """Labels share the probability that is asked for: none is read without the others."""
+        return self.probable and not self.alone
+
+    def tail(self, points: Float[Tensor, "S d"], label: int) -> Float[Tensor, "T d"]:
+        """A point of the path with another label's hypothesis after the text, both of which are held but the text."""
+        mine, other = self.cases[self.asked], self.cases[label]
+        text = max(i for i, segment in enumerate(mine.segments) if segment == 0) + 1
+        return torch.cat([points[:text], other.ends.end[text:].to(points.dtype)])
+
+
+@dataclass(frozen=True, eq=False)
+class Posed(Tokens):
+    """A text with one hypothesis, and what is asked of it."""
+
+    candidates: Candidates | None = None
 
 
 @dataclass(frozen=True)
 class ReadEntailment:
-    """Logits → entailment's; as a probability against contradiction alone, as the pipeline does for every label."""
+    """Logits → entailment's; as a probability against contradiction alone, as the pipeline does for a label by itself."""
 
     score: str
     entails: int
@@ -31,11 +63,29 @@ class ReadEntailment:
         return form(both, torch.ones(len(both), dtype=torch.long, device=both.device), self.score)
 
 
+@dataclass(frozen=True)
+class ReadShare:
+    """Logits of every label's hypothesis → one label's share among the labels, as the pipeline does by default."""
+
+    score: str
+    entails: int
+    count: int  # of labels: only texts with as many share a batch
+
+    def __call__(self, output: Float[Tensor, "B K C"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
+        asked = torch.tensor([case.target.asked for case in cases], device=output.device)
+        return form(output[..., self.entails], asked, self.score, False)
+
+
 class ZeroShot(Classifier):
-    """A `zero-shot-classification` pipeline. Target: the label, in words; its hypothesis is held along the path."""
+    """A `zero-shot-classification` pipeline. Target: the label, in words (default: the likeliest of the candidates).
+
+    Its hypothesis is held along the path. Probabilities are the pipeline's: among several labels a softmax of what each
+    entails, unless `multi_label`; of one label alone entailment against contradiction.
+    """
 
     kind = "zero-shot classification"
     options = HypothesisOptions
+    defaults = HypothesisOptions()  # what the pipeline was told
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         super().__init__(module, tokenizer, name=name)
@@ -47,10 +97,59 @@ class ZeroShot(Classifier):
             )
         self.contradicts = len(labels) - 1 if self.entails == 0 else 0  # as the pipeline takes it
 
+    @classmethod
+    def piped(cls, pipeline: Any) -> ZeroShot:
+        """With the labels, the sentence and the mode the pipeline was made with."""
+        made = cls(pipeline.model, pipeline.tokenizer)
+        before, after = (getattr(pipeline, f"_{when}_params", {}) for when in ("preprocess", "postprocess"))
+        made.defaults = HypothesisOptions(
+            hypothesis=before.get("hypothesis_template"),
+            candidate_labels=before.get("candidate_labels"),
+            multi_label=after.get("multi_label"),
+        )
+        return made
+
+    def _asked(self, request: Request) -> tuple[str, tuple[str, ...], bool]:
+        """Sentence, candidate labels, and whether each stands alone; what is not given is the pipeline's."""
+        given = request.options_of(HypothesisOptions)
+        template = given.hypothesis or self.defaults.hypothesis or TEMPLATE
+        labels = labels_in(given.candidate_labels or self.defaults.candidate_labels or (str(request.target),))
+        alone = self.defaults.multi_label if given.multi_label is None else given.multi_label
+        return template, labels, bool(alone) or len(labels) == 1
+
+    def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
+        _, labels, alone = self._asked(request)
+        if request.target is None and len(labels) > 1:
+            request = replace(request, target=self._likeliest(text, labels, request))
+        draft = super().draft(text, text_b, request)
+        if callable(request.target) or request.vector:
+            return draft
+        plain = replace(request, layer=None)
+        cases = tuple(super(ZeroShot, self).draft(text, None, replace(plain, target=each)).case for each in labels)
+        probable = request.score in ("prob", "logprob")
+        candidates = Candidates(labels, cases, labels.index(str(request.target)), alone, probable)
+        if candidates.together and draft.layer:
+            raise InputError(
+                f"the share of one label among several is read from every hypothesis at once, at layer=0; got layer={draft.layer}. "
+                "Ask for score='logit', or multi_label=True"
+            )
+        return replace(draft, tokens=Posed(**vars(draft.tokens), candidates=candidates))
+
+    @torch.no_grad()
+    def _likeliest(self, text: Any, labels: Sequence[str], request: Request) -> str:
+        drafts = [super(ZeroShot, self).draft(text, None, replace(request, target=each, layer=None)) for each in labels]
+        entailed = [float(self.output_at(each.case)[0, self.entails]) for each in drafts]
+        return labels[max(range(len(labels)), key=lambda k: entailed[k])]
+
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        template, labels, _ = self._asked(request)
         if text_b is not None or not isinstance(request.target, str) or not request.target.strip():
-            raise InputError("zero-shot classification takes one text and the label in words: target='sports'")
-        template = request.options_of(HypothesisOptions).hypothesis
+            raise InputError(
+                "zero-shot classification takes one text and the label in words: target='sports' (and "
+                "candidate_labels=['sports', 'politics'] for its share among several)"
+            )
+        if request.target not in labels:
+            raise InputError(f"target={request.target!r} is not one of the candidate labels: {', '.join(labels)}")
         hypothesis = template.format(request.target)
         pair = super().tokenise(text, hypothesis, request)
         held = pair.holding([segment != 0 for segment in pair.segments])
@@ -59,6 +158,42 @@ class ZeroShot(Classifier):
     def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:
         if request.vector:
             return super().target(tokens, output, request)
-        score, label = request.score or "logit", str(request.target)
-        read = ReadEntailment(score, self.entails, self.contradicts)
-        return Target(f"{label} ({score})", read, again=label, score=score)
+        assert isinstance(tokens, Posed) and tokens.candidates is not None
+        posed, score = tokens.candidates, request.score or "logit"
+        label = posed.labels[posed.asked]
+        read: Any = ReadEntailment(score, self.entails, self.contradicts)
+        if posed.together:
+            read = ReadShare(score, self.entails, len(posed.labels))
+        return Target(f"{label} ({score})", read, posed, again=label, score=score)
+
+    def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
+        """Logits (B, C); where labels are read together, of every label's hypothesis (B, K, C)."""
+        posed = [case.target for case in cases]
+        if not (isinstance(posed[0], Candidates) and posed[0].together):
+            return super().forward(points, cases, layer)
+        every = []
+        for label in range(len(posed[0].labels)):
+            rows = [each.tail(row[: len(case)], label) for row, each, case in zip(points, posed, cases, strict=True)]
+            every.append(super().forward(pad_sequence(rows, batch_first=True), [p.cases[label] for p in posed], 0))
+        return torch.stack(every, dim=1)
+
+    def plain_output(self, draft: Case) -> Any:
+        if not (isinstance(draft.target, Candidates) and draft.target.together):
+            return super().plain_output(draft)
+        return torch.stack([super(ZeroShot, self).plain_output(each) for each in draft.target.cases], dim=1)
+
+    @torch.no_grad()
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
+        """What the pipeline prints: of every candidate label, at the text and at the baseline."""
+        return [self._of_labels(case.target) if isinstance(case.target, Candidates) else None for case in cases]
+
+    def _of_labels(self, posed: Candidates) -> Probabilities:
+        ends = [self._each(posed, points(posed.cases)) for points in (texts_of, starts_of)]
+        return Probabilities(*(dict(zip(posed.labels, shares.tolist(), strict=True)) for shares in ends))
+
+    def _each(self, posed: Candidates, points: Float[Tensor, "K S d"]) -> Float[Tensor, " K"]:
+        rows = zip(points, posed.cases, strict=True)
+        logits = torch.cat([super(ZeroShot, self).forward(row[None, : len(case)], [case], 0) for row, case in rows])
+        if posed.alone:
+            return logits[:, [self.contradicts, self.entails]].double().softmax(-1)[:, 1]
+        return logits[:, self.entails].double().softmax(-1)
