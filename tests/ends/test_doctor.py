@@ -8,9 +8,11 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification
 
+import pathlens as pl
 from pathlens.doctor import examine
 from pathlens.doctor.laws import entrance
 from pathlens.doctor.patient import Patient
+from pathlens.errors import ConvergenceWarning, InputError, ModelError
 from pathlens.text.load import load
 from pathlens.text.network import Network
 from pathlens.text.options import GeneratorOptions
@@ -54,6 +56,28 @@ def test_a_layer_that_is_refused_is_told_and_no_alarm(name, head):
     (own,) = [check for check in diagnosis.checks if check.law == "6 the model's own output"]
     assert own.state == "holds" and "layer 1, 2 cannot be entered and is refused" in own.measured, own
     assert all(check.state != "fails" for check in diagnosis.checks if check.law.startswith(("4", "6", "7"))), diagnosis
+
+
+def test_advice_is_given_once_and_names_no_layer_where_there_is_none():
+    """T5 has two stacks of blocks, and here ReLU's kinks: no integral settles, for one cause."""
+    pair = sweep.build("t5", "classify")
+    checks = examine(pair, sweep.TEXT).checks
+    failed = [check for check in checks if check.state == "fails"]
+    assert failed and not any("layer=" in check.advice for check in checks)
+    advice = [check.advice for check in failed if check.advice]
+    assert len(set(advice)) == len(advice) and any(each.startswith("as for '3 completeness'") for each in advice)
+    with pytest.raises(InputError, match=r"^layer=1: this model has two stacks of blocks"):
+        pl.explain(pair, sweep.TEXT, layer=1)
+    with pytest.warns(ConvergenceWarning) as told:
+        pl.explain(pair, sweep.TEXT, method="ig", n_steps=2)
+    assert not any("layer" in str(each.message) for each in told)
+
+
+@pytest.mark.parametrize("name", ["xlnet", "longformer", "squeezebert", "funnel"])
+def test_a_refused_layer_is_one_line_in_our_words(name):
+    with pytest.raises(ModelError, match="^layer=1 cannot be entered in .*: .*use layer=0") as refused:
+        pl.explain(sweep.build(name, "classify"), sweep.TEXT, layer=1)
+    assert "\n" not in str(refused.value) and "Error" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name, head", [("roberta", "write"), ("bart", "translate")])

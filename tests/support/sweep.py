@@ -87,6 +87,8 @@ MORE = {
         "is_decoder": False,
     },
     "esm": {"mask_token_id": 4, "token_dropout": True},
+    "mra": {"type_vocab_size": 2},  # by default it takes no second text
+    "yoso": {"type_vocab_size": 2},
     "big_bird": {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1},
 }
 ROOT = Path(__file__).parents[2]

@@ -106,10 +106,13 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
 
 
 def _once(check: Check, before: list[Check]) -> Check:
-    """One cause is said once: a law that fails in the very words of another was not tried."""
-    same = (each.law for each in before if each.state == check.state == FAILS and each.measured == check.measured)
-    law = next(same, None)
-    return check if law is None else left_out(f"the same as of {law!r}")
+    """One cause is said once: a law that fails in the very words of another was not tried, and advice is given once."""
+    failed = [each for each in before if each.state == check.state == FAILS]
+    law = next((each.law for each in failed if each.measured == check.measured), None)
+    if law is not None:
+        return left_out(f"the same as of {law!r}")
+    advised = next((each.law for each in failed if check.advice and each.advice == check.advice), None)
+    return check if advised is None else replace(check, advice=f"as for {advised!r}")
 
 
 def _tried(law: Law, patient: Patient) -> Check:

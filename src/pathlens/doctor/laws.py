@@ -34,7 +34,6 @@ EIGHT: dict[str, Any] = {"n_steps": 8, "rule": "gauss"}  # enough where runs are
 MOST_PARAMETERS = 400_000_000  # a copy of a larger model may not fit beside it
 DRIFT = {"float64": 1e-3, "bfloat16": 0.15}  # of the largest score, against float32
 OTHER, SHORT = "A short text.", "not really funny"
-ADVICE_SUM = "raise max_nodes or n_steps, try baseline='pad' or 'mean', score='logprob', layer=1, or rule='split'"
 
 
 def furthest(*pairs: tuple[Any, Any]) -> float:
@@ -81,8 +80,14 @@ def completeness(patient: Patient) -> Check:
         f"{proof.nodes} nodes; largest error estimate {max(proof.error_estimate, default=0):.1e}"
     )
     if not proof.converged:
-        return Check(FAILS, measured, ADVICE_SUM)
+        return Check(FAILS, measured, _for_sums(patient))
     return within_limit(proof.gap, proof.bound, measured, "")
+
+
+def _for_sums(patient: Patient) -> str:
+    """What helps where a sum is off; a deeper layer only where this model has one that can be entered."""
+    deeper = "layer=1, " if patient.has_layers else ""
+    return f"raise max_nodes or n_steps, try baseline='pad' or 'mean', score='logprob', {deeper}or rule='split'"
 
 
 def per_token(patient: Patient) -> Check:
@@ -117,14 +122,14 @@ def orders(patient: Patient) -> Check:
         pair = patient.explain(method="ij")
         limit = max(patient.tolerance * max(abs(pair.similarity), 0.1), 1e-5)
         words = f"IJ with its reference sums to the similarity {pair.similarity:.4f}"
-        return within_limit(pair.certificate.gap, limit, words, ADVICE_SUM)
+        return within_limit(pair.certificate.gap, limit, words, _for_sums(patient))
     with patient.model.quiet(), torch.no_grad():
         case = patient.case(vector=True)
         if case.score(case.ends.end[None], [case]).ndim != 3:
             return left_out("this kind of model gives one number, no vector")
     proof = patient.explain(method="vaig").certificate
     limit = max(proof.bound, patient.tolerance * proof.f_input, 1e-5)
-    return within_limit(proof.gap, limit, "VAIG's vectors sum to the change of the whole output", ADVICE_SUM)
+    return within_limit(proof.gap, limit, "VAIG's vectors sum to the change of the whole output", _for_sums(patient))
 
 
 def packing(patient: Patient) -> Check:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pathlens.engine.explainer import Explainer
+from pathlens.errors import PathlensError
 from pathlens.text.adapter import Altered, Case, Request, TextModel
 from pathlens.text.language import LanguageModel
 from pathlens.types import TOLERANCE
@@ -75,6 +76,18 @@ class Patient:
     def subject(self) -> TextModel:
         """The model as every law sees it: with its target fixed."""
         return self.fixed(self.model)
+
+    @cached_property
+    def has_layers(self) -> bool:
+        """Can a deeper layer be entered?"""
+        if self.language is None or self.language.depth == 0:
+            return False
+        try:
+            with self.model.quiet():
+                self.model.case(self.text, self.text_b, request=Request(layer=1))
+        except PathlensError:
+            return False
+        return True
 
     def case(self, **choices: Any) -> Case:
         """The patient's text, read."""

@@ -126,7 +126,9 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
         return []
     name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
     notes, rest = [], [share for each, share in text.items() if each != name]
-    if rest and text[name] - max(rest) < UNSURE:
+    if not rest:  # one label alone has no rival
+        return []
+    if text[name] - max(rest) < UNSURE:
         notes.append(f"the model is unsure: {', '.join(f'{each} {percent(text[each])}' for each in ranked(text))}")
     if likeliest(start) == name:
         others = probabilities[0].others if probabilities[0] is not None else {}

@@ -193,7 +193,7 @@ class Explainer(Generic[R]):
                 if many and isinstance(result, PathlensError):
                     raise type(result)(f"text {number // max(len(targets), 1)}: {result}") from result
                 raise result
-        warn_unsettled([result for result in results if isinstance(result, Result)])
+        warn_unsettled([result for result in results if isinstance(result, Result)], depth=self.model.depth)
         return Results(results) if many or targets else results[0]
 
     def _targets(self, many: bool) -> tuple[Any, ...]:

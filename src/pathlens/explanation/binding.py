@@ -118,7 +118,7 @@ def _canonical(value: Any) -> Any:
         return {str(name): _canonical(each) for name, each in value.items()}
     from pathlens.explanation.store import plain
 
-    told = plain(value)
-    if isinstance(told, list | dict):
-        return _canonical(told)
-    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else told
+    simple = plain(value)
+    if isinstance(simple, list | dict):
+        return _canonical(simple)
+    return float(simple) if isinstance(simple, int | float) and not isinstance(simple, bool) else simple

@@ -127,8 +127,11 @@ def bound_of(f_input: float, f_baseline: float, tolerance: float) -> float:
     return max(tolerance * abs(f_input - f_baseline), 1e-5 * max(1.0, abs(f_input)))
 
 
-def warn_unsettled(results: Sequence[Result]) -> None:
-    """One warning for the results that did not meet their tolerance: how far the worst is off, and the ways out."""
+def warn_unsettled(results: Sequence[Result], *, depth: int) -> None:
+    """One warning for the results that did not meet their tolerance: how far the worst is off, and the ways out.
+
+    depth: of the model, in blocks; a deeper layer is advised where there is one.
+    """
     loose = [result for result in results if not result.certificate.converged]
     if not loose:
         return
@@ -138,33 +141,32 @@ def warn_unsettled(results: Sequence[Result]) -> None:
     largest = max(cert.error_estimate, default=0.0)
     warnings.warn(
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
-        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {_ways_out(worst)}.{_precision(worst)}",
+        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {_ways_out(worst, depth)}.{_precision(worst)}",
         ConvergenceWarning,
         stacklevel=4,  # the line that called `pl.explain`
     )
 
 
-def _ways_out(result: Result) -> str:
+def _ways_out(result: Result, depth: int) -> str:
+    layer = int(result.meta.get("layer") or 0)
+    deeper = f"a deeper layer (layer={layer + 1}), " if layer < depth else ""
     if result.method == "ih":  # it has the straight line alone, and nodes of its own
         return (
-            "leave n_steps out (nodes are then placed where they are needed), another baseline, score='logprob', a deeper "
-            "layer (layer=1), a looser tolerance, or, for a model with ReLU, softplus=10"
+            "leave n_steps out (nodes are then placed where they are needed), another baseline, score='logprob', "
+            f"{deeper}a looser tolerance, or, for a model with ReLU, softplus=10"
         )
     if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     if "score" in result.meta and "outputs" in result.meta:
-        return _generator_remedies(result)
-    return (
-        "another baseline (baseline='pad' or 'mean'), score='logprob', a deeper layer (layer=1), a looser tolerance, or "
-        "rule='split'"
-    )
+        return _generator_remedies(result, depth)
+    return f"another baseline (baseline='pad' or 'mean'), score='logprob', {deeper}a looser tolerance, or rule='split'"
 
 
-def _generator_remedies(result: Result) -> str:
+def _generator_remedies(result: Result, depth: int) -> str:
     """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
     meta = result.meta
     deeper = next((layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1)
-    remedies = [f"layer={deeper}"]
+    remedies = [f"layer={deeper}"] if deeper <= depth else []
     if meta.get("score") != "logprob":
         remedies.append("score='logprob'")
     if "sink" not in meta and meta.get("kind") == "causal language model":

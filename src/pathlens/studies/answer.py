@@ -167,7 +167,7 @@ class _AnswerTask:
             check = replace(check, units=tuple(self._words(parts[int(name)]) for name in check.units))
         continuation = explainer.assemble(prepared, solutions, seconds, check=check)
         assert isinstance(continuation, Continuation)
-        warn_unsettled([continuation])
+        warn_unsettled([continuation], depth=self.model.depth)
         return self._result(continuation, case, [parts[int(name)] for name in cut.names])
 
     def _held(self, prepared: Prepared, parts: Sequence[Part]) -> Prepared:

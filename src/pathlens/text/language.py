@@ -105,7 +105,8 @@ class LanguageModel(TextModel):
         """The module as a network, nothing of which has been seen yet."""
         self.network = Network(self.body(), self.whole())
         self.seen: dict[Any, Seen] = {}  # kinds of requests
-        if getattr(getattr(self.module, "config", None), "is_encoder_decoder", False) and self.writes():
+        self.two_stacks = getattr(getattr(self.module, "config", None), "is_encoder_decoder", False) and self.writes()
+        if self.two_stacks:
             self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
         self.depth = self.network.depth
 
@@ -197,7 +198,7 @@ class LanguageModel(TextModel):
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
         """Everything that is known of a text before the model has run on it."""
         tokens = self.tokenise(text, text_b, request)
-        layer = check_layer(request.layer, self.network.depth)
+        layer = check_layer(request.layer, self.network.depth, two_stacks=self.two_stacks)
         held = torch.tensor([segment < 0 for segment in tokens.segments], device=self.network.device)
         context = {name: value.to(self.network.device) for name, value in tokens.context.items()}
         context["input_ids"] = torch.tensor(tokens.ids, device=self.network.device)
@@ -257,15 +258,16 @@ class LanguageModel(TextModel):
         except (PathlensError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            what = f"layer={layer} cannot be entered in {type(self.user).__name__}: use layer=0"
-            if layer == 0:
-                what = f"{type(self.user).__name__} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))?"
-            plain = (
-                f"layer {layer} cannot be entered in this model; use 0" if layer else "this model cannot read this text"
-            )
-            raise ModelError(f"{what} ({type(error).__name__}: {first_line(error)})").plainly(
-                f"{plain[0].upper()}{plain[1:]}.", "layer" if layer else "text"
-            ) from error
+            name = type(self.user).__name__
+            if layer:
+                raise ModelError(
+                    f"layer={layer} cannot be entered in {name}: its blocks hand on more than one row of states for each token, "
+                    "or in another order; use layer=0 (the word embeddings)"
+                ).plainly(f"Layer {layer} cannot be entered in this model; use 0.", "layer") from error
+            raise ModelError(
+                f"{name} cannot read this text: does model(**tokenizer(text, return_tensors='pt'))? "
+                f"({type(error).__name__}: {first_line(error)})"
+            ).plainly("This model cannot read this text.", "text") from error
 
     def _ends_at(self, layer: int, draft: Case, given: Shaped[Tensor, "..."] | None) -> Ends:
         """Both ends as hidden states of the layer; at layer 0 they are vocabulary rows, above it nothing is held."""

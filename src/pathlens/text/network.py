@@ -218,7 +218,7 @@ def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Float[Tensor, ".
     return states
 
 
-def check_layer(layer: int | None, depth: int) -> int:
+def check_layer(layer: int | None, depth: int, *, two_stacks: bool = False) -> int:
     """The layer as a number from 0 to `depth`; negative ones count from the end."""
     if layer is None:
         return 0
@@ -226,9 +226,11 @@ def check_layer(layer: int | None, depth: int) -> int:
         raise InputError(f"layer must be a whole number, got {layer!r}")
     number = layer + depth + 1 if layer < 0 else layer
     if depth == 0 and number != 0:
-        raise InputError(
-            f"layer={layer}: no list of blocks was found in this model, so only layer 0 (the embeddings) can be explained"
-        ).plainly("This model has no blocks to enter: empty the layer.", "layer")
+        why = "this model has two stacks of blocks, an encoder's and a decoder's"
+        why = why if two_stacks else "no list of blocks was found in this model"
+        raise InputError(f"layer={layer}: {why}, so only layer 0 (the embeddings) can be explained").plainly(
+            "This model has no blocks to enter: empty the layer.", "layer"
+        )
     if not 0 <= number <= depth:
         raise InputError(
             f"layer={layer} is not in this model: it has {depth} blocks, so layer goes from 0 (the embeddings) to {depth} "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.errors import InputError, ModelError
-from pathlens.text.adapter import Case, Request, Probabilities, starts_of, texts_of
+from pathlens.text.adapter import Case, Probabilities, Request, starts_of, texts_of
 from pathlens.text.heads import Classifier
 from pathlens.text.language import Draft, Target, form, labels_of
 from pathlens.text.options import HypothesisOptions, labels_in
@@ -120,7 +120,7 @@ class ZeroShot(Classifier):
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
         _, labels, alone = self._asked(request)
         if request.target is None and len(labels) > 1:
-            request = replace(request, target=self._likeliest(text, labels, request))
+            request = replace(request, target=self._likeliest(text, labels, alone, request))
         draft = super().draft(text, text_b, request)
         if callable(request.target) or request.vector:
             return draft
@@ -136,10 +136,16 @@ class ZeroShot(Classifier):
         return replace(draft, tokens=Posed(**vars(draft.tokens), candidates=candidates))
 
     @torch.no_grad()
-    def _likeliest(self, text: Any, labels: Sequence[str], request: Request) -> str:
+    def _likeliest(self, text: Any, labels: Sequence[str], alone: bool, request: Request) -> str:
         drafts = [super(ZeroShot, self).draft(text, None, replace(request, target=each, layer=None)) for each in labels]
-        entailed = [float(self.output_at(each.case)[0, self.entails]) for each in drafts]
-        return labels[max(range(len(labels)), key=lambda k: entailed[k])]
+        logits = torch.cat([self.output_at(each.case) for each in drafts])
+        return labels[int(self._shares(logits, alone).argmax())]
+
+    def _shares(self, logits: Float[Tensor, "K C"], alone: bool) -> Float[Tensor, " K"]:
+        """Of every label's hypothesis → what the pipeline prints."""
+        if alone:
+            return logits[:, [self.contradicts, self.entails]].double().softmax(-1)[:, 1]
+        return logits[:, self.entails].double().softmax(-1)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         template, labels, _ = self._asked(request)
@@ -194,6 +200,4 @@ class ZeroShot(Classifier):
     def _each(self, posed: Candidates, points: Float[Tensor, "K S d"]) -> Float[Tensor, " K"]:
         rows = zip(points, posed.cases, strict=True)
         logits = torch.cat([super(ZeroShot, self).forward(row[None, : len(case)], [case], 0) for row, case in rows])
-        if posed.alone:
-            return logits[:, [self.contradicts, self.entails]].double().softmax(-1)[:, 1]
-        return logits[:, self.entails].double().softmax(-1)
+        return self._shares(logits, posed.alone)
