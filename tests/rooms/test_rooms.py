@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from pathlens.integrate.loop import Job, run
 from pathlens.integrate.memory import Limits
 from pathlens.path.line import line
 from pathlens.path.staircase import token_lines
+from pathlens.text import load
 from pathlens.types import Ends, Nodes
 from tests.support import shapes
 
@@ -273,3 +275,32 @@ def test_a_tensor_has_a_shape():
     assert names_no_shape(ast.parse("Mapping[str, Tensor] | None")) and not names_no_shape(
         ast.parse("Float[Tensor, 'S']")
     )
+
+
+def test_the_walk_of_one_text_is_the_one_it_takes(monkeypatch, capsys):
+    """CONTRIBUTING's walk, file by file: each is entered, and the first new one of a step after that of the step before."""
+    page = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = page.partition("## One text, file by file")[2].partition("\n## ")[0]
+    steps = [re.findall(r"`([\w/]+\.py)`", step) for step in re.split(r"\n\d+\. ", section)[1:]]
+    named = [name for step in steps for name in step]
+    assert len(steps) == 9 and all((SOURCE / name).is_file() for name in named)
+    fresh = load.load_built_in.__wrapped__  # as if nobody had loaded it before
+    monkeypatch.setattr(load, "load_built_in", fresh)
+    explain, entered = pathlens.explain, list[str]()  # the door is passed, its rooms are imported
+
+    def follow(frame, event, _):
+        function = event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED  # no module, no body of a class
+        if function and (file := Path(frame.f_code.co_filename)).is_relative_to(SOURCE):
+            entered.append(file.relative_to(SOURCE).as_posix())
+
+    sys.setprofile(follow)
+    try:
+        explain("sentiment", "Not really funny, but moving.").show()
+    finally:
+        sys.setprofile(None)
+    assert not [name for name in named if name not in entered]
+    begins, known = [], set()
+    for step in steps:
+        begins.append(next(entered.index(name) for name in step if name not in known))
+        known |= {*step}
+    assert begins == sorted(begins), begins
