@@ -258,3 +258,7 @@ def test_an_unsettled_result_is_unsettled_when_it_is_loaded(tmp_path):
     rough = pl.explain(BankModel(BANK["narrow"]), TEXT, method="ig", n_steps=4)
     again = pl.load(rough.save(tmp_path / "rough.json"))
     assert not again.certificate.converged and again.certificate == rough.certificate
+    fine = pl.explain(BankModel(BANK["narrow"]), TEXT, method="ig")
+    doubted = fine.derived(certificate=replace(fine.certificate, converged=False))  # by what is not in its numbers
+    again = pl.load(doubted.save(tmp_path / "doubted.json"))
+    assert fine.settled and not again.certificate.converged and not again.altered

@@ -90,3 +90,9 @@ def test_a_list_for_one_text_asks_for_each_and_for_several_texts_one_each():
 def test_a_tagger_has_no_classes_of_a_text():
     with pytest.raises(pl.errors.InputError, match="target of a tagger"):
         pl.explain(models.tagger(), TEXTS[0], target="all")
+
+
+@pytest.mark.parametrize("target", ["all", [0, 2]])
+def test_a_method_of_the_whole_output_takes_no_list_of_classes(target):
+    with pytest.raises(pl.errors.InputError, match="explains the whole output, every class at once.*leave target="):
+        pl.explain(models.classifier("bert"), TEXTS[0], method="vaig", target=target)

@@ -338,3 +338,23 @@ def test_secants_rank_and_pair_like_the_direct_call(model):
             pl.encode(model, DOCUMENTS, **choice)
         with pytest.raises(pl.InputError, match="does not compare two texts"):
             pl.rank(model, QUERY, DOCUMENTS, **choice)
+
+
+def test_a_saved_ranking_gives_its_explanations_back(model, tmp_path):
+    ranking = pl.rank(model, QUERY, DOCUMENTS, top=2)
+    again = pl.load(ranking.save(tmp_path / "ranking.json"), strict=True)
+    assert [each.full_matrix.tolist() for each in again] == [
+        hit.explanation.full_matrix.tolist() for hit in list(ranking)[:2]
+    ]
+    study = pl.whatif(load(models.classifier("bert")), DOCUMENTS[0])
+    with pytest.raises(StoreError, match=r"is a saved WhatIf.*pl\.load opens results"):
+        pl.load(study.save(tmp_path / "study.json"))
+
+
+def test_pairs_of_a_max_pooling_encoder_go_by_secants_and_say_why():
+    from tests.support import modular
+
+    result = pl.explain(modular.pooled("max"), QUERY, DOCUMENTS[0])
+    assert result.method == "secant" and result.settled and any("max pooling" in note for note in result.meta["notes"])
+    plain = pl.explain(modular.pooled("mean"), QUERY, DOCUMENTS[0])
+    assert plain.method == "ij" and not any("max pooling" in note for note in plain.meta["notes"])

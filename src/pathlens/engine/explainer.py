@@ -199,6 +199,13 @@ class Explainer(Generic[R]):
     def _targets(self, many: bool) -> tuple[Any, ...]:
         """Targets that every text is asked about: all classes, or those in a list for one text; none: each text has one."""
         target = self.choices.target
+        several = (isinstance(target, str) and target == "all") or (not many and isinstance(target, list))
+        if several and self.model.every_target() and self._explains_vectors():
+            name = self.method_for().name
+            raise InputError(
+                f"method={name!r} explains the whole output, every class at once, and has no target: leave target={target!r} out, "
+                "or ask for the classes one by one with method='ig' or 'secant'"
+            )
         if isinstance(target, str) and target == "all":
             return self.model.every_target()
         if not many and isinstance(target, list):
@@ -206,6 +213,9 @@ class Explainer(Generic[R]):
                 raise InputError("the list of targets is empty; give at least one, or target='all'")
             return tuple(target)
         return ()
+
+    def _explains_vectors(self) -> bool:
+        return entry_for(self.method_for()).vector
 
     def _every_target(
         self,

@@ -32,6 +32,7 @@ IN_PAGE = '<script type="application/json" id="pathlens">'
 EDITED = "the file was edited after it was written"  # its seal is of something else
 UNSEALED = "the file carries no seal, so nobody can say whether it was edited"
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
+RANKING = "Ranking"  # its hits, each with its explanation
 KINDS: dict[str, type[record.Result]] = {
     name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
 } | {Answer.__name__: Answer}
@@ -73,7 +74,7 @@ def save(result: record.Result, path: str | Path) -> Path:
 
 
 def load(path: str | Path, *, strict: bool = False) -> record.Result | list[record.Result]:
-    """The result that `save` wrote, or that a page carries (`to_html`); of a report or comparison, all of them.
+    """The result that `save` wrote, or that a page carries (`to_html`); of a report, comparison or ranking, all of them.
 
     One that was edited since, or whose numbers are not what its certificate says, is marked "✗ altered" wherever it is shown;
     `strict=True` refuses it.
@@ -107,6 +108,14 @@ def from_dict(
 ) -> record.Result | list[record.Result]:
     if isinstance(body, dict) and body.get("kind") == COLLECTION:
         return [_one_from_dict(item, folder, source) for item in body.get("items", [])]
+    if isinstance(body, dict) and body.get("kind") == RANKING:
+        reasons = (hit.get("explanation") for hit in body.get("hits", []))
+        return [_one_from_dict(reason, folder, source) for reason in reasons if reason is not None]
+    if isinstance(body, dict) and "study" in body:
+        raise StoreError(
+            f"{source} is a saved {body['study']}, whose numbers are plain JSON for other programs",
+            "pl.load opens results, comparisons, layers, reports and rankings; read this with json.load",
+        )
     return _one_from_dict(body, folder, source)
 
 

@@ -29,8 +29,8 @@ class Viewable:
         return plain_fields(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write JSON."""
-        return write_json(path, self.to_dict())
+        """Write JSON, for other programs; `pl.load` opens those that hold results, and says so of the others."""
+        return write_json(path, {"study": type(self).__name__, **self.to_dict()})
 
     def show(self, **options: Any) -> None:
         """Draw in the terminal."""

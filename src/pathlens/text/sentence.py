@@ -186,6 +186,12 @@ class PooledEncoder(SentenceEncoder):
         return vector
 
 
+def _modes(pooling: Any) -> tuple[str, ...]:
+    """How a Pooling module makes one vector of many; by one word, or several side by side."""
+    mode = getattr(pooling, "pooling_mode", ())
+    return (mode,) if isinstance(mode, str) else tuple(mode)
+
+
 class SentenceTransformerEncoder(SentenceEncoder):
     """A `SentenceTransformer` with its own modules: transformer, then pooling, Dense, Normalize, in their order.
 
@@ -213,6 +219,12 @@ class SentenceTransformerEncoder(SentenceEncoder):
             raise ModelError(
                 f"a {type(model).__name__} that begins with {type(first).__name__} has no word embeddings and no transformer "
                 "after them, which pathlens needs for its path; explain a model that begins with a Transformer"
+            )
+        if any(type(part).__name__ == "Pooling" and "max" in _modes(part) for part in self.after):
+            self.default_method = "secant"
+            self.doubts += (
+                "this encoder takes the largest of its tokens' states (max pooling), where integrals hardly settle: two texts are "
+                "explained by secants, which have a rule for it, unless another method is asked for",
             )
         longest = getattr(first, "max_seq_length", None)
         if longest is not None and longest != float("inf"):

@@ -13,6 +13,7 @@ from pathlens.errors import InputError, NumberError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation, largest, shortened
+from pathlens.explanation.store import RANKING, SCHEMA
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span, brief
 from pathlens.units.cuts import sentence_spans
@@ -175,10 +176,10 @@ class Ranking(TableExport, Viewable):
         return explanation
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: the order with scores and explanations."""
+        """Plain values: the order with scores and explanations, which `pl.load` of the saved file gives back as a list."""
         hits = [{**vars(hit), "explanation": hit.explanation and hit.explanation.to_dict()} for hit in self.hits]
         why = {} if self.places is None else {"why": self.why(*self.places).to_dict()}
-        return {"query": self.query, "meta": dict(self.meta), "hits": hits, **why}
+        return {"pathlens": SCHEMA, "kind": RANKING, "query": self.query, "meta": dict(self.meta), "hits": hits, **why}
 
 
 def rank(
