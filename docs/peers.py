@@ -2,8 +2,8 @@
 
     python docs/peers.py captum inseq        (a peer that is not named keeps its row)
 
-Writes docs/peers.json: for each peer its version, the sum of its block as it was run, and the agreement where both sides
-compute the same number. A test asks that every block on the page is the one that ran: a block that was changed has to be
+Writes docs/peers.json (for each peer its version, the checksum of its block as it was run, and the agreement where both sides
+compute the same number) and the table on the page. Needs the peer beside pathlens: pip install captum shap inseq lit-nlp. A test asks that every block on the page is the one that ran: a block that was changed has to be
 run again before it can stand there.
 """
 
@@ -65,7 +65,27 @@ def agreement(peer: str, names: dict[str, Any]) -> dict[str, float]:
         label = list(values.output_names).index("positive")
         total = float(values.base_values[0][label] + values.values[0][:, label].sum())
         return {"difference_of_outputs": abs(total - ours.probabilities["positive"])}
+    if peer == "LIT":
+        results = pl.explain(pair, names["texts"], method="secant")
+        theirs = [row["probabilities"][1] for row in names["rows"]]
+        ours = [result.probabilities["positive"] for result in results]
+        return {"difference_of_outputs": max(abs(a - b) for a, b in zip(theirs, ours, strict=True))}
     return {}
+
+
+COMPARED = {
+    "captum": "scores: at most {largest_difference:.2g} apart, the largest is {largest_score:.2g}",
+    "shap": "its values sum to the probability that we have: {difference_of_outputs:.0e} apart",
+    "inseq": "not compared: another baseline and another score",
+    "LIT": "probabilities: {difference_of_outputs:.0e} apart; it computes no scores here",
+}
+TABLE = re.compile(r"(?<=<!-- peers -->\n).*?(?=<!-- /peers -->)", re.DOTALL)
+
+
+def table(rows: dict[str, Any]) -> str:
+    """What ran, as the page shows it."""
+    lines = [f"| {peer} | {rows[peer]['version']} | {COMPARED[peer].format(**rows[peer])} |" for peer in COMPARED]
+    return "\n".join(["", "| their block | version that ran | beside ours |", "|---|---|---|", *lines, "", ""])
 
 
 def main(peers: list[str]) -> None:
@@ -77,6 +97,7 @@ def main(peers: list[str]) -> None:
         agreed = {name: float(f"{value:.2g}") for name, value in agreement(peer, names).items()}
         rows[peer] = {"version": version(PACKAGES[peer]), "block": checksum(found[peer]), **agreed}
         ROWS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -136,23 +136,28 @@ def test_links_and_pictures_exist_and_are_small():
 
 
 def test_blocks_of_other_libraries_are_those_that_ran():
-    """captum, shap and inseq are not installed with ours; docs/peers.py runs their blocks and keeps each one's sum."""
-    from docs.peers import PAGE, ROWS, checksum, peer_blocks
+    """captum, shap, inseq and LIT are not installed with ours; docs/peers.py runs their blocks and keeps each one's sum."""
+    from docs.peers import PAGE, ROWS, TABLE, checksum, peer_blocks, table
 
     text = PAGE.read_text(encoding="utf-8")
     ran, found = json.loads(ROWS.read_text(encoding="utf-8")), peer_blocks(text)
-    assert set(found) == set(ran) == {"captum", "shap", "inseq"} and len(found) == text.count("```py\n")
+    assert set(found) == set(ran) == {"captum", "shap", "inseq", "LIT"} and len(found) == text.count("```py\n")
     for peer, code in found.items():
         assert ran[peer]["block"] == checksum(code), f"run it again: python docs/peers.py {peer}"
         assert ran[peer]["version"]
     assert ran["captum"]["largest_difference"] <= 1e-3 * ran["captum"]["largest_score"]
-    assert ran["shap"]["difference_of_outputs"] <= 1e-5
+    assert max(ran[peer]["difference_of_outputs"] for peer in ("shap", "LIT")) <= 1e-5
+    assert TABLE.search(text)[0] == table(ran), "the page's figures are not the rows'"
 
 
 def test_the_japanese_readme_keeps_in_step():
-    """Same headings in number, same code, same pictures."""
+    """Same headings in number, same code, same pictures, same links, the same names of code."""
     root = DOCS.parent
     one, two = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md"))
     for pattern in (r"^## ", r"^```", r"^\| ", r"^<!-- "):
         assert len(re.findall(pattern, one, re.MULTILINE)) == len(re.findall(pattern, two, re.MULTILINE)), pattern
     assert re.findall(r"!\[[^\]]*\]\(([^)]+)\)", one) == re.findall(r"!\[[^\]]*\]\(([^)]+)\)", two)
+    links = [set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.ja.md"} for text in (one, two)]
+    assert links[0] == links[1]
+    names = [set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))) for text in (one, two)]
+    assert names[0] == names[1]
