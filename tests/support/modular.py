@@ -118,8 +118,12 @@ def yes_or_no() -> Any:
     return CrossEncoder(modules=[body, LogitScore(14, 15)], device="cpu")
 
 
+PADDED = {"padding": "max_length", "max_length": 16}
+
+
 def siglip() -> Any:
-    words = {**SMALL, "vocab_size": 60, "max_position_embeddings": 16}
+    torch.manual_seed(3)
+    words = {**SMALL, "vocab_size": 60, "max_position_embeddings": PADDED["max_length"], "pad_token_id": 0}
     return hf.SiglipModel(hf.SiglipConfig(text_config=words, vision_config=PICTURES)).eval(), models.tokenizer()
 
 
@@ -154,7 +158,7 @@ KINDS = {
     "DPRQuestionEncoder": Kind(dpr, "dot"),
     "T5EncoderModel": Kind(t5_encoder),
     "CrossEncoder, LogitScore": Kind(yes_or_no, None),
-    "SiglipModel": Kind(siglip, None),
+    "SiglipModel": Kind(siglip),
     "int8, dynamic": Kind(int8, None),
     "prompt tuning": Kind(prompted, None),
 }
@@ -164,6 +168,9 @@ def vector(model: Any, text: str, side: str = "query") -> Tensor:
     """e(text) as the package itself gives it, with a gradient."""
     if isinstance(model, tuple):
         module, tokenizer = model
+        if hasattr(module, "get_text_features"):  # SigLIP, as its users call it
+            ids = tokenizer(text, **PADDED, return_tensors="pt")["input_ids"]
+            return module.get_text_features(input_ids=ids).pooler_output[0]
         output = module(**{k: v for k, v in tokenizer(text, return_tensors="pt").items() if k != "token_type_ids"})
         found: Tensor = output.pooler_output[0] if "pooler_output" in output else output.last_hidden_state[0].mean(0)
         return found
@@ -192,7 +199,13 @@ def moved(model: Any, rows: Tensor) -> Iterator[None]:
 def tables(model: Any) -> list[Any]:
     """Of words: those of positions and kinds are smaller."""
     every = [part for part in _network(model).modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
-    return [part for part in every if part.weight.shape == every[0].weight.shape]
+    return [part for part in every if part.weight.shape == every[0].weight.shape and part is not _positions(model)]
+
+
+def _positions(model: Any) -> Any:
+    """SigLIP's table of positions may be as large as that of words here."""
+    tower = getattr(_network(model), "text_model", None)
+    return getattr(getattr(tower, "embeddings", None), "position_embedding", None)
 
 
 def _network(model: Any) -> nn.Module:
@@ -237,8 +250,9 @@ def examined(name: str) -> dict[str, Any]:
         return {"state": "refused", "words": str(error)[:200]}
     tokenizer = model[1] if isinstance(model, tuple) else models.tokenizer()
     bare = name.endswith("StaticEmbedding")
-    ids = tokenizer(TEXT, add_special_tokens=not bare)["input_ids"]
-    value, scores = slow(kind, model, ids, [token in (2, 3) for token in ids])
+    padded = PADDED if name.startswith("Siglip") else {}
+    ids = tokenizer(TEXT, add_special_tokens=not bare, **padded)["input_ids"]
+    value, scores = slow(kind, model, ids, [token in (0, 2, 3) for token in ids])
     size = max(float(np.abs(scores).max()), 1e-9)
     own, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
     listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(found, alone, strict=True)) / size

@@ -129,8 +129,8 @@ class ClipImage(TextModel):
     def __init__(self, model: Any, processor: Any = None, *, name: str = "clip image") -> None:
         if not hasattr(model, "vision_model") or not hasattr(model, "visual_projection"):
             raise ModelError(
-                f"{type(model).__name__} is not of CLIP's architecture (a vision_model and a visual_projection); SigLIP, which "
-                "reads every text with its padding, is not offered: use a CLIPModel"
+                f"{type(model).__name__} is not of CLIP's architecture (a vision_model and a visual_projection); of SigLIP "
+                "the text tower alone is explained, as (model, tokenizer); for pictures use a CLIPModel"
             )
         self.clip, self.processor, self.name = model, processor, name
         self.vision = model.vision_model

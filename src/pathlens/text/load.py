@@ -27,7 +27,7 @@ from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode
 from pathlens.text.options import BUILT_IN
-from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, open_modules
+from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, SiglipText, open_modules
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
 from pathlens.text.zeroshot import ZeroShot
@@ -146,10 +146,13 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
     known_class = next(((name, suffix) for name in names for suffix in KINDS if name.endswith(suffix)), None)
     if known_class is None:
         _refuse_unknown(names)
+        if names[0].startswith("Siglip") and hasattr(inner, "text_model"):
+            _nothing_left(options, "SigLIP's text tower, which says itself which vector is the text's")
+            return SiglipText(inner.text_model, tokenizer, name=names[0])
         if hasattr(inner, "vision_model"):
             raise ModelError(
                 f"{type(inner).__name__} reads pictures and texts: pass pl.DualEncoder.clip(model, tokenizer, processor), which "
-                "takes models of CLIP's architecture (SigLIP is not offered)"
+                "takes models of CLIP's architecture"
             )
         kind = kind_by_output(inner)
         model = SentenceEncoder(encoder_of(inner), tokenizer, **options) if kind is None else kind(inner, tokenizer)

@@ -186,6 +186,30 @@ class PooledEncoder(SentenceEncoder):
         return vector
 
 
+class SiglipText(PooledEncoder):
+    """SigLIP's text tower, compared by the cosine: it reads every text padded to one length, and its answer at the last place.
+
+    It was trained without a mask, so the padding is part of what it reads; it is held along the path.
+    """
+
+    similarity = None
+    kind = "siglip text"
+
+    def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
+        tokens = super().tokenise(text, text_b, request)
+        missing = max(0, int(self.module.config.max_position_embeddings) - len(tokens))
+        pads = {"attention_mask": 1}
+        padded = replace(
+            tokens,
+            ids=(*tokens.ids, *[int(self.tokenizer.pad_token_id)] * missing),
+            tokens=(*tokens.tokens, *[str(self.tokenizer.pad_token)] * missing),
+            offsets=(*tokens.offsets, *[(0, 0)] * missing),
+            segments=(*tokens.segments, *[-1] * missing),
+            context={n: nn.functional.pad(v, (0, missing), value=pads.get(n, 0)) for n, v in tokens.context.items()},
+        )
+        return padded.noted(f"SigLIP reads every text padded to {len(padded)} tokens; the padding is held")
+
+
 def _modes(pooling: Any) -> tuple[str, ...]:
     """How a Pooling module makes one vector of many; by one word, or several side by side."""
     mode = getattr(pooling, "pooling_mode", ())
