@@ -23,7 +23,8 @@ from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation import store
-from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation, percent
+from pathlens.explanation.base import percent
+from pathlens.explanation.record import Explanation, PairExplanation, VectorExplanation
 from pathlens.explanation.store import from_dict
 from pathlens.metrics.record import Column, Curve, Evaluation
 from pathlens.studies.layers import Layers

@@ -29,7 +29,7 @@ from pathlens.draw.blocks import (
 from pathlens.draw.grid import REFERENCE, Continued, Grid, links_between, links_inside
 from pathlens.draw.palette import LENGTH_WORD, LOWERS_WORD, RAISES_WORD
 from pathlens.draw.words import Stretch, visible
-from pathlens.explanation import record
+from pathlens.explanation import base, record
 from pathlens.explanation.certificate import Certificate
 
 TITLE = 160  # letters of a target in a heading; a continuation's may be a page long
@@ -205,7 +205,7 @@ def continuation(result: record.Continuation) -> Page:
 # ---------------------------------------------------------------- what pages share
 
 
-def title_of(result: record.Result) -> str:
+def title_of(result: base.Result) -> str:
     """ "ig · positive": the method, and what is explained; of a difference the names of both."""
     if result.difference:
         return " − ".join(visible(name) for name, _ in result.difference)
@@ -223,7 +223,7 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
     return (Running(tuple(_paragraphs(result, limit).values()), limit, outside),)
 
 
-def sum_of(result: record.Result, name: str = "") -> Sum:
+def sum_of(result: base.Result, name: str = "") -> Sum:
     """The certificate in words, held against the numbers that stand beside it now."""
     claim = "adds up" if _sums(result) else "exact unit by unit"
     claim = "the integral under it adds up" if isinstance(result, record.PhraseTree) else claim
@@ -237,7 +237,7 @@ def sum_of(result: record.Result, name: str = "") -> Sum:
     )
 
 
-def check_of(result: record.Result, name: str = "") -> tuple[Sum, ...]:
+def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
     """The check of belief in words, where there was one."""
     check = result.check
     if check is None or result.altered:
@@ -245,7 +245,7 @@ def check_of(result: record.Result, name: str = "") -> tuple[Sum, ...]:
     return (Sum(check.agrees, words.check_line(check), visible(name) if name else "", open=not check.applies),)
 
 
-def proofs(result: record.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
+def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
     """For a script: every certificate in words, and whether it holds; none does in a result that was altered."""
     if result.altered:
         return {"lines": [words.proof_line(result)] * len(certificates), "settled": [False] * len(certificates)}
@@ -256,7 +256,7 @@ def proofs(result: record.Result, certificates: Sequence[Certificate]) -> dict[s
 
 
 def _page(
-    result: record.Result,
+    result: base.Result,
     blocks: tuple[Block, ...],
     legend: str,
     full: float,
@@ -284,12 +284,12 @@ def _page(
     )
 
 
-def head_of(result: record.Result) -> dict[str, Any]:
+def head_of(result: base.Result) -> dict[str, Any]:
     """What the model says, for the top of a page: in a sentence, and class by class."""
     return {"headline": visible(result.headline) if result.headline else "", "classes": _classes(result)}
 
 
-def _classes(result: record.Result) -> tuple[tuple[str, str, str], ...]:
+def _classes(result: base.Result) -> tuple[tuple[str, str, str], ...]:
     """Every class with its probability at both ends, the likeliest first."""
     return classes_of(result.probabilities, result.baseline_probabilities)
 
@@ -298,17 +298,17 @@ def classes_of(text: Mapping[str, float], start: Mapping[str, float]) -> tuple[t
     """Rows of a table: name, probability at the text, at the baseline."""
     order = sorted(text.items(), key=lambda each: -each[1])
     return tuple(
-        (visible(name), record.percent(share), record.percent(start[name]) if name in start else "")
+        (visible(name), base.percent(share), base.percent(start[name]) if name in start else "")
         for name, share in order
     )
 
 
-def _data(result: record.Result) -> dict[str, Any] | None:
+def _data(result: base.Result) -> dict[str, Any] | None:
     arrays = [value for value in vars(result).values() if isinstance(value, np.ndarray)]
     return result.to_dict() if sum(array.nbytes for array in arrays) <= MOST else None
 
 
-def _own_notes(result: record.Result) -> list[str]:
+def _own_notes(result: base.Result) -> list[str]:
     """The result's own notes as one-line sentences, and how far a mean over baselines can be trusted."""
     notes = [visible(note) for note in result.origin.notes]
     spread = getattr(result, "standard_error", None)
@@ -317,7 +317,7 @@ def _own_notes(result: record.Result) -> list[str]:
     return notes
 
 
-def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
+def _rounds(result: base.Result, of: str = "") -> tuple[Charts, ...]:
     """Error estimate and gap after each round; nothing where one round was enough.
 
     of: what the rounds are of, where that is not the result itself and its bound has other units.
@@ -335,36 +335,36 @@ def _rounds(result: record.Result, of: str = "") -> tuple[Charts, ...]:
     return (Charts((chart,), title="error against nodes"),)
 
 
-def _unit(result: record.Result) -> str:
+def _unit(result: base.Result) -> str:
     return result.origin.unit or "token"
 
 
-def _by(result: record.Result) -> str:
+def _by(result: base.Result) -> str:
     return f"{_unit(result)} × {_unit(result)}"
 
 
-def _sums(result: record.Result) -> bool:
+def _sums(result: base.Result) -> bool:
     return result.certificate.kind != "per token"
 
 
-def _target(result: record.Result) -> str:
+def _target(result: base.Result) -> str:
     return f"“{result.target}”" if result.target else "the target"
 
 
-def _colors(result: record.Result) -> str:
+def _colors(result: base.Result) -> str:
     if result.difference:
         one, other = (visible(name) for name, _ in result.difference)
         return f"{RAISES_WORD}: more in {one}, {LOWERS_WORD}: more in {other}"
     return f"{RAISES_WORD} raises {_target(result)}, {LOWERS_WORD} lowers it"
 
 
-def _verb(result: record.Result) -> str:
+def _verb(result: base.Result) -> str:
     if result.difference:
         return "sum to"
     return "sum to" if result.settled else "should sum to"
 
 
-def _change(result: record.Result) -> str:
+def _change(result: base.Result) -> str:
     if result.difference:
         sums = " − ".join(f"{palette.short(total)} ({visible(name)})" for name, total in result.difference)
         return f"{palette.short(result.certificate.total)} = {sums}"

@@ -13,7 +13,8 @@ from pathlens.draw import blocks, palette
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
 from pathlens.draw.results import COLORS, check_of, classes_of, head_of, sum_of, texts, title_of
 from pathlens.draw.words import visible
-from pathlens.explanation.record import Explanation, Result, VectorExplanation
+from pathlens.explanation.base import Result
+from pathlens.explanation.record import Explanation, VectorExplanation
 
 if TYPE_CHECKING:
     from pathlens.studies.compare import Comparison

@@ -12,9 +12,10 @@ from rich.cells import cell_len, set_cell_size
 
 from pathlens.draw import palette
 from pathlens.draw.palette import short
+from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
-from pathlens.explanation.record import PhraseTree, Result
+from pathlens.explanation.record import PhraseTree
 from pathlens.types import Span
 
 

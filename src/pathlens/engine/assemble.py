@@ -16,6 +16,7 @@ from pathlens.engine.phrases import idg, phrase_nodes
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
+from pathlens.explanation.base import Result, likeliest, percent
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.pair import Side, pair_of
@@ -25,10 +26,7 @@ from pathlens.explanation.record import (
     Interactions,
     PairExplanation,
     PhraseTree,
-    Result,
     VectorExplanation,
-    likeliest,
-    percent,
 )
 from pathlens.text.adapter import Probabilities
 from pathlens.units.trees import tree_groups

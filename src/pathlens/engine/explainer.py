@@ -48,9 +48,10 @@ from pathlens.engine.progress import Progress
 from pathlens.engine.solve import Solution, solve, solve_targets
 from pathlens.engine.typed import Options, kinds_of_options, shows_options
 from pathlens.errors import InputError, PathlensError, or_error
+from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
-from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Result, VectorExplanation
+from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, VectorExplanation
 from pathlens.explanation.results import Results
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from pathlens.checks import option_names
 from pathlens.engine.options import DIG, IDG, IG, IH, IJ, SECANT, SIG, UDIG, VAIG, Method
-from pathlens.explanation.record import Continuation, PairExplanation, Result, VectorExplanation
+from pathlens.explanation.base import Result
+from pathlens.explanation.record import Continuation, PairExplanation, VectorExplanation
 from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Integrand, Jacobian, Outputs
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line

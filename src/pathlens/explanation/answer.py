@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from pathlens.errors import InputError
+from pathlens.explanation.base import Result, largest, percent, shortened
 from pathlens.explanation.binding import mismatch
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, Result, largest, percent, shortened
+from pathlens.explanation.record import Explanation
 from pathlens.types import Span
 from pathlens.units.cuts import sentence_spans, word_spans
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 if TYPE_CHECKING:
+    from pathlens.explanation.base import Result
     from pathlens.explanation.certificate import Certificate
-    from pathlens.explanation.record import Result
 
 ROUNDING = 1e-6  # of Σ|numbers|: the same float32 numbers summed in another order
 WHEN_AND_WHERE = ("seconds", "versions", "row", "id")  # in `meta`: not what a result says, but of which run it is

@@ -15,7 +15,7 @@ from pathlens.path.words.options import WordPath
 from pathlens.types import brief
 
 if TYPE_CHECKING:
-    from pathlens.explanation.record import Result
+    from pathlens.explanation.base import Result
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,9 +15,10 @@ from jaxtyping import Float
 
 from pathlens.checks import check_choice
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.base import shortened
 from pathlens.explanation.binding import read_only
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.record import Explanation, PairExplanation, shortened
+from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.types import NORMS, SIMILARITIES, TOLERANCE, Span, brief
 
 LEAST = 0.1  # a cosine near zero is not asked for more digits than one of this size; of a dot product, this · lengths

@@ -12,7 +12,8 @@ from pathlens.errors import InputError
 from pathlens.units.units import Units, units
 
 if TYPE_CHECKING:
-    from pathlens.explanation.record import OfUnits, PairExplanation
+    from pathlens.explanation.base import OfUnits
+    from pathlens.explanation.record import PairExplanation
 
 Same = TypeVar("Same", bound="OfUnits")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar, overload
 
-from pathlens.explanation.record import Result
+from pathlens.explanation.base import Result
 from pathlens.explanation.view import TableExport, Viewable, renderers
 
 R = TypeVar("R")  # a `Result`

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import StoreError
-from pathlens.explanation import record
+from pathlens.explanation import base, record
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
@@ -33,12 +33,12 @@ EDITED = "the file was edited after it was written"  # its seal is of something 
 UNSEALED = "the file carries no seal, so nobody can say whether it was edited"
 COLLECTION = "Collection"  # of a report or a comparison: {"items": [results]}
 RANKING = "Ranking"  # its hits, each with its explanation
-KINDS: dict[str, type[record.Result]] = {
-    name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, record.Result)
+KINDS: dict[str, type[base.Result]] = {
+    name: kind for name, kind in vars(record).items() if isinstance(kind, type) and issubclass(kind, base.Result)
 } | {Answer.__name__: Answer}
 
 
-def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
+def to_dict(result: base.Result, beside: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
     """Plain Python values, arrays as nested lists; large ones go into `beside`, where there is one. What is altered says so."""
     result = result.derived() if result.altered else result
     body = {"pathlens": SCHEMA, "kind": type(result).__name__}
@@ -50,12 +50,12 @@ def to_dict(result: record.Result, beside: dict[str, np.ndarray] | None = None) 
     return body
 
 
-def many_to_dict(results: Iterable[record.Result], **more: Any) -> dict[str, Any]:
+def many_to_dict(results: Iterable[base.Result], **more: Any) -> dict[str, Any]:
     """Several results as one body that `load` gives back as a list; `more` is for readers of the file."""
     return {"pathlens": SCHEMA, "kind": COLLECTION, **more, "items": [to_dict(each) for each in results]}
 
 
-def save(result: record.Result, path: str | Path) -> Path:
+def save(result: base.Result, path: str | Path) -> Path:
     """Write `path` (JSON), and `path` with .safetensors for arrays of more than 20 000 numbers."""
     path = Path(path)
     beside = path.with_suffix(".safetensors")
@@ -73,7 +73,7 @@ def save(result: record.Result, path: str | Path) -> Path:
         raise StoreError(f"the result cannot be written as JSON: {error}") from error
 
 
-def load(path: str | Path, *, strict: bool = False) -> record.Result | list[record.Result]:
+def load(path: str | Path, *, strict: bool = False) -> base.Result | list[base.Result]:
     """The result that `save` wrote, or that a page carries (`to_html`); of a report, comparison or ranking, all of them.
 
     One that was edited since, or whose numbers are not what its certificate says, is marked "✗ altered" wherever it is shown;
@@ -90,7 +90,7 @@ def load(path: str | Path, *, strict: bool = False) -> record.Result | list[reco
     return loaded
 
 
-def _loaded(path: Path) -> record.Result | list[record.Result]:
+def _loaded(path: Path) -> base.Result | list[base.Result]:
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().lower().startswith("<!doctype"):
@@ -103,9 +103,7 @@ def _loaded(path: Path) -> record.Result | list[record.Result]:
     return from_dict(body, folder=path.parent, source=str(path))
 
 
-def from_dict(
-    body: Any, *, folder: Path | None = None, source: str = "the data"
-) -> record.Result | list[record.Result]:
+def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | list[base.Result]:
     if isinstance(body, dict) and body.get("kind") == COLLECTION:
         return [_one_from_dict(item, folder, source) for item in body.get("items", [])]
     if isinstance(body, dict) and body.get("kind") == RANKING:
@@ -119,7 +117,7 @@ def from_dict(
     return _one_from_dict(body, folder, source)
 
 
-def _one_from_dict(body: Any, folder: Path | None, source: str) -> record.Result:
+def _one_from_dict(body: Any, folder: Path | None, source: str) -> base.Result:
     if not isinstance(body, dict) or "pathlens" not in body or body.get("kind") not in KINDS:
         raise StoreError(f"{source} is not a saved pathlens result (no field 'pathlens', or an unknown kind)")
     if body["pathlens"] > SCHEMA:

@@ -19,7 +19,7 @@ from pathlens.draw.blocks import Bar, Bars, Block, Explorer, Listing, Page, Pane
 from pathlens.draw.evaluations import features
 from pathlens.draw.results import COLORS
 from pathlens.errors import InputError
-from pathlens.explanation.record import Result
+from pathlens.explanation.base import Result
 from pathlens.explanation.store import load, many_to_dict
 from pathlens.explanation.view import Viewable
 from pathlens.types import brief

@@ -27,8 +27,9 @@ from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.answer import CUTS, THRESHOLD, Answer, check_threshold, cut_into
+from pathlens.explanation.base import shortened
 from pathlens.explanation.certificate import warn_unsettled
-from pathlens.explanation.record import Continuation, shortened
+from pathlens.explanation.record import Continuation
 from pathlens.integrand import Value
 from pathlens.integrate.drive import Ask
 from pathlens.integrate.loop import Job, run

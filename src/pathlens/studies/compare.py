@@ -16,7 +16,8 @@ import numpy as np
 from pathlens.engine.explainer import Explainer, check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
-from pathlens.explanation.record import PairExplanation, Result, VectorExplanation
+from pathlens.explanation.base import Result
+from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import kendall, spearman

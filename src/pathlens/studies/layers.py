@@ -12,7 +12,8 @@ from typing import Any
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.record import Explanation, Result, VectorExplanation
+from pathlens.explanation.base import Result
+from pathlens.explanation.record import Explanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict
 from pathlens.explanation.view import Viewable
 from pathlens.text.load import load

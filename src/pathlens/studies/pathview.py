@@ -18,7 +18,7 @@ import torch
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.errors import InputError
-from pathlens.explanation.record import in_words, shortened
+from pathlens.explanation.base import in_words, shortened
 from pathlens.explanation.view import Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import WordOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 from pathlens.errors import InputError, TooLongError
 from pathlens.explanation.answer import Answer
-from pathlens.explanation.record import Result
+from pathlens.explanation.base import Result
 from pathlens.text.causal import CausalLM
 from pathlens.text.chat import BETWEEN, Chat, Prompt, as_chat, chat, with_passages
 from pathlens.types import Span

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
 from pathlens.explanation.answer import Answer
-from pathlens.explanation.record import OfUnits, PairExplanation, Result
+from pathlens.explanation.base import OfUnits, Result
+from pathlens.explanation.record import PairExplanation
 from pathlens.studies.answer import opened as opened_answer
 from pathlens.studies.sources import kept_prompt
 from pathlens.types import TEXT_UNITS, Span

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from pathlens.errors import InputError, NumberError
+from pathlens.explanation.base import largest, shortened
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
-from pathlens.explanation.record import Explanation, PairExplanation, largest, shortened
+from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.store import RANKING, SCHEMA
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.types import Span, brief

@@ -1,0 +1,252 @@
+"""What every result has: how it was made, what it explains, whether it adds up, and how it is told in a line."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from pathlens.errors import InputError
+from pathlens.explanation import reduce
+from pathlens.explanation.binding import read_only, seal
+from pathlens.explanation.certificate import Certificate
+from pathlens.explanation.check import Belief
+from pathlens.explanation.origin import Origin
+from pathlens.explanation.view import TableExport, Viewable
+from pathlens.types import Span, brief
+
+Made = TypeVar("Made", bound="Result")
+Same = TypeVar("Same", bound="OfUnits")
+CHANGED = "something in it was changed after it was made (its seal is of something else)"
+
+
+def largest(values: np.ndarray, k: int) -> list[tuple[int, ...]]:
+    """Places of the k entries with the largest |value|, largest first."""
+    order = np.argsort(-np.abs(values), axis=None, kind="stable")[:k]
+    return list(zip(*(each.tolist() for each in np.unravel_index(order, values.shape)), strict=True))
+
+
+def likeliest(probabilities: Mapping[str, float]) -> str:
+    return max(probabilities, key=lambda name: probabilities[name])
+
+
+def percent(share: float) -> str:
+    """Three digits; a whole is said of nothing less."""
+    hidden = 0.9995 <= share < 1 or 0 < share < 0.0005
+    return (">99.9 %" if share > 0.5 else "<0.1 %") if hidden else f"{100 * share:.3g} %"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def in_words(text: Mapping[str, float], start: Mapping[str, float]) -> str:
+    """What a model with classes says, at the text and at the baseline; nothing of one that has none."""
+    if not text:
+        return ""
+    name = likeliest(text)
+    line = f"predicted {name}, {percent(text[name])}"
+    return f"{line} (from the baseline alone: {likeliest(start)}, {percent(max(start.values()))})" if start else line
+
+
+def names_of_both(one: Result, other: Result) -> tuple[str, str]:
+    """A name for each of two results: what one has and the other has not."""
+    names = "model", "baseline", "layer", "unit", "context", "texts"
+    facts = [{"method": r.method, "target": r.target, **{n: r.meta.get(n) for n in names}} for r in (one, other)]
+    differ = [name for name in facts[0] if facts[0][name] != facts[1][name] and None not in (f[name] for f in facts)]
+    bare = ("method", "target", "model")
+    first, second = (", ".join(str(f[n]) if n in bare else f"{n} {f[n]}" for n in differ) for f in facts)
+    return (first, second) if differ else ("the first", "the second")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Result(TableExport, Viewable):
+    """What every result has: how it was made, what it explains, and whether it adds up.
+
+    `meta` holds what a reader of a saved result wants to know: model, text, baseline, layer, unit, score,
+    notes (a list of sentences: truncation, what was held, what was filled), versions.
+    """
+
+    method: str
+    target: str
+    certificate: Certificate
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    prediction: str = ""  # the likeliest class at the text, where the model has classes
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
+    baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
+    check: Belief | None = None  # what the scores predict for the strongest units, and what the model does
+    edited: str = ""  # loaded from a file that is not as it was written, or made of such a result: what shows it
+    seal: str = ""  # a checksum of all the rest, taken when the result is made (explanation/binding.py)
+    entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
+
+    def __post_init__(self) -> None:
+        read_only(self)
+        if not self.seal:
+            object.__setattr__(self, "seal", seal(self))
+
+    def derived(self: Made, **values: Any) -> Made:
+        """The same with other values, sealed anew: the one way to make a result of a result.
+
+        What was altered stays so. `dataclasses.replace` keeps the old seal, so what it makes reads "✗ altered".
+        """
+        edited = values.pop("edited") if "edited" in values else self.altered
+        return replace(self, **values, edited=edited, seal="")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a pickle or a deep copy, whose arrays could be written to."""
+        self.__dict__.update(state)
+        read_only(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain Python values (what `save` writes)."""
+        from pathlens.explanation.store import to_dict
+
+        return to_dict(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON; results with large arrays put them in a safetensors file beside it."""
+        from pathlens.explanation.store import save
+
+        return save(self, path)
+
+    @abstractmethod
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One plain dictionary per token, pair of tokens or phrase."""
+
+    @property
+    def altered(self) -> str:
+        """What shows that the result is not as it was made, in words; nothing where it is. Taken again, here and now."""
+        return self.edited or next(filter(None, self.doubts()), "") or ("" if self.seal == seal(self) else CHANGED)
+
+    @property
+    def settled(self) -> bool:
+        """Do the numbers that stand here add up as their certificate says, within the tolerance?"""
+        return self.certificate.converged and not self.altered
+
+    @abstractmethod
+    def doubts(self) -> Iterator[str]:
+        """Every sum of this kind of result, taken again: words where it is not the certificate's, else nothing."""
+
+    @property
+    def origin(self) -> Origin:
+        """How it was made, as fields: model, texts, baseline, layer, unit, score, notes, …"""
+        return Origin.of(self.meta)
+
+    @property
+    def text(self) -> str | tuple[str, ...]:
+        """What was explained; of two texts, both."""
+        texts = tuple(self.meta.get("texts", ()))
+        return texts[0] if len(texts) == 1 else texts
+
+    @property
+    def headline(self) -> str:
+        """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
+        if self.difference:
+            (one, total), (other, less) = self.difference
+            return f"difference: {one} − {other}; sums {total:.4g} − {less:.4g} = {self.certificate.total:.4g}"
+        return in_words(self.probabilities, self.baseline_probabilities) or self._written() or self._number()
+
+    def _written(self) -> str:
+        """What a generator writes, and how likely that is: the output itself where it is a probability or its logarithm."""
+        written: Any = self.meta.get("outputs") or ()
+        score = self.meta.get("score")
+        if score not in ("logprob", "prob") or len(written) != 1:
+            return ""
+        ends = self.certificate.f_input, self.certificate.f_baseline
+        text, start = (percent(f if score == "prob" else math.exp(min(f, 0.0))) for f in ends)
+        return f"“{shortened(str(written[0]).strip())}” is {text} likely (from the baseline alone: {start})"
+
+    def _number(self) -> str:
+        """What is explained and its value, of a model without words for it."""
+        proof = self.certificate
+        value = f"{proof.f_input:.4g} (from the baseline alone: {proof.f_baseline:.4g})"
+        length = "a vector of length " if proof.kind == "vector" else ""
+        return f"{shortened(self.target)}: {length}{value}" if self.target else ""
+
+    @property
+    def difference(self) -> tuple[tuple[str, float], ...]:
+        """Of `a - b`: what a and b are called, and what the numbers of each sum to; of any other result nothing."""
+        return tuple((str(name), float(total)) for name, total in self.meta.get("difference", ()))
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
+        text = shortened(" | ".join(self.meta.get("texts", ())))
+        return self.target, text and repr(text), self.headline.partition(" (")[0] if self.prediction else ""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """(token, score), or what this kind of result has in each of its rows (`entry`)."""
+        return (tuple(row[name] for name in self.entry) for row in self.rows())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.rows())
+
+    def __getitem__(self, place: Any) -> Any:
+        """One (token, score), or a list of them."""
+        return list(self)[place]
+
+    def __repr__(self) -> str:
+        top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
+        how = self.headline if self.difference else self.method
+        return brief(self, how, *self.about, top, "✗ altered" if self.altered else "")
+
+    @abstractmethod
+    def top(self, k: int = 5) -> list[Any]:
+        """The k entries with the largest |value|, largest first."""
+
+    def minus(self, other: Any, **values: Any) -> Any:
+        """The same places with `values`, which are this result's less the other's: what `a - b` gives."""
+        mine, its = self.certificate, other.certificate
+        alone = "per token" in (mine.kind, its.kind)  # no common sum to miss: each unit's own
+        proof = Certificate.judge(
+            f_input=mine.f_input - its.f_input,
+            f_baseline=mine.f_baseline - its.f_baseline,
+            total=mine.total - its.total,
+            tolerance=max(mine.tolerance, its.tolerance),
+            nodes=mine.nodes + its.nodes,
+            passes=mine.passes + its.passes,
+            errors=np.add(mine.error_estimate, its.error_estimate),
+            bound=mine.bound + its.bound,
+            gap=mine.gap + its.gap if alone else None,
+            parts=(mine, its),
+            kind="per token" if alone else "total",
+        )
+        target = f"{self.target} − {other.target}" if self.target != other.target else self.target
+        plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}, "check": None}
+        names, sums = names_of_both(self, other), (mine.total, its.total)
+        notes = list(dict.fromkeys((*self.meta.get("notes", ()), *other.meta.get("notes", ()))))
+        meta = {**self.meta, "difference": [list(each) for each in zip(names, sums, strict=True)], "notes": notes}
+        altered = self.altered or other.altered
+        return self.derived(target=target, certificate=proof, edited=altered, meta=meta, **plain, **values)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OfUnits(Result):
+    """A result over the units of one text, or of a pair read as one input."""
+
+    tokens: tuple[str, ...]  # readable text of each unit, special tokens included
+    offsets: tuple[Span, ...]  # characters of the text (of `segments`' text); (0, 0) for special tokens
+    special: tuple[bool, ...] = ()  # added by the tokenizer, not part of the text
+    segments: tuple[int, ...] = ()  # 0: first text (or prompt), 1: second text (or output), -1: special
+
+    def words(self: Same) -> Same:
+        """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
+        return reduce.words(self)
+
+    def same_places(self, other: Any) -> None:
+        """An error unless both results are of one kind, over the same units."""
+        if type(self) is not type(other) or self.tokens != other.tokens:
+            raise InputError(
+                f"a difference is taken of two results of one kind over the same units, got {self!r} and {other!r}; "
+                "explain the same text with the same unit"
+            )
+
+    @abstractmethod
+    def summed(self: Same, members: Float[np.ndarray, "G U"], **common: Any) -> Same:
+        """Units joined into groups, `members` of 0 and 1; `common` is what the groups are called."""
