@@ -175,7 +175,7 @@ def _meetings(explanation: Any) -> str:
     """The strongest pairs of words (or words, read one-sided), and the certificate in a few words."""
     if explanation is None:
         return "not explained"
-    met = [f"{'–'.join(map(visible, names))} {score:+.3f}" for *names, score in explanation.top(MEETINGS)]
+    met = [f"{'–'.join(map(visible, names))} {score:+.3f}" for *names, score in explanation.top(MEETINGS) if score]
     return f"{', '.join(met)}   [{in_short(explanation)}]"
 
 

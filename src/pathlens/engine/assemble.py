@@ -146,8 +146,8 @@ def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:
     if answer != name:
         return f"from {least!r} it says {answer} ({percent(others[least][answer])}): try baseline={least!r}"
     return (
-        f"so do all of this model's own baselines ({least!r} is least sure, {percent(others[least][name])}): to ask that, give "
-        "a text the model calls something else as the baseline"
+        f"all of this model's own baselines say so ({least!r} is least sure, {percent(others[least][name])}): to ask why, give a "
+        "text the model calls something else as the baseline"
     )
 
 
