@@ -176,7 +176,7 @@ class SentenceEncoder(LanguageModel):
 class PooledEncoder(SentenceEncoder):
     """An encoder that says itself which vector is the text's (DPR's two); compared by the dot product, as it was trained."""
 
-    similarity = "dot"
+    similarity: str | None = "dot"
 
     def settings(self) -> tuple[str, ...]:
         return ("pooled",)
@@ -197,7 +197,8 @@ class SiglipText(PooledEncoder):
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         tokens = super().tokenise(text, text_b, request)
-        missing = max(0, int(self.module.config.max_position_embeddings) - len(tokens))
+        config: Any = self.module.config
+        missing = max(0, int(config.max_position_embeddings) - len(tokens))
         pads = {"attention_mask": 1}
         padded = replace(
             tokens,
