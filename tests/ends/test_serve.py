@@ -149,6 +149,24 @@ def test_what_is_not_there_is_not_offered():
     assert "idg" not in known["answerer"]["methods"] and "dig" not in offers(pl.ToyModel())["methods"]
 
 
+def test_a_long_pass_is_watched_and_ended_inside(models):
+    """An answer's sources may be long: a pass over them tells its block, and stops there, not at its end."""
+    from pathlens.serve.models import Models
+    from pathlens.serve.tasks import Cancelled, Meter
+
+    meter = Meter()
+    with Models(models, ServerLimits()).take("writer", meter).itself() as model:
+        ids = torch.tensor([[5, 6, 7]])
+        model.whole()(input_ids=ids)
+        assert meter.points == 1 and meter.block == (model.depth, model.depth)
+        model.network.blocks[0].register_forward_hook(lambda *_: setattr(meter, "stopped", "called off"))
+        with pytest.raises(Cancelled):
+            model.whole()(input_ids=ids)
+        assert meter.block[0] == 2 < model.depth + 1
+    assert not model.network.blocks[1]._forward_pre_hooks, "nothing is left on the model"
+    model.network.blocks[0]._forward_hooks.clear()
+
+
 def test_predictions_are_what_explaining_says(client, models):
     texts = ["not funny", TEXT, "the plot " * 40]
     rows = client.post("/api/predict", json={"model": "tiny", "texts": texts}).json()["rows"]

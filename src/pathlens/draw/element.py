@@ -108,7 +108,9 @@ def heat_table(grid: Grid) -> Markup:
     upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
     heads = [_head(grid, 1, j) for j in range(len(grid.columns))]
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
-    first = element("tr", None, element("th", {"class": "corner"}, grid.corner), *heads, *margin)
+    first = element(
+        "tr", None, element("th" if grid.corner else "td", {"class": "corner"}, grid.corner), *heads, *margin
+    )
     rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
     if grid.signed and grid.additive:
         sums = [

@@ -231,9 +231,9 @@ def _phrase(node: Phrase, limit: float) -> Markup:
 
 @draw.register
 def listing(block: blocks.Listing) -> Drawn:
-    mark = [element("th", None, "")] if block.marks else []
+    mark = [element("td")] if block.marks else []
     heads = [
-        element("th", {"scope": "col", "class": "number" if right else None}, name)
+        element("th", {"scope": "col", "class": "number" if right else None}, name) if name else element("td")
         for name, right in zip(block.columns, block.numeric, strict=True)
     ]
     rows = []
@@ -257,13 +257,18 @@ def _cell(block: blocks.Listing, column: int, value: blocks.Cell) -> Markup:
     return element("td", {"class": "words", "dir": "auto"}, text)
 
 
+def _level(block: blocks.Block) -> dict[str, int]:
+    """A heading below a block that has none of its own takes the block's place in the order."""
+    return {} if block.title else {"aria-level": 2}
+
+
 @draw.register
 def charts(block: blocks.Charts) -> Drawn:
     """A single chart with its key; several in a grid, with one key for all."""
     if len(block.charts) == 1:
         return element("figure", None, svg.key(block.names), svg.chart(block.charts[0])), ()
     drawn = [
-        element("figure", None, element("h3", None, chart.title or chart.ylabel), svg.chart(chart))
+        element("figure", None, element("h3", _level(block), chart.title or chart.ylabel), svg.chart(chart))
         for chart in block.charts
     ]
     return join([svg.key(block.names), element("div", {"class": "curves"}, *drawn)]), ()
@@ -278,7 +283,7 @@ def panels(block: blocks.Panels) -> Drawn:
         for bar in panel.bars:
             text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
             rows.append(_bar(bar, text, limit, panel.signed))
-        head = element("h3", None, f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
+        head = element("h3", _level(block), f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
         every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))
     return element("div", {"class": "panels"}, *every), ()
 

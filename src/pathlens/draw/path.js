@@ -79,7 +79,7 @@
     const table = el("table", "steps");
     const top = table.createTHead().insertRow();
     const head = table.tHead.insertRow();
-    top.append(el("th", "", ""));
+    top.append(el("td", "", ""));
     head.append(el("th", "", "token"));
     tracks.forEach((track, k) => {
       const name = el("th", "way", "");

@@ -160,12 +160,16 @@ def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
         @contextmanager
         def itself(self) -> Iterator[TextModel]:
             """The model without its wrapper, for work that asks for its kind; a hook counts its passes meanwhile."""
-            whole = self.inner.whole()
-            hook = None if whole is None else whole.register_forward_pre_hook(lambda *_: meter.count(1))
+            whole, blocks = self.inner.whole(), getattr(getattr(self.inner, "network", None), "blocks", [])
+            hooks = [] if whole is None else [whole.register_forward_pre_hook(lambda *_: meter.count(1))]
+            for k, block in enumerate(
+                blocks
+            ):  # a pass over long sources takes a minute: it is watched, and ended, inside
+                hooks.append(block.register_forward_pre_hook(lambda *_, k=k: meter.enter(k + 1, len(blocks))))
             try:
                 yield self.inner
             finally:
-                if hook is not None:
+                for hook in hooks:
                     hook.remove()
 
     return Watched(model)

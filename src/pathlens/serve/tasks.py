@@ -43,6 +43,7 @@ class Meter:
 
     points: int = 0
     stage: str = ""  # what is waited for before any point: a model on its way
+    block: tuple[int, int] | None = None  # where a long pass is, and how many blocks it has
     stopped: str = ""  # why it is to stop
     asked: float | None = None  # when a client that does not wait asked for it last
 
@@ -56,6 +57,11 @@ class Meter:
         if self.stopped:
             raise Cancelled
         self.points += rows
+
+    def enter(self, block: int, of: int) -> None:
+        """Called at every block of a long pass."""
+        self.block = (block, of)
+        self.count(0)
 
 
 @dataclass(eq=False)
@@ -95,6 +101,7 @@ class Task:
             **{name: getattr(self, name) for name in ("id", "kind", "state", "warnings")},
             "points": self.meter.points,
             "stage": self.meter.stage,
+            "block": self.meter.block,
             "ahead": ahead,
             "seconds": round(running, 3),
             "error": self.trouble.detail or None,

@@ -46,6 +46,14 @@ export class Wrong extends Error {
   }
 }
 
+// how far a job is, in words
+export const howFar = (now) => {
+  const passes = now.points === 1 ? "1 pass" : `${now.points} passes`;
+  const block = now.block ? `, block ${now.block[0]} of ${now.block[1]}` : "";
+  const at = now.stage ? `${now.stage} …` : now.points ? passes + block : "reading";
+  return now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${at}, ${now.seconds.toFixed(0)} s`;
+};
+
 export const facts = async () => (await call("/api/health")).json();
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 

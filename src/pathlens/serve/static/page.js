@@ -1,5 +1,5 @@
 // Ask, wait, show. What comes back is a fragment whose texts were escaped by the server; no script in it can run.
-import { Job, Stopped, call, facts } from "/static/api.js";
+import { Job, Stopped, call, facts, howFar } from "/static/api.js";
 import { body, fill, form, fromLink, point, putExample, setView, toLink, view, views } from "/static/form.js";
 import * as result from "/static/result.js";
 import * as table from "/static/table.js";
@@ -27,17 +27,17 @@ const complain = (error) => {
   say("");
   result.tell(wrong, error);
   wrong.hidden = false;
+  wrong.scrollIntoView({ block: "nearest" }); // on a phone it may be far below
 };
 
-const progress = (now) => {
-  const at = now.stage ? `${now.stage} …` : now.points ? `${now.points} passes` : "reading";
-  say(now.state === "waiting" ? `waiting, ${now.ahead} before this` : `${at}, ${now.seconds.toFixed(0)} s`);
-};
+let stopping = false;
+const progress = (now) => say(stopping ? `stopping … (${howFar(now)})` : howFar(now));
 
 // One question: `more` is added to what the form says; `show` draws what came of it.
 export const ask = async (more = {}, show = null) => {
   const mine = ++asked;
   if (job) job.stop();
+  stopping = false;
   say("asking …");
   quiet();
   shown.setAttribute("aria-busy", "true"); // what is drawn answers the question before
@@ -117,7 +117,12 @@ form.addEventListener("submit", (event) => {
 form.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
-cancel.addEventListener("click", () => job && job.stop());
+cancel.addEventListener("click", () => {
+  if (!job) return;
+  stopping = true;
+  say("stopping …");
+  job.stop();
+});
 const tabs = [...document.querySelectorAll("[role=tab]")];
 for (const tab of tabs) {
   tab.addEventListener("click", () => turn(tab.dataset.view));

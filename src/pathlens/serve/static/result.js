@@ -1,5 +1,5 @@
 // A result: what the model says, the words to edit, what else can be asked of the same text, and ways to keep it.
-import { Job, Stopped } from "/static/api.js";
+import { Job, Stopped, howFar } from "/static/api.js";
 import { alongNodes, baselines, model, oneSided, others, point, view } from "/static/form.js";
 
 const at = (id) => document.getElementById(id);
@@ -317,7 +317,7 @@ const openStudy = (kind) => {
     content.replaceChildren();
     section.dataset.done = "";
     try {
-      await mine.run((told) => (status.textContent = told.state === "waiting" ? "waiting …" : `${told.points} passes, ${told.seconds.toFixed(0)} s`));
+      await mine.run((told) => (status.textContent = howFar(told)));
       content.innerHTML = await (await mine.as("fragment")).text();
       window.pathlensWire();
       status.textContent = "";

@@ -1,5 +1,5 @@
 // A table of texts: read from a file, predicted in pieces, sorted and filtered; a row opens to its explanation.
-import { Job, Stopped } from "/static/api.js";
+import { Job, Stopped, howFar } from "/static/api.js";
 import { form, model, option, view, views } from "/static/form.js";
 import { button, el, percent, tell } from "/static/result.js";
 
@@ -368,7 +368,7 @@ const believe = async () => {
   content.replaceChildren();
   try {
     const study = new Job("evaluate", { model: model().name, texts, methods: ["ig", "sig", "secant"] });
-    await study.run((told) => (status.textContent = `${told.points} passes, ${told.seconds.toFixed(0)} s`));
+    await study.run((told) => (status.textContent = howFar(told)));
     content.innerHTML = await (await study.as("fragment")).text();
     window.pathlensWire();
     status.textContent = `over ${texts.length} rows`;
