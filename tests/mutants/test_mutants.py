@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.mutants.run import LIST, ROOT, read_list, sample, stale
+from tests.mutants.run import GOAL, KILLED, LIST, ROOT, read_list, read_rows, sample, stale
 
 SAMPLE = 9
 
@@ -32,3 +32,11 @@ def test_a_sample_is_killed():
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{SAMPLE} of {SAMPLE} killed" in done.stdout
+
+
+def test_the_rows_cover_the_list_and_enough_are_killed():
+    """A record without a row was never tried; `make mutants` tries what is missing or has changed."""
+    mutants, rows = {mutant.what for mutant in read_list()}, read_rows()
+    assert set(rows) == mutants, f"run make mutants: {sorted(mutants ^ set(rows))}"
+    killed = [row for row in rows.values() if row.verdict == KILLED]
+    assert len(killed) >= GOAL * len(mutants), [row.what for row in rows.values() if row.verdict != KILLED]
