@@ -155,8 +155,13 @@ if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name fo
             if name in _WHERE or name in room.__all__:
                 globals()[name] = value = getattr(room, name)
                 return value
-        raise AttributeError(f"module 'pathlens' has no attribute {name!r}; it offers {', '.join(__all__)}")
+        from pathlens.checks import did_you_mean
+
+        names = __dir__()
+        hint = did_you_mean(name, names)
+        raise AttributeError(f"module 'pathlens' has no attribute {name!r}{hint or '; it offers ' + ', '.join(names)}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    """What is at the door, and what stands in its rooms: all of it can be written `pl.name`."""
+    return sorted({*__all__, *(name for room in _ROOMS for name in import_module(f"pathlens.{room}").__all__)})

@@ -32,6 +32,13 @@ def plain_number(value: Any) -> Any:
     return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
 
 
+def listed(names: Any) -> list[Any] | None:
+    """Several things as people write them: a list, one of them, or "ig, sig"; None stays None."""
+    if isinstance(names, str):
+        return [part.strip() for part in names.split(",") if part.strip()]
+    return names if names is None else list(names) if isinstance(names, Iterable) else [names]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "; did you mean 'steps'?" where a known name is close, else nothing."""
     folded = {each.casefold(): each for each in known}  # capitals are the likeliest slip
@@ -44,8 +51,8 @@ def check_choice(name: str, value: Any, choices: Mapping[str, str]) -> None:
     if isinstance(value, str) and value in choices:
         return
     *some, last = [f'"{choice}"' + (f" ({gloss})" if gloss else "") for choice, gloss in choices.items()]
-    listed = f"{', '.join(some)} or {last}" if some else last
-    raise InputError(f"{name} must be {listed}, got {value!r}")
+    every = f"{', '.join(some)} or {last}" if some else last
+    raise InputError(f"{name} must be {every}, got {value!r}")
 
 
 def option(

@@ -257,3 +257,37 @@ def test_a_device_is_chosen_by_name(sentiment):
             load("sentiment", device=wanted)
     with pytest.raises(pl.InputError, match="loaded already"):
         load(bert(), device="cpu")
+
+
+@pytest.mark.parametrize("slip, meant", [("masks", "mask"), ("masked", "mask"), ("pads", "pad"), ("quite", "quiet")])
+def test_a_baseline_almost_spelt_is_no_english_word(slip, meant):
+    with pytest.raises(pl.InputError, match=f"did you mean '{meant}'"):
+        pl.explain("sentiment", "A lovely film.", baseline=slip)
+
+
+def test_several_methods_as_people_write_them():
+    asked = [
+        {"methods": "ig, sig"},
+        {"method": ["ig", "sig"]},
+        {"methods": ("ig", "sig")},
+        {"methods": [pl.IG(), "sig"]},
+    ]
+    for names in asked:
+        study = pl.compare(models.classifier("bert"), "a fine film", **names, n_steps=2, tolerance=1)
+        assert [result.method for result in study.results] == ["ig", "sig"]
+
+
+def test_everyones_options_are_what_everyone_takes():
+    """An option that only one method takes is not listed as everyone's, and a slip in it is still seen."""
+    with pytest.raises(pl.InputError, match="did you mean 'tolerance'") as refused:
+        pl.explain("sentiment", "A lovely film.", tolerence=3)
+    everyones = str(refused.value).partition("everyone's (")[2].partition(")")[0].split(", ")
+    assert {"target", "baseline", "layer", "tolerance"} <= set(everyones) and not {"tree", "steps", "cache"} & set(
+        everyones
+    )
+
+
+def test_the_door_shows_all_that_can_be_written():
+    assert {"whatif", "layers", "nodes", "pathview", "explain"} <= set(dir(pl))
+    with pytest.raises(AttributeError, match="did you mean 'whatif'"):
+        pl.whatiff  # noqa: B018

@@ -269,6 +269,27 @@ def test_memory_that_runs_out_is_met_by_smaller_batches():
     assert max(seen) > 5 and seen[-1] <= 5
 
 
+@pytest.mark.parametrize("method", ["vaig", "ih"])
+def test_memory_that_runs_out_is_no_reason_for_a_slower_way(method, monkeypatch):
+    """A processor's allocator has its own words; they mean smaller batches, not a model that takes no transform."""
+    from pathlens.integrand import directional
+
+    network, tokenizer = copy.deepcopy(bert()[0]), models.tokenizer()
+    inner, refused = network.bert.encoder.forward, []
+
+    def small(states, *args, **kwargs):
+        if len(states) > 2 and not refused:  # it runs out once, in a batch of points; then a smaller one fits
+            refused.append(len(states))
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
+        return inner(states, *args, **kwargs)
+
+    free = pl.explain((network, tokenizer), TEXTS[0], method=method, n_steps=4, check=False)
+    monkeypatch.setattr(network.bert.encoder, "forward", small)
+    monkeypatch.setattr(directional, "_plainly", lambda batch: pytest.fail("taken for a model without transforms"))
+    tight = pl.explain((network, tokenizer), TEXTS[0], method=method, n_steps=4, check=False)
+    assert refused and tight.certificate.total == pytest.approx(free.certificate.total, rel=1e-4, abs=1e-6)
+
+
 def test_memory_budget_bounds_the_batch():
     sizes = []
 

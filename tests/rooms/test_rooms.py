@@ -146,9 +146,12 @@ def test_the_door_is_what_it_says():
     for name in pathlens.__all__:
         assert getattr(pathlens, name) is not None
     assert pathlens.methods()["ig"] == "Integrated Gradients"
-    assert set(dir(pathlens)) == set(pathlens.__all__)
-    with pytest.raises(AttributeError, match="it offers"):
+    rooms = {name for room in (pathlens.models, pathlens.studies) for name in room.__all__}
+    assert set(dir(pathlens)) == set(pathlens.__all__) | rooms
+    with pytest.raises(AttributeError, match="did you mean 'explain'"):
         _ = pathlens.explian
+    with pytest.raises(AttributeError, match="it offers"):
+        _ = pathlens.gqzxv
 
 
 def test_an_editor_sees_what_python_gives():

@@ -125,3 +125,12 @@ def test_why_one_stands_above_another_has_one_heading(minilm, monkeypatch):
         page.count("<h1>") == 1 + len(ranking) and f"<h1>{reason.headline}" not in page
     )  # the page's, and of each hit
     assert reason.headline in words_of(ranking, monkeypatch)
+
+
+def test_names_and_numbers_are_not_read_back_from_the_headline(tiny):
+    """A class called "bad (1 star)" is named whole, and an output of 9 is stated although "96.9 %" has a 9 in it."""
+    result = pl.explain(tiny, TEXT, **QUICK)
+    odd = result.derived(probabilities={"bad (1 star)": 0.969, "good": 0.031})
+    assert "predicted bad (1 star), 96.9 %" in repr(odd)
+    assert not odd.headline_has_output
+    assert f"output {odd.certificate.f_input:.4g}" in page_of(odd).subtitle

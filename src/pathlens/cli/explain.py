@@ -58,11 +58,15 @@ def explain(
     given: dict[str, Any] = {"unit": "passage"} if getattr(prompt, "passages", ()) else {}
     given |= choices.given() | of_model.given()
     given |= {"baseline": o.baseline(baseline), "show_progress": o.watched()}
-    once = o.one(method, "`pathlens compare` puts several side by side")
+    names = o.several(method)
     explain_any: Any = pl.explain  # which result it is, only the model knows
     with o.at_work():
-        result = explain_any(model, prompt, second, method=once, **given)
-    output.give(result, classes=classes)
+        if len(names) > 1:  # side by side, as `pathlens compare` puts them
+            output.give(pl.compare(model, prompt, second, methods=names, **given))
+        else:
+            output.give(
+                explain_any(model, prompt, second, method=names[0] if names else None, **given), classes=classes
+            )
 
 
 def read_prompt(text: str | None, file: Path | None, of_chat: dict[str, Any]) -> Any:

@@ -268,9 +268,7 @@ def _page(
     named = {"baseline": origin.baseline, "layer": origin.layer, "score": origin.score, "unit": origin.unit}
     how = [origin.model] if origin.model else []
     how += [f"{name} {value}" for name, value in named.items() if value not in (None, "")]
-    # the headline may have the numbers already
-    stated = result.difference or f"{certificate.f_input:.4g}" in result.headline
-    if certificate.kind in ("total", "per token") and not stated:
+    if certificate.kind in ("total", "per token") and not result.headline_has_output:
         how.append(f"output {certificate.f_input:.4g}, at the baseline {certificate.f_baseline:.4g}")
     return Page(
         title_of(result),

@@ -310,10 +310,11 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
     known = option_names(record)
     unknown = [name for name in named if name not in known]
     if unknown:
-        hint = did_you_mean(unknown[0], (*known, *others))
+        everyones = [name for each in EVERYONES for name in option_names(each)]
+        hint = did_you_mean(unknown[0], (*known, *everyones, *others))
         raise InputError(
             f"{', '.join(unknown)}: not an option of {record.name}; it takes "
-            f"{', '.join(known) or 'no options of its own'}, besides everyone's ({', '.join(dict.fromkeys(others))}){hint}"
+            f"{', '.join(known) or 'no options of its own'}, besides everyone's ({', '.join(everyones)}){hint}"
         )
     return replace(method, **named) if isinstance(method, Method) else record(**named)
 

@@ -152,6 +152,11 @@ class Result(TableExport, Viewable):
             return f"difference: {one} − {other}; sums {total:.4g} − {less:.4g} = {self.certificate.total:.4g}"
         return in_words(self.probabilities, self.baseline_probabilities) or self._written() or self._number()
 
+    @property
+    def headline_has_output(self) -> bool:
+        """Are the output's two values in the headline already?"""
+        return bool(self.difference or (self.target and not self.probabilities and not self._written()))
+
     def _written(self) -> str:
         """What a generator writes, and how likely that is: the output itself where it is a probability or its logarithm."""
         written: Any = self.meta.get("outputs") or ()
@@ -178,7 +183,7 @@ class Result(TableExport, Viewable):
     def about(self) -> tuple[str, ...]:
         """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
         text = shortened(" | ".join(self.meta.get("texts", ())))
-        return self.target, text and repr(text), self.headline.partition(" (")[0] if self.prediction else ""
+        return self.target, text and repr(text), "" if self.difference else in_words(self.probabilities, {})
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""

@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
-from pathlens.integrand.batch import Batch, Integrand, any_derivative
+from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory
 from pathlens.integrand.forward_mode import forward_mode
 from pathlens.integrand.forward_tensor import CannotFollow
 from pathlens.integrand.gradient import differentiable
@@ -32,10 +32,10 @@ class Directional(Integrand):
         with torch.no_grad(), any_derivative():
             try:
                 return self._transformed(batch)
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError:  # the model's own code takes no transform of torch.func: a plain gradient may do
-                return _plainly(batch)
+            except RuntimeError as error:
+                if out_of_memory(error):
+                    raise
+                return _plainly(batch)  # the model's own code takes no transform of torch.func: a plain gradient may do
 
     def _transformed(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         if self.mode == "forward":

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.checks import listed
 from pathlens.engine.explainer import check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
@@ -38,7 +39,7 @@ def evaluate(
     texts: Sequence[Any],
     texts_b: Sequence[Any] | None = None,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: str | Sequence[str] = METHODS,
     baselines: Sequence[str | None] = (None,),
     protocol: str = "default",
     reference: str | Sequence[str] | None = None,
@@ -83,7 +84,7 @@ def evaluate(
             raise InputError(f"{name} has {len(given)} entries for {len(texts)} texts")
     if reference is not None and not reference:
         raise InputError("reference: name at least one token that replaces others (mask, pad, …), or leave it out")
-    rows = contenders(methods, baselines, method_options)
+    rows = contenders(listed(methods) or (), baselines, method_options)
     check_choices(None, choices)
     loaded = load(model)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pathlens.checks import listed
 from pathlens.engine.explainer import Explainer, check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
@@ -77,7 +78,7 @@ def compare(
     text: Any,
     text_b: Any = None,
     *,
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     baselines: Sequence[Any] | None = None,
     models: Sequence[Any] | None = None,
     show_progress: bool = False,
@@ -90,7 +91,8 @@ def compare(
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
     if methods is None and "method" in choices:
-        methods = [choices.pop("method")]
+        methods = choices.pop("method")
+    methods = listed(methods)
     asked = (model, *(models or ()))
     if methods is None and not baselines and len(asked) == 1:
         methods = ("ig", "sig")

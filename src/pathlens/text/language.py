@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
+from pathlens.integrand.batch import out_of_memory
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
 from pathlens.text.baseline import Baseline
@@ -255,9 +256,9 @@ class LanguageModel(TextModel):
         """An architecture that fails does so in one line that says what it is and what to do."""
         try:
             yield
-        except (PathlensError, torch.OutOfMemoryError):
-            raise
         except Exception as error:
+            if isinstance(error, PathlensError) or out_of_memory(error):
+                raise
             name = type(self.user).__name__
             if layer:
                 raise ModelError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from pathlens.checks import check_options, option
@@ -21,12 +22,15 @@ BUILT_IN = {  # models that arrive as packages
 }
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
+ALMOST = 0.8  # alike enough to be a slip: "masked" and "quite" are, "meal" and "task" are not
 RESTS = ("held", "moving")  # what is no passage, where passages are asked for
 
 
 def check_baseline_name(choice: Any) -> None:
-    """A name in other letters, or with blanks around it, would be taken for the English word."""
-    if isinstance(choice, str) and choice not in BASELINES and (meant := choice.strip().lower()) in BASELINES:
+    """A name in other letters, with blanks around it or almost spelt ("masks") would be taken for the English word."""
+    if not isinstance(choice, str) or choice in BASELINES:
+        return
+    for meant in get_close_matches(choice.strip().lower(), BASELINES, n=1, cutoff=ALMOST):
         raise InputError(
             f"baseline={choice!r} is not a name; did you mean {meant!r}? (The word itself: baseline=({choice!r},))"
         ).plainly(f"“{choice}” is no baseline; did you mean {meant}?", "baseline")
