@@ -26,7 +26,8 @@ def fingerprint(model: TextModel) -> str:
     """16 hex digits from the kind, and of every side its weights (names, shapes, sums, samples) and settings."""
     digest = hashlib.sha256(model.kind.encode())
     for side in dict.fromkeys(model.sides()):
-        digest.update(repr(side.settings()).encode())
+        cut = getattr(side, "cut_at", None)  # of a pipeline that cuts its texts
+        digest.update(repr(side.settings() if cut is None else (*side.settings(), cut)).encode())
         module = side.whole()
         for name, value in sorted(module.state_dict().items()) if module is not None else ():
             if isinstance(value, Tensor) and value.is_floating_point():

@@ -24,7 +24,7 @@ from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, accepted, check_layer, check_weights, refuse_unfit, unaltered
 from pathlens.text.own_output import Seen, compared
-from pathlens.text.tokens import Tokens, check_belongs, length_limit, tokenise
+from pathlens.text.tokens import Tokens, check_belongs, check_ids, length_limit, tokenise
 from pathlens.types import Ends, Vocabulary
 
 HALF = (torch.float16, torch.bfloat16)
@@ -82,6 +82,8 @@ class LanguageModel(TextModel):
     """A Hugging Face model and its tokenizer. Subclasses say what the output is and which target is meant."""
 
     decoder = False
+    cut_at: int | None = None  # a pipeline cuts longer texts to so many tokens, and says nothing
+    witness: Callable[[str], Sequence[int]] | None = None  # a pipeline's own ids of a text
     token_axis = False  # has the output one entry per token? Then whole outputs are not padded to another text's length
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
@@ -174,7 +176,15 @@ class LanguageModel(TextModel):
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):
             return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
-        return tokenise(self.tokenizer, text, text_b, limit=self.limit, truncation=request.truncation)
+        limit, truncation = self.cut(request)
+        tokens = tokenise(self.tokenizer, text, text_b, limit=limit, truncation=truncation)
+        if self.witness is not None and text_b is None and not request.truncation:
+            check_ids(tokens, self.witness(text))
+        return tokens
+
+    def cut(self, request: Request) -> tuple[int | None, bool]:
+        """How many tokens a text may have, and whether a longer one is cut."""
+        return (self.limit, request.truncation) if self.cut_at is None else (self.cut_at, True)
 
     def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
         """The word embeddings where the path starts; None: this kind's default."""

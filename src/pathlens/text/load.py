@@ -27,6 +27,7 @@ from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode
 from pathlens.text.options import BUILT_IN
+from pathlens.text.piped import follow
 from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, SiglipText, open_modules
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular
@@ -86,6 +87,8 @@ def load(model: Any, **options: Any) -> TextModel:
             _nothing_left(options, "a zero-shot pipeline")
             return ZeroShot.piped(model)
         text_model = _hugging_face(model.model, model.tokenizer, options)
+        if isinstance(text_model, LanguageModel):
+            follow(text_model, model)
         if type(text_model) is Classifier:
             text_model.function = _function_of(model)
         return text_model

@@ -123,7 +123,8 @@ class SentenceEncoder(LanguageModel):
         if not usual or getattr(self.head, "__func__", None) is not SentenceEncoder.head:
             return one_by_one()
         prompt = self.prompt(request)
-        cut = {"truncation": True, "max_length": self.limit} if request.truncation and self.limit else {}
+        limit, truncation = self.cut(request)
+        cut = {"truncation": True, "max_length": limit} if truncation and limit else {}
         ids = self.tokenizer([prompt + text for text in texts], verbose=False, **cut)["input_ids"]
         held = self._first_after(prompt, texts[0]) if prompt else None
         embeddings: dict[int, Tensor] = {}

@@ -263,6 +263,17 @@ def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
     return min(limits, default=None)
 
 
+def check_ids(tokens: Tokens, others: Sequence[int]) -> None:
+    """Refuse a text that a pipeline reads as other tokens: another input is another explanation."""
+    if list(tokens.ids) != list(others):
+        at = next((i for i, (a, b) in enumerate(zip(tokens.ids, others, strict=False)) if a != b), None)
+        where = "their number differs" if at is None else f"they differ from token {at} on"
+        raise ModelError(
+            f"this pipeline reads the text as {len(others)} tokens that are not the tokenizer's own {len(tokens)} ({where}): it does "
+            "something to its texts that pathlens does not follow; pass (model, tokenizer)"
+        )
+
+
 def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ...]:
     """Refuse a tokenizer that cannot be this model's; a doubtful one is noted.
 
