@@ -261,7 +261,7 @@ def test_sequence_to_sequence_next_token_contrast_and_batches(name):
         assert result.certificate.converged
     predicted = pl.explain(pair, PROMPT, generate=3, method="sig")
     assert 1 <= len(getattr(predicted, "outputs", [1])) <= 3
-    with pytest.raises(InputError, match="no list of blocks"):
+    with pytest.raises(InputError, match="two stacks of blocks"):
         pl.explain(pair, PROMPT, layer=1)
 
 
