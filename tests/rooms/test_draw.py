@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import itertools
 import re
 import shutil
 import sys
@@ -19,7 +20,21 @@ import pytest
 from rich.console import Console
 
 from experiments.plots import curve
-from pathlens.draw import blocks, canvas, element, figure, grid, markup, page_of, palette, plots, svg, terminal, words
+from pathlens.draw import (
+    blocks,
+    canvas,
+    element,
+    figure,
+    grid,
+    markup,
+    page_of,
+    palette,
+    places,
+    plots,
+    svg,
+    terminal,
+    words,
+)
 from pathlens.draw.results import LINKS
 from pathlens.errors import InputError, MissingError, StoreError
 from pathlens.explanation import store
@@ -841,5 +856,93 @@ def test_a_hit_that_has_not_settled_says_what_is_off():
     )
     whole = pair.derived(certificate=proof, similarity=proof.f_input)
     assert words.in_short(whole) == "not settled: the sum is off by 2e-01, 1e-04 allowed"
-    assert words.in_short(pair) == "adds up within 1e-06"
+    assert words.in_short(pair) == "", "what is as it should be needs no words on every line"
     assert words.in_short(pair.derived(edited="by hand")) == "✗ altered"
+
+
+def test_row_names_stay_whole_and_no_number_is_lost_at_80_columns():
+    """Intervals take a second line before a row's name is broken."""
+    heads = ("", *(f"metric {k} ↑" for k in range(4)))
+    cells = tuple((name, *("-0.012 [-0.022, -0.002]",) * 4) for name in ("random", "leave-one-out"))
+    series = {name: [(0.0, -0.00113), (1.0, -0.0838)] for name in ("random", "leave-one-out")}
+    charts = blocks.Charts(tuple(blocks.Chart(series, "share", f"metric {k}") for k in range(3)))
+    page = blocks.Page("wide", blocks=(blocks.Listing(heads, cells, right=True), charts))
+    lines = shown(page, 80).splitlines()
+    printed = " ".join(lines).split()
+    assert printed.count("leave-one-out") == printed.count("random") == 2
+    assert printed.count("-0.012") == printed.count("[-0.022,") == printed.count("-0.002]") == 8
+    assert printed.count("-0.0838") == 6
+
+
+# ---------------------------------------------------------------- names in plots
+
+CROWD = tuple((f"mask {word}", 0.1 + 1e-4 * k, 0.1) for k, word in enumerate("one two three four five six".split()))
+NEAR = (
+    ("mask A", -0.119, -0.025),
+    ("mask lovely", -0.366, -0.404),
+    ("mask film", -0.085, -0.033),
+    ("mask .", -0.073, -0.028),
+)
+
+
+def scattered(points) -> blocks.Scatter:
+    return blocks.Scatter(tuple(points), "predicted change", "actual change", "as predicted")
+
+
+@pytest.mark.parametrize("points", [NEAR, (*CROWD, ("far", -1.0, -1.0))], ids=["near", "crowded"])
+def test_every_dot_is_named_and_no_name_runs_into_another(matplotlib, points):
+    names, meaning = plots.point_names(scattered(points), 4.5, 3.05)
+    told = dict(part.split(" ", 1) for part in meaning.split(" · ")) if meaning else {}
+    assert sorted(told.get(name.text, name.text) for name in names) == sorted(name for name, *_ in points)
+    boxes = [name.box for name in names]
+    assert not any(a.meets(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    page = svg.scatter(scattered(points))
+    written = re.findall(r'class="name">([^<]*)<', page)
+    under = re.search(r'<p class="outside"[^>]*>([^<]*)<', page)
+    told = dict(part.split(" ", 1) for part in under[1].split(" · ")) if under else {}
+    assert sorted({told.get(text, text) for text in written} - {"as predicted"}) == sorted(name for name, *_ in points)
+    assert page.count("<circle") == len(points)
+
+
+def test_numbers_under_a_picture_say_what_they_mean(matplotlib):
+    page = blocks.Page("crowded", blocks=(scattered((*CROWD, ("far", -1.0, -1.0))),))
+    _, meaning = plots.point_names(page.blocks[0], 4.5, 3.05)
+    text = " ".join(
+        each.get_text()
+        for each in figure.draw(page).findobj(type(canvas.write(canvas.blank(1, 1).add_subplot(), 0, 0, "")))
+    )
+    assert meaning and all(word in text for word in meaning.split())
+
+
+def test_a_level_is_named_where_no_curve_runs(matplotlib):
+    letters = places.Letters(lambda text: 7.0 * len(text), 14.0)
+    room = places.Box(0, 0, 600, 300)
+    down = [(480.0, 20.0), (600.0, 280.0)]  # through the right end of the level, above it and below
+    name = places.along("allowed 7.4e-04", 150.0, letters, room, [down])
+    assert name.anchor == "start" and not name.box.crossed(*down)
+    assert places.along("allowed 7.4e-04", 150.0, letters, room, []).anchor == "end"
+    axes = canvas.blank(8, 3).add_subplot()
+    chart = blocks.Chart(
+        {"gauss": [(4, 1.0), (32, 1e-2), (64, 1e-4)]}, "nodes", "error", "", True, 7e-4, "allowed 7e-04"
+    )
+    plots.chart_on(axes, chart)
+    axes.figure.canvas.draw()
+    [text] = [each for each in axes.texts if each.get_text() == "allowed 7e-04"]
+    (left, low), (right, high) = text.get_window_extent().get_points().tolist()
+    box = places.Box(left, low, right, high)
+    curve = axes.transData.transform(axes.get_lines()[0].get_xydata()).tolist()
+    assert not any(box.crossed(*pair) for pair in itertools.pairwise(curve))
+
+
+@pytest.mark.parametrize(("line", "inside"), [(((0, 0), (4, 4)), True), (((0, 2), (4, 2)), True), (((0, 0), (4, 0)), False),
+    (((0, 0), (0.5, 4)), False), (((2, 2), (2, 2)), True), (((4, 0), (5, 9)), False)])  # fmt: skip
+def test_a_line_crosses_a_box_or_passes_it(line, inside):
+    assert places.Box(1, 1, 3, 3).crossed(*line) is inside
+
+
+def test_a_tiny_probability_is_said_in_percent():
+    """A whole answer is next to impossible even where the model is sure of every token."""
+    answer = samples.answer()
+    proof = replace(answer.certificate, f_baseline=-150.0, f_input=-150.0 + answer.certificate.total)
+    said = " ".join(shown(answer.derived(certificate=proof), 200).split())
+    assert "the probability <0.1 %," in said and not re.search(r"probability \d\S*e-", said)

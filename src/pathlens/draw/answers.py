@@ -15,6 +15,7 @@ from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
 from pathlens.draw.results import CHOICES, _page, _sums, _top, proofs
 from pathlens.draw.words import Stretch, visible
 from pathlens.explanation.answer import Answer
+from pathlens.explanation.base import percent
 
 SHORT = 2_400  # characters of all sources that a terminal and a picture still show whole
 PARTS = 8  # otherwise the strongest parts
@@ -96,7 +97,7 @@ def _sentence_list(result: Answer, cited: tuple[str, ...]) -> Listing:
     """Sentence by sentence: citations, and how likely a token is with the sources and without."""
     odds = result.odds or ((None, None),) * len(cited)
     table = tuple(
-        (sentence, sources or "no source", *(None if each is None else f"{each:.3g}" for each in pair))
+        (sentence, sources or "no source", *(None if each is None else percent(each) for each in pair))
         for sentence, sources, pair in zip(result.sentences, cited, odds, strict=True)
     )
     columns = ("what it said", "cited", "a token's probability", "anyway")
@@ -123,10 +124,11 @@ def _anyway(result: Answer) -> str:
             f"Than {result.contrast!r:.80} it is e^{certificate.f_input:.4g} times as likely with the sources, and "
             f"e^{certificate.f_baseline:.4g} times anyway."
         )
-    each, anyway = (np.exp(value / count) for value in (certificate.f_input, certificate.f_baseline))
+    # the probability of a whole answer is next to nothing even where it was sure: a token's is said beside it
+    each, anyway = (percent(float(np.exp(value / count))) for value in (certificate.f_input, certificate.f_baseline))
     return (
-        f"Without what the sources say the model gives this answer the probability {result.anyway:.2g}, {anyway:.2g} a token; "
-        f"with them {each:.2g} a token."
+        f"Without what the sources say the model gives this answer the probability {percent(result.anyway)}, {anyway} a token; "
+        f"with them {each} a token."
     )
 
 

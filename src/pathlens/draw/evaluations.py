@@ -172,11 +172,12 @@ def _question(study: Ranking) -> str:
 
 
 def _meetings(explanation: Any) -> str:
-    """The strongest pairs of words (or words, read one-sided), and the certificate in a few words."""
+    """The strongest pairs of words (or words, read one-sided), and what is amiss where something is."""
     if explanation is None:
         return "not explained"
     met = [f"{'–'.join(map(visible, names))} {score:+.3f}" for *names, score in explanation.top(MEETINGS) if score]
-    return f"{', '.join(met)}   [{in_short(explanation)}]"
+    amiss = in_short(explanation)
+    return ", ".join(met) + (f"   [{amiss}]" if amiss else "")
 
 
 # ---------------------------------------------------------------- a corpus

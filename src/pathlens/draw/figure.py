@@ -381,8 +381,11 @@ def swarm(block: blocks.Swarm, inner: float) -> Drawn:
 
 @draw_block.register
 def scatter(block: blocks.Scatter, inner: float) -> Drawn:
-    plot = _plots(3.6, [((0.7, 0.1, SCATTER - 0.7, 3.05), partial(plots.scatter_on, block=block))])
-    return (*_titled(block.title, inner), plot), ()
+    room = SCATTER - 0.7, 3.05
+    names, meaning = plots.point_names(block, *room)
+    plot = _plots(3.6, [((0.7, 0.1, *room), partial(plots.scatter_on, block=block, names=names, room=room))])
+    under = [paragraph(meaning, min(inner, SCATTER), size=8)] if meaning else []
+    return (*_titled(block.title, inner), plot, *under), ()
 
 
 @draw_block.register

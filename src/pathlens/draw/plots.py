@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathlens.draw import blocks, canvas, palette
+from pathlens.draw import blocks, canvas, palette, places
 from pathlens.draw.canvas import DIM, INK, LINE, Part, inches, write
 from pathlens.draw.grid import Grid, strongest_phrases
-from pathlens.draw.svg import FEATURES, LEAST, NAMED, spread
+from pathlens.draw.svg import FEATURES, LEAST, NAMED, Axis, spread
 from pathlens.draw.words import fit, visible
 from pathlens.explanation.record import Phrase
 
@@ -58,7 +58,38 @@ def chart_on(axes: Axes, chart: blocks.Chart) -> None:
         axes.set_xticks([place for place, _ in chart.ticks], labels=names)
     if chart.level is not None:
         axes.axhline(chart.level, color=DIM, lw=1, ls=(0, (1, 2)))
-        write(axes, axes.get_xlim()[1], chart.level, chart.level_name, size=8, color=DIM, ha="right", va="bottom")
+        if chart.level_name:
+            _level_name(axes, chart.level, chart.level_name)
+
+
+def _letters(size: float) -> places.Letters:
+    """Letters of that size, in points."""
+    return places.Letters(lambda text: 72 * inches(text, size), 1.3 * size)
+
+
+def _write_name(axes: Axes, name: places.Name, room: places.Box, size: float) -> None:
+    """A name that was placed in points from the axes' top left corner, on ground of its own."""
+    ground: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+    side = {"start": "left", "middle": "center", "end": "right"}[name.anchor]
+    place = name.x / room.right, 1 - name.y / room.bottom
+    style: Any = {"ha": side, "va": "center", "transform": axes.transAxes, "bbox": ground, "zorder": 4}
+    write(axes, *place, name.text, size=size, color=DIM, **style)
+
+
+def _level_name(axes: Axes, level: float, text: str) -> None:
+    """What a level across is called, where no curve runs."""
+    scale = 72 / axes.figure.dpi
+    room = places.Box(0, 0, axes.bbox.width * scale, axes.bbox.height * scale)
+
+    def placed(points: Any) -> list[places.Point]:
+        shares = axes.transAxes.inverted().transform(axes.transData.transform(points))
+        return [(x * room.right, (1 - y) * room.bottom) for x, y in shares.tolist()]
+
+    axes.autoscale_view()
+    lines = [np.asarray(line.get_xydata()) for line in axes.get_lines()[:-1]]  # the last is the level itself
+    curves = [placed(line) for line in lines if len(line)]
+    [(_, y)] = placed([(axes.get_xlim()[0], level)])
+    _write_name(axes, places.along(visible(text), y, _letters(8), room, curves), room, 8)
 
 
 def key(axes: Axes) -> None:
@@ -100,20 +131,38 @@ def swarm_on(axes: Axes, block: blocks.Swarm) -> None:
     write(axes, 1, 1.02, words, size=8, color=DIM, ha="right", va="bottom", transform=axes.transAxes)
 
 
-def scatter_on(axes: Axes, block: blocks.Scatter) -> None:
-    """Named points around zero and, where both numbers mean the same, the diagonal."""
+def point_names(block: blocks.Scatter, wide: float, tall: float) -> tuple[list[places.Name], str]:
+    """Names of the points on axes of that many inches, in points from their top left; what the numbers among them mean."""
+    room = places.Box(0, 0, 72 * wide, 72 * tall)
+    (left, right), (low, high) = _limits(block)
+    across, up = Axis(left, right, 0, room.right), Axis(low, high, room.bottom, 0)
+    shown = block.points if len(block.points) <= NAMED else ()
+    placed = [(fit(name, 24) if name else "", across.place(x), up.place(y)) for name, x, y in shown]
+    return places.beside(placed, _letters(7), 3.5, room)
+
+
+def _limits(block: blocks.Scatter) -> list[tuple[float, float]]:
+    """Ends of both axes: all points and zero with some room around them; across, zero only where both mean the same."""
+    ends = []
+    for values, zero in (([x for _, x, _ in block.points], block.same), ([y for *_, y in block.points], True)):
+        low, high = min([*values, *([0.0] if zero else [])]), max([*values, *([0.0] if zero else [])])
+        pad = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+        ends.append((low - pad, high + pad))
+    return ends
+
+
+def scatter_on(axes: Axes, block: blocks.Scatter, names: Sequence[places.Name], room: tuple[float, float]) -> None:
+    """Named points around zero and, where both numbers mean the same, the diagonal. room: the axes' inches."""
     frame(axes, "", block.xlabel, block.ylabel)
-    names, xs, ys = zip(*block.points, strict=True)
-    axes.scatter(xs, ys, s=26, color=palette.color(1, 1, signed=False), edgecolors=INK, linewidths=0.4, zorder=3)
+    _, xs, ys = zip(*block.points, strict=True)
+    axes.scatter(xs, ys, s=26, color=palette.color(1, 1, signed=False), edgecolors=INK, linewidths=0.4, zorder=5)
     axes.axhline(0, color=DIM, lw=0.6)
     if block.same:
         axes.axline((0, 0), slope=1, color=DIM, lw=0.8, ls=(0, (4, 3)))
-    middle = (min(xs) + max(xs)) / 2
-    for name, x, y in block.points if len(names) <= NAMED else ():
-        style: Any = {"textcoords": "offset points", "size": 7, "color": DIM, "parse_math": False}
-        side = 1 if x <= middle else -1  # names stand inwards
-        style |= {"xytext": (5 * side, 3), "ha": "left" if side > 0 else "right"}
-        axes.annotate(fit(name, 24) if name else "", (x, y), **style)
+    across, up = _limits(block)
+    axes.set(xlim=across, ylim=up)
+    for name in names:
+        _write_name(axes, name, places.Box(0, 0, 72 * room[0], 72 * room[1]), 7)
 
 
 def heat_on(axes: Axes, grid: Grid, upright: bool) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.cells import cell_len
 
-from pathlens.draw import blocks, palette
-from pathlens.draw.element import SCROLL, Markup, element
+from pathlens.draw import blocks, palette, places
+from pathlens.draw.element import SCROLL, Markup, element, join
 from pathlens.draw.words import cut, visible
 
 WIDE, HIGH = 640.0, 300.0
@@ -23,6 +23,7 @@ LEAST = 1e-16  # a zero has no place on a logarithmic axis: it sits at the botto
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 5", "12 4", "1 4", "4 2")
 NAMED = 14  # points whose names fit into a scatter
 FEATURES = 20  # lines of a swarm
+LETTERS = places.Letters(lambda text: 7.0 * cell_len(text), 14.0)  # of a chart, about: the reader's font is not known
 
 
 # ---------------------------------------------------------------- axes and curves
@@ -72,16 +73,20 @@ def chart(given: blocks.Chart) -> Markup:
     up = Axis(low, high, HIGH - BOTTOM, TOP, log)
     marks = _frame(across, up, given)
     if level is not None:
-        y = up.place(level)
-        marks += [_line("level", LEFT, y, WIDE - RIGHT, y), _words(WIDE - RIGHT, y - 4, given.level_name, "end")]
+        marks.append(_line("level", LEFT, up.place(level), WIDE - RIGHT, up.place(level)))
+    curves = []
     for k, (name, line) in enumerate(given.series.items()):
         known = [(x, y) for x, y in line if math.isfinite(y)]
         placed = [(across.place(x), up.place(max(abs(y), LEAST) if log else y)) for x, y in known]
+        curves.append(placed)
         shape = "".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(placed))
         marks.append(element("path", {"d": shape, "class": f"curve c{k % 8}", "stroke-dasharray": _dash(k)}))
         for (x, y), (a, b) in zip(placed, known, strict=True):
             tip = f"{visible(name)}: {palette.short(b)} at {palette.short(a)}"
             marks.append(_circle(x, y, 3.5 if len(placed) > 1 else 6, f"mark c{k % 8}", tip))
+    if level is not None and given.level_name:
+        room = places.Box(LEFT, TOP, WIDE - RIGHT, HIGH - BOTTOM)
+        marks.append(_name(places.along(given.level_name, up.place(level), LETTERS, room, [c for c in curves if c])))
     return _svg(WIDE, HIGH, f"{given.ylabel} against {given.xlabel}: {', '.join(given.series)}", marks)
 
 
@@ -126,40 +131,29 @@ def scatter(given: blocks.Scatter) -> Markup:
     up = Axis(*(both or (min(*ys, 0.0), max(*ys, 0.0))), side, 8)
     wide, tall, zero = edge + side + 10, side + foot, up.place(0.0)
     marks = [_line("grid", edge, zero, wide, zero)]
+    taken: list[places.Box] = []
     if given.same:
         x = across.place(0.0)
         ends = [axis.place(value) for value in (up.low, up.high) for axis in (across, up)]
         marks += [_line("grid", x, 8, x, side), _line("level", *ends)]
-        marks.append(_words(ends[2] - 12, ends[3] + 6, given.same, "end"))
+        diagonal = LETTERS.at(given.same, ends[2] - 12, ends[3] + 2, "end")
+        marks.append(_name(diagonal))
+        taken.append(diagonal.box)
     for value, anchor in ((across.low, "start"), (across.high, "end")):
         marks.append(_words(across.place(value), side + 15, f"{value:.2g}", anchor))
     marks += [_words(edge, up.place(v) + 4, f"{v:.2g}", "end") for v in (up.low, up.high)]
     marks.append(_words(edge + side / 2, tall - 4, given.xlabel, "middle"))
     if given.same:
         marks.append(_words(12, side / 2, given.ylabel, "middle", f"rotate(-90 12 {side / 2:.0f})"))
-    placed = [(name, across.place(x), up.place(y)) for name, x, y in given.points]
     for name, a, b in given.points:
         tip = f"{visible(name)}: {given.xlabel} {a:+.4g}, {given.ylabel} {b:+.4g}" if name else f"{a:.4g}: {b:+.4g}"
         marks.append(_circle(across.place(a), up.place(b), 4.5 if given.same else 3.5, "point", tip))
     kind = "chart scatter" if given.same else "chart"
-    return _svg(wide, tall, f"{given.ylabel} against {given.xlabel}", [*marks, *_point_names(placed, wide)], kind)
-
-
-def _point_names(placed: Sequence[tuple[str, float, float]], wide: float) -> list[Markup]:
-    """Names beside their points, as far as they do not run into each other."""
-    marks: list[Markup] = []
-    taken: list[tuple[float, float, float]] = []  # left, right, line
-    for name, x, y in placed if len(placed) <= NAMED else ():
-        if not name:
-            continue
-        label = cut(visible(name), 18)
-        long = 7.0 * cell_len(label)
-        inwards = x + 7 + long >= wide
-        left = x - 7 - long if inwards else x + 7
-        if all(left > end or left + long < start or abs(y - line) > 12 for start, end, line in taken):
-            taken.append((left, left + long, y))
-            marks.append(_words(x - 7 if inwards else left, y + 4, label, "end" if inwards else "start"))
-    return marks
+    shown = given.points if len(given.points) <= NAMED else ()
+    placed = [(cut(visible(name), 18) if name else "", across.place(x), up.place(y)) for name, x, y in shown]
+    names, meaning = places.beside(placed, LETTERS, 5.0, places.Box(edge, 0, wide, side + 2), taken)
+    drawing = _svg(wide, tall, f"{given.ylabel} against {given.xlabel}", [*marks, *map(_name, names)], kind)
+    return join([drawing, element("p", {"class": "outside", "dir": "auto"}, meaning)]) if meaning else drawing
 
 
 def swarm(given: blocks.Swarm) -> Markup:
@@ -331,6 +325,12 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
 
 def _words(x: float, y: float, text: str, anchor: str, turn: str | None = None) -> Markup:
     return element("text", {"x": _n(x), "y": _n(y), "text-anchor": anchor, "transform": turn}, text)
+
+
+def _name(name: places.Name) -> Markup:
+    return element(
+        "text", {"x": _n(name.x), "y": _n(name.y + 4), "text-anchor": name.anchor, "class": "name"}, name.text
+    )
 
 
 def _circle(x: float, y: float, r: float, kind: str, tip: str, shade: float | None = None) -> Markup:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
@@ -187,9 +188,11 @@ def listing(block: blocks.Listing, paper: Paper) -> Drawn:
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     if block.marks:
         table.add_column("", no_wrap=True)
-    for name, right in zip(block.columns, block.numeric, strict=True):
-        head = Text(visible(name) if name else "", "dim")
-        table.add_column(head, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for k, (name, right) in enumerate(zip(block.columns, block.numeric, strict=True)):
+        head, cells = Text(visible(name) if name else "", "dim"), [block.cell(row[k]) for row in block.rows]
+        # a number stays whole, a value with its interval may take two lines, the row's name is the last to be broken
+        whole = _short(cells, paper) if k == 0 else right and not any(" " in cell for cell in cells)
+        table.add_column(head, justify="right" if right else "left", overflow="fold", no_wrap=whole)
     for number, row in enumerate(block.rows):
         mark = [Text(block.marks[number], "bold")] if block.marks else []
         shades = [paper.shade(block.share(value) or 0.0, 1) for value in row]
@@ -197,14 +200,19 @@ def listing(block: blocks.Listing, paper: Paper) -> Drawn:
     return (_titled(block.title, table),), ()
 
 
+def _short(names: Sequence[str], paper: Paper) -> bool:
+    """Do the names of rows leave most of the width to what is said of them?"""
+    return max(map(cell_len, names), default=0) <= paper.width // 3
+
+
 @draw.register
 def charts(block: blocks.Charts, paper: Paper) -> Drawn:
     """Each curve as a run of blocks, all curves of a chart on one scale."""
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold", no_wrap=_short(block.names, paper))
     width = max((paper.width - 22) // len(block.charts) - 24, 8) if len(block.charts) > 1 else SPARK
     for chart in block.charts:
-        table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), no_wrap=True)
+        table.add_column(Text(visible(chart.title or chart.ylabel), "dim"), overflow="fold")  # an end is never cut off
     for name in block.names:
         table.add_row(Text(visible(name)), *(spark(chart, name, min(width, SPARK)) for chart in block.charts))
     return (_titled(block.title, table),), ()

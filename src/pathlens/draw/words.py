@@ -155,12 +155,12 @@ def check_line(check: Belief) -> str:
 
 
 def in_short(result: Result) -> str:
-    """The same in a few words; of one that has not settled, what keeps it: its sum, or single numbers."""
+    """Of a result that has not settled, what keeps it in a few words: its sum, or single numbers. Nothing of one that has."""
     proof = result.certificate
     if result.altered:
         return "✗ altered"
     if proof.converged:
-        return f"adds up within {proof.gap:.0e}"
+        return ""
     if proof.gap > proof.bound:
         return f"not settled: the sum is off by {proof.gap:.0e}, {proof.bound:.0e} allowed"
     off = f" by {max(proof.error_estimate):.0e}" if proof.error_estimate else ""
