@@ -130,7 +130,7 @@ def test_the_hint_names_a_baseline_that_says_something_else(pair):
     for baseline in ("mask", "unk"):
         result = pl.explain((model, tokenizer), "great movie", baseline=baseline, n_steps=2, tolerance=1)
         for note in result.meta["notes"]:
-            if found := re.search(r"from '(\w+)' it says (\S+) \(.*try baseline='(\w+)'", note):
+            if found := re.search(r"from '(\w+)' it says (\S+) \(.*try '(\w+)' as the baseline", note):
                 there = pl.explain((model, tokenizer), "great movie", baseline=found[1], n_steps=2, tolerance=1)
                 start = there.baseline_probabilities
                 assert found[1] == found[3] and max(start, key=start.get) == found[2] != result.prediction

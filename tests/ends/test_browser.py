@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -299,10 +300,15 @@ def test_an_answer_with_its_sources(page, address):
     assert "with the sources" in page.inner_text("#result h1")
     sentences = page.locator("#result .out")
     assert sentences.count() == 2
+    drawer, inside = page.locator("#result .diagnostics"), re.compile(r"gap|pass|full colour")
+    assert drawer.get_attribute("open") is None
+    assert inside.search(drawer.text_content()) and "the whole answer" in page.inner_text(".chosen")
+    assert page.inner_text(".chosen").endswith("✓ adds up") and not inside.search(page.inner_text(".chosen"))
     shades = [page.locator("#result .source .unit").evaluate_all("all => all.map((each) => each.className)")]
     for k in range(2):
         sentences.nth(k).click()
-        assert f"({k + 1} of 2)" in page.inner_text(".chosen")
+        assert f"({k + 1} of 2)" in page.inner_text(".chosen") and not inside.search(page.inner_text(".chosen"))
+        assert re.search(rf"\({k + 1} of 2\): adds up: .*gap.*pass.*full colour is", drawer.text_content())
         shades.append(page.locator("#result .source .unit").evaluate_all("all => all.map((each) => each.className)"))
     assert shades[1] != shades[2] and page.locator("#result img").count() == 0
     looked_at(page, "answer")

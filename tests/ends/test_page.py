@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 
 import pytest
 import torch
+from tokenizers import processors
 
 import pathlens as pl
+from pathlens.text.causal import CausalLM
 from pathlens.text.load import load
 from tests.rooms.test_chat import generator
 from tests.support.browser import (
@@ -25,6 +28,7 @@ from tests.support.browser import (
     view,
 )
 from tests.support.models import answerer, classifier, config, encoder, tokenizer
+from tests.support.models import generator as plain_generator
 
 __all__ = ["address", "browser", "page"]  # fixtures
 DROP = """([name, type, text]) => {
@@ -234,7 +238,13 @@ def kinds():
     torch.manual_seed(0)
     many = hf.BertForSequenceClassification(config("bert", vocab_size=700, num_labels=2)).eval()
     many.config.id2label = {0: "negative", 1: "positive"}
-    models = {"named": (many, tokenizer()), "asked": answerer(), "decoder": classifier("llama"), "writer": generator()}
+    models = {
+        "named": (many, tokenizer()),
+        "twin": (deepcopy(many), tokenizer()),
+        "asked": answerer(),
+        "decoder": classifier("llama"),
+        "writer": generator(),
+    }
     with serving({name: load(model) for name, model in models.items()}) as made:
         yield made
 
@@ -283,6 +293,48 @@ def test_controls_follow_the_model_and_the_method(page, kinds):
     assert page.is_hidden("[name=second]") and page.is_hidden("[name=target]") and page.is_visible("[name=said]")
     assert page.inner_text("[name=method] option >> nth=0") == "secant (the default)"
     page.trouble.clear()
+
+
+@pytest.mark.parametrize("name, others", [("named", ["twin"]), ("twin", ["named"]), ("decoder", []), ("writer", [])])
+def test_only_models_that_answer_the_same_question_are_compared(page, kinds, name, others):
+    """Of the same kind, with the same classes; the writer has the same view and no class, the decoder others."""
+    page.goto(kinds)
+    page.wait_for_selector("#ask[data-loaded]")
+    assert settled(page) == ""
+    page.select_option("[name=model]", name)
+    page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    page.click("[data-study=compare]")
+    section = page.locator(".study[data-kind=compare]")
+    page.wait_for_selector(".study[data-kind=compare][data-done]:not([data-done=''])")
+    offered = section.locator("fieldset:has(legend:text('other models')) input")
+    assert [each.get_attribute("value") for each in offered.all()] == others
+    if others:
+        offered.first.check()
+        before = section.get_attribute("data-done")
+        section.locator("text=Compare >> nth=-1").click()
+        page.wait_for_selector(f".study[data-done]:not([data-done='']):not([data-done='{before}'])")
+        assert section.get_attribute("data-done") != "failed", section.inner_text()
+    page.trouble.clear()  # this server's own address
+
+
+def test_notes_are_for_readers_of_the_page_too(browser):
+    """What a model does of itself is said in words, not in calls."""
+    model, words = plain_generator()
+    words = deepcopy(words)
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")  # prompts begin with a word
+    with serving({"writer": CausalLM(model, words, layer=1, sink="[SEP]", score="prob")}) as made:
+        page = browser.new_page()
+        opened(page, made)
+        options(page)
+        page.fill("[name=text]", TEXT)
+        page.select_option("[name=method]", "ig")
+        assert ask(page) == ""
+        notes = page.inner_text("#result .notes")
+        page.close()
+    for about in ("attention sink", "the path runs at layer 1", "probability is explained"):
+        assert about in notes
+    assert not PYTHON.search(notes), notes
 
 
 # ---- a person changes their mind

@@ -212,7 +212,9 @@ class TestInABrowser:
         assert abs(found["capital"] - column["capital"]) < 0.006
         strongest = page.locator(".prompt .unit.n24").inner_text()
         assert strongest == "of" and "“of” (3 of 5)" in page.inner_text(".chosen")
-        assert certificate_line(result.certificates[2]) in page.inner_text(".chosen")
+        assert page.inner_text(".chosen").endswith("✓ adds up"), "how closely is folded away"
+        assert certificate_line(result.certificates[2]) in page.locator(".diagnostics").text_content()
+        assert page.is_hidden(".diagnostics .certificate >> nth=-1")
         page.click(".out >> nth=2")
         assert "whole continuation" in page.inner_text(".chosen")
         page.click(".matrix thead th[scope=col] >> nth=0")

@@ -38,6 +38,7 @@ def serving(models):
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # who comes before the server is up waits, and is not refused
     app = make_app(models, limits=ServerLimits(units=600))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -41,6 +41,9 @@ class Block:
         return tuple(part for block in self.inside for part in block.on(medium)) if medium in self.where else ()
 
 
+ROUGH = "does not add up as it should"  # what a cross says, where a tick would make its claim
+
+
 @dataclass(frozen=True)
 class Sum:
     """Does it add up? In words; `name` where a page has several."""

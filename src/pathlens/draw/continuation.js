@@ -22,6 +22,9 @@
     const strongest = root.querySelector(".strongest");
     const box = root.querySelector(".pixelbox");
     const heads = [...root.querySelectorAll(".matrix thead th[scope=col]")];
+    const proof = el("p", "certificate"); // of the chosen token, folded with the others
+    const drawer = root.closest("article").querySelector(":scope > footer > .diagnostics");
+    if (drawer) drawer.append(proof);
     const sums = new Float64Array(U);
     for (let u = 0; u < U; u++) for (let t = 0; t < T; t++) sums[u] += matrix[u * T + t];
     const number = (value, sign = true) => {
@@ -91,7 +94,10 @@
       }
       const k = t < 0 ? T : t;
       const name = t < 0 ? view.whole : `“${view.outputs[t]}” (${t + 1} of ${T})`;
-      chosen.textContent = `${name}: ${view.score} ${view.ends[k]}; ${view.settled[k] ? "✓" : "✗"} ${view.lines[k]}; full colour is ${number(limit, false)}`;
+      const mark = view.settled[k] ? "✓" : "✗";
+      chosen.textContent = `${name}: ${view.score} ${view.ends[k]}; ${mark} ${view.claims[k]}`;
+      proof.hidden = t < 0; // the whole has its lines on the page already
+      proof.textContent = `${mark} ${name}: ${view.lines[k]}; full colour is ${number(limit, false)}`;
       chosen.classList.toggle("rough", !view.settled[k]);
       bars(column, limit);
       heads.forEach((head, j) => head.classList.toggle("on", j === t));

@@ -11,6 +11,7 @@ import numpy as np
 
 from pathlens.draw import palette, words
 from pathlens.draw.blocks import (
+    ROUGH,
     Bar,
     Bars,
     Block,
@@ -223,16 +224,21 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
     return (Running(tuple(_paragraphs(result, limit).values()), limit, outside),)
 
 
+def _claim(result: base.Result) -> str:
+    """What a tick says of a result, in a word or two."""
+    if isinstance(result, record.PhraseTree):
+        return "the integral under it adds up"
+    return "adds up" if _sums(result) else "exact unit by unit"
+
+
 def sum_of(result: base.Result, name: str = "") -> Sum:
     """The certificate in words, held against the numbers that stand beside it now."""
-    claim = "adds up" if _sums(result) else "exact unit by unit"
-    claim = "the integral under it adds up" if isinstance(result, record.PhraseTree) else claim
     return Sum(
         result.settled,
         words.proof_line(result),
         visible(name) if name else "",
         bool(result.altered),
-        claim=claim,
+        claim=_claim(result),
         short="exactly" if result.certificate.gap == 0 else f"within {result.certificate.gap:.0e}",
     )
 
@@ -246,12 +252,15 @@ def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
 
 
 def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
-    """For a script: every certificate in words, and whether it holds; none does in a result that was altered."""
+    """For a script: every certificate in a word, in words, and whether it holds; none does in a result that was altered."""
     if result.altered:
-        return {"lines": [words.proof_line(result)] * len(certificates), "settled": [False] * len(certificates)}
+        count = len(certificates)
+        return {"claims": ["altered"] * count, "lines": [words.proof_line(result)] * count, "settled": [False] * count}
+    settled = [bool(each.converged) for each in certificates]
     return {
+        "claims": [_claim(result) if each else ROUGH for each in settled],
         "lines": [words.certificate_line(each) for each in certificates],
-        "settled": [bool(each.converged) for each in certificates],
+        "settled": settled,
     }
 
 

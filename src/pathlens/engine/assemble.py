@@ -144,7 +144,7 @@ def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:
     least = min(others, key=lambda each: others[each][name])
     answer = likeliest(others[least])
     if answer != name:
-        return f"from {least!r} it says {answer} ({percent(others[least][answer])}): try baseline={least!r}"
+        return f"from {least!r} it says {answer} ({percent(others[least][answer])}): try {least!r} as the baseline"
     return (
         f"all of this model's own baselines say so ({least!r} is least sure, {percent(others[least][name])}): to ask why, give a "
         "text the model calls something else as the baseline"

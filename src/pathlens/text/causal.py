@@ -67,7 +67,7 @@ class CausalLM(Generator):
         number = self._sink_id(sink)
         if body.ids[0] == number:
             return _holding_first(body)
-        note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (sink=None: without)"
+        note = f"{sink} was put in front of the prompt and held: the first position is an attention sink (option sink)"
         if prompt.meta.get("truncated") and self.limit is not None:  # the token in front takes a place
             left = getattr(self.tokenizer, "truncation_side", "right") == "left"
             first = max(0, len(body) + 1 - self.limit) if left else 0

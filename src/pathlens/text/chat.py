@@ -157,7 +157,7 @@ def chat_tokens(tokenizer: Any, given: Chat | Prompt, *, limit: int | None, leve
         return tokens.holding(outside).noted("the chat template's own tokens are held")
     held = ", ".join(spans["rest"])
     return tokens.holding(outside).noted(
-        f"only the passages move: {held} and the chat template are held (rest='moving' lets them move too)"
+        f"only the passages move: {held} and the chat template are held (with the option rest at moving they move too)"
     )
 
 

@@ -121,11 +121,13 @@ class Generator(LanguageModel):
         """A default of this model's own is not chosen silently."""
         notes = []
         if self.default_layer != 0 and request.layer == self.default_layer:
-            notes.append(f"the path runs at layer {request.layer}, this model's default (layer=0: the word embeddings)")
+            notes.append(
+                f"the path runs at layer {request.layer}, this model's default (layer 0 is the word embeddings)"
+            )
         one_number = not request.vector and not callable(request.target)
         if request.score is None and score != DEFAULT_SCORE and one_number:
             notes.append(
-                f"the token's probability is explained, this model's default (score={DEFAULT_SCORE!r}: its logarithm)"
+                f"the token's probability is explained, this model's default (the score {DEFAULT_SCORE} is its logarithm)"
             )
         return tuple(notes)
 

@@ -184,10 +184,12 @@ def warn_of_kinks(case: Case) -> Case:
     )
     note = (
         f"second derivatives vanish where the model is piecewise linear ({where}): interactions that sit in the kinks are "
-        "missing and the matrix need not add up. Pass softplus=10 (or explain inside `with pl.softplus(beta=10):`), "
-        "which rounds ReLU for the explanation only; other kinked functions must be replaced in the model"
+        "missing and the matrix need not add up. The option softplus, 10 say, rounds ReLU for the explanation only; other "
+        "kinked functions must be replaced in the model"
     )
-    warnings.warn(note, CurvatureWarning, stacklevel=9)  # where `explain` was called
+    warnings.warn(
+        f"{note} (softplus=10, or `with pl.softplus(beta=10):`)", CurvatureWarning, stacklevel=9
+    )  # where `explain` was called
     return case.noted(note, kinks={operation: list(modules) for operation, modules in kinked.items()})
 
 

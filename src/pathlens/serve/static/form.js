@@ -167,7 +167,9 @@ const known = (test) => methods.filter((each) => model().methods.includes(each.n
 export const oneSided = () => known((each) => !each.vector && !["ih", "idg"].includes(each.name));
 export const alongNodes = () => known((each) => ["ig", "dig", "udig"].includes(each.name));
 export const baselines = () => model().baselines;
-export const others = () => fits(view()).map((each) => each.name).filter((name) => name !== model().name);
+// only models that answer the same question can stand side by side: of the same kind, with the same classes
+const question = (each) => JSON.stringify([each.kind, each.labels]);
+export const others = () => fits(view()).filter((each) => each !== model() && question(each) === question(model())).map((each) => each.name);
 
 // the body of a request: the names of the library, only what was chosen
 export const body = () => {
