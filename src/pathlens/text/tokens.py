@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import groupby, takewhile
+from itertools import accumulate, groupby, takewhile
 from typing import Any, Self
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, TooLongError
 from pathlens.text.network import text_config
+from pathlens.text.unknown import unknown_places
 from pathlens.types import Span
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for bytes that are no whole character
@@ -214,6 +215,11 @@ def found_again(tokenizer: Any, ids: list[int], text: str) -> list[Span]:
     """The characters of every token, by the text they decode to: letter by letter, but for case, accents and blanks."""
     written, places = decoded(tokenizer, (), ids)
     ours, theirs = _letters(text), _letters(written)
+    if getattr(tokenizer, "unk_token_id", None) in ids:
+        pieces = [None if n == tokenizer.unk_token_id else written[a:b] for n, (a, b) in zip(ids, places, strict=True)]
+        spans_around = _around_unknown(pieces, text, ours)
+        if spans_around is not None:
+            return spans_around
     where: dict[int, Span] = {}
     matcher = SequenceMatcher(None, [c for c, _ in ours], [c for c, _ in theirs], autojunk=False)
     for _, i, j, k, m in matcher.get_opcodes():
@@ -233,6 +239,16 @@ def found_again(tokenizer: Any, ids: list[int], text: str) -> list[Span]:
         if places[n][0] == places[n][1]:  # the first bytes of a character belong to it, as the last one does
             spans[n] = spans[n + 1]
     return spans
+
+
+def _around_unknown(pieces: Sequence[str | None], text: str, letters: Sequence[tuple[str, int]]) -> list[Span] | None:
+    """The characters of every piece where some are unknown; None: the pieces do not read as the text does."""
+    read = [None if piece is None else "".join(letter for letter, _ in _letters(piece)) for piece in pieces]
+    word = list(accumulate(character.isspace() for character in text))  # blanks before
+    spans = unknown_places(read, [letter for letter, _ in letters], [word[place] for _, place in letters])
+    if spans is None or any(start == end for start, end in spans):
+        return None
+    return [(letters[start][1], letters[end - 1][1] + 1) for start, end in spans]
 
 
 def _letters(text: str) -> list[tuple[str, int]]:
