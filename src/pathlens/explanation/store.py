@@ -105,9 +105,12 @@ def _loaded(path: Path) -> base.Result | list[base.Result]:
 
 def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | list[base.Result]:
     if isinstance(body, dict) and body.get("kind") == COLLECTION:
-        return [_one_from_dict(item, folder, source) for item in body.get("items", [])]
+        return [_one_from_dict(item, folder, source) for item in _listed(body, "items", source)]
     if isinstance(body, dict) and body.get("kind") == RANKING:
-        reasons = (hit.get("explanation") for hit in body.get("hits", []))
+        hits = _listed(body, "hits", source)
+        if not all(isinstance(hit, dict) for hit in hits):
+            raise StoreError(f"{source} is damaged: a hit of its ranking is no record")
+        reasons = (hit.get("explanation") for hit in hits)
         return [_one_from_dict(reason, folder, source) for reason in reasons if reason is not None]
     if isinstance(body, dict) and "study" in body:
         raise StoreError(
@@ -117,9 +120,19 @@ def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data"
     return _one_from_dict(body, folder, source)
 
 
+def _listed(body: Mapping[str, Any], name: str, source: str) -> list[Any]:
+    several = body.get(name, [])
+    if not isinstance(several, list):
+        raise StoreError(f"{source} is damaged: its {name!r} are no list")
+    return several
+
+
 def _one_from_dict(body: Any, folder: Path | None, source: str) -> base.Result:
-    if not isinstance(body, dict) or "pathlens" not in body or body.get("kind") not in KINDS:
+    kind_name = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(kind_name, str) or kind_name not in KINDS or "pathlens" not in body:
         raise StoreError(f"{source} is not a saved pathlens result (no field 'pathlens', or an unknown kind)")
+    if not isinstance(body["pathlens"], int):
+        raise StoreError(f"{source} is damaged: its schema is {body['pathlens']!r}, not a whole number")
     if body["pathlens"] > SCHEMA:
         raise StoreError(
             f"{source} was written by a newer pathlens (schema {body['pathlens']}, this one reads {SCHEMA}); upgrade pathlens"

@@ -177,12 +177,14 @@ def unwrapped(module: Any) -> Any:
     module = getattr(module, "_orig_mod", module)
     if not hasattr(module, "peft_config"):
         return module
-    if getattr(module.active_peft_config, "is_prompt_learning", False):
+    if getattr(getattr(module, "active_peft_config", None), "is_prompt_learning", False):
         raise ModelError(
             f"{type(module).__name__} puts learned vectors before the text (prompt or prefix tuning), which are no words; "
             "pathlens explains adapters that sit in the layers, such as LoRA"
         )
-    return module.get_base_model()
+    if hasattr(module, "get_base_model"):
+        return module.get_base_model()
+    return module.base_model.model  # of adapters of several kinds at once
 
 
 def encoder_of(module: nn.Module) -> nn.Module:

@@ -82,6 +82,12 @@ class HypothesisOptions(ModelOptions):
         super().__post_init__()
         if self.hypothesis is not None and (not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis):
             raise InputError(f"hypothesis must be a sentence with {{}} in place of the label, got {self.hypothesis!r}")
+        try:
+            (self.hypothesis or "{}").format("a label")
+        except (IndexError, KeyError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"hypothesis must have {{}} once, in place of the label, and no other braces, got {self.hypothesis!r}"
+            ) from error
         if self.candidate_labels is not None:
             object.__setattr__(self, "candidate_labels", labels_in(self.candidate_labels))
         if self.multi_label not in (None, True, False):
