@@ -107,9 +107,9 @@ def _placed(choices: Mapping[int, Sequence[Name]], room: Box, around: Sequence[B
     for k, every in choices.items():
         full = [*around, *(each.box for each in placed)]
         free = (each for each in every if each.box.inside(room) and not any(map(each.box.meets, full)))
-        found = next(free, None)
-        stuck = k if found is None and stuck is None else stuck
-        placed.append(found or every[0])
+        first = next(free, None)
+        stuck = k if first is None and stuck is None else stuck
+        placed.append(first or every[0])
     return placed, stuck
 
 
