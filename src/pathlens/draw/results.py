@@ -434,11 +434,10 @@ def _column_notes(result: record.Continuation) -> list[str]:
     """How the single output tokens add up, and on which scale the text is coloured."""
     notes, columns = [], result.certificates
     if columns and _sums(result):
+        settled = sum(each.converged for each in columns)
         worst = max(range(len(columns)), key=lambda t: abs(columns[t].gap))
-        notes.append(
-            f"every output token adds up by itself: {sum(each.converged for each in columns)} of {len(columns)} settled, "
-            f"worst gap {abs(columns[worst].gap):.1g} (“{visible(result.outputs[worst])}”)"
-        )
+        some = f"{settled} of {len(columns)} settled (output tokens by themselves); worst “{visible(result.outputs[worst])}”"
+        notes.append("every output token adds up by itself" if settled == len(columns) else some)
     full = palette.short(palette.limit(result.scores))
     return [*notes, f"the running text is coloured by {WHOLE} until a token is chosen; full colour there is {full}"]
 
