@@ -39,7 +39,7 @@ def product_rates() -> tuple[float, float]:
         plain = max(plain, _rate(shape, lambda l=left, r=right, b=bias: torch.nn.functional.linear(l, r, b)))
         if products.available():
             ready = torch.ops.mkldnn._reorder_linear_weight(right)
-            laid = max(laid, _rate(shape, lambda l=left, r=ready, b=bias: products._product(l, r, b)))
+            laid = max(laid, _rate(shape, lambda l=left, r=ready, b=bias: products.laid_product(l, r, b)))
     return plain, max(plain, laid)
 
 

@@ -1,23 +1,33 @@
-"""Make the gallery: `python docs/gallery.py` writes docs/gallery/*.png, one picture per view."""
+"""Make the gallery: `python docs/gallery.py` writes docs/gallery/*.png, one picture per view, and docs/images/page.png.
+
+The last one is the page of `pathlens serve` as it opens: it takes Chromium and playwright.
+"""
 
 from __future__ import annotations
 
+import shutil
+import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import uvicorn
 from PIL import Image
+from playwright.sync_api import sync_playwright
 
 import pathlens as pl
 from pathlens.metrics.evaluate import evaluate
 from pathlens.report import Report
+from pathlens.serve.app import make_app
 from pathlens.studies.compare import compare
 from pathlens.studies.layers import layers as layer_study
 from pathlens.studies.nodes import nodes as node_study
 from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
+from pathlens.text.load import load
 
 TEXT = "Not really funny, but moving."
 PAIR = "A man plays a guitar.", "Someone makes music."
@@ -102,17 +112,37 @@ VIEWS: dict[str, Callable[[Path], object]] = {
 }
 
 
+def page(path: Path) -> None:
+    """In a light theme, at the width of a laptop, when its first example is done."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    app = make_app({name: load(name) for name in ("sentiment", "minilm")})
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    running.start()
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": 1280, "height": 920}, color_scheme="light")
+        shown.goto("http://{}:{}/".format(*listener.getsockname()))
+        shown.wait_for_selector("#result[data-done]", timeout=240_000)
+        shown.screenshot(path=path)
+        browser.close()
+    server.should_exit = True
+    running.join(10)
+
+
 def main(names: list[str]) -> None:
     """All views, or those named."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     folder = Path(__file__).parent / "gallery"
     folder.mkdir(exist_ok=True)
-    if strange := sorted(set(names) - set(VIEWS)):
-        sys.exit(f"no view {', '.join(strange)}; views: {', '.join(VIEWS)}")
-    for name in names or VIEWS:
-        file = folder / f"{name}.png"
-        VIEWS[name](file)
+    every = {**{name: (make, folder) for name, make in VIEWS.items()}, "page": (page, folder.with_name("images"))}
+    if strange := sorted(set(names) - set(every)):
+        sys.exit(f"no view {', '.join(strange)}; views: {', '.join(every)}")
+    for name in names or every:
+        make, place = every[name]
+        file = place / f"{name}.png"
+        make(file)
         Image.open(file).convert("RGB").quantize(SHADES).save(file, optimize=True)
         size = file.stat().st_size
         assert size < LARGEST, f"{file.name} has {size} bytes"

@@ -66,7 +66,7 @@ class DataSet:
 SETS = (
     DataSet("sst2", "SST-2 dev", 400, 20),
     DataSet("rt", "Rotten Tomatoes, without sentences of SST's training set", 200, 10),
-    DataSet("xquad", "XQuAD spans, three sentences of each passage", 100, 5),
+    DataSet("xquad", "XQuAD spans, three sentences of each passage", 100, 5, nodes=31),
     DataSet("imdb", "IMDb, whole reviews up to 512 tokens", 100, 2, nodes=31),
 )
 

@@ -3,8 +3,16 @@
 >>> import pathlens as pl
 >>> pl.explain("sentiment", "Not really funny, but moving.").show()
 
-The door is small; the heavy rooms are entered only when a name is used. Model kinds, for those who bring their own,
-are in `pl.models`; whatever runs the verb more than once is in `pl.studies`, and over a whole data set in `pl.corpus`.
+What `dir(pl)` shows:
+
+- verbs: `explain`, or `Explainer` for many calls; `answer`, `encode`, `rank`, `why`, `compare`, `evaluate`, `zoom`; `chat` makes
+  a prompt, `load` reads a saved result, `methods` lists the methods;
+- what they give: `Explanation`, `PairExplanation`, `Vectors`, … with a `Certificate`, several as `Results`; `Report` puts them on a page;
+- methods as records of their options: `IG`, `SIG`, …; errors and warnings;
+- rooms: `models` (model kinds, for those who bring their own; `examine`), `studies` (whatever looks at a model in another
+  way: `whatif`, `layers`, `exact`, …), `corpus` (a whole data set).
+
+Whatever `pl.models` and `pl.studies` have can be written `pl.name` too. The heavy rooms are entered when a name is used.
 """
 
 from __future__ import annotations
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
     from pathlens.errors import InputError as InputError
     from pathlens.errors import ModelError as ModelError
     from pathlens.errors import PathlensError as PathlensError
+    from pathlens.errors import StoreError as StoreError
     from pathlens.explanation.answer import Answer as Answer
     from pathlens.explanation.certificate import Certificate as Certificate
     from pathlens.explanation.record import Continuation as Continuation
@@ -73,6 +82,7 @@ if TYPE_CHECKING:
     from pathlens.path.words.store import PathCache as PathCache
     from pathlens.report import Report as Report
     from pathlens.studies.answer import answer as answer
+    from pathlens.studies.compare import Comparison as Comparison
     from pathlens.studies.compare import compare as compare
     from pathlens.studies.exact import exact as exact
     from pathlens.studies.layers import layers as layers
@@ -96,12 +106,11 @@ if TYPE_CHECKING:
     from pathlens.vectors.why import why as why
 
 _DOOR = {  # module → the names it gives
-    "doctor": "examine",
     "engine.explain": "explain",
     "engine.explainer": "Explainer",
     "engine.methods": "methods",
     "engine.options": "DIG IDG IG IH IJ SECANT SIG UDIG VAIG",
-    "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError",
+    "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError StoreError",
     "explanation.answer": "Answer",
     "explanation.certificate": "Certificate",
     "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
@@ -109,20 +118,17 @@ _DOOR = {  # module → the names it gives
     "explanation.store": "load",
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",
-    "path.words.store": "PathCache",
     "report": "Report",
     "studies.answer": "answer",
-    "studies.compare": "compare",
-    "studies.exact": "exact",
+    "studies.compare": "Comparison compare",
     "studies.zoom": "zoom",
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",
-    "vectors.hybrid": "BM25 SparseTerms hybrid",
     "vectors.rank": "Ranking rank",
     "vectors.why": "why",
 }
 _WHERE = {name: module for module, names in _DOOR.items() for name in names.split()}
-_ROOMS = ("models", "studies")  # their names are also given here, so that what was written before goes on working
+_ROOMS = ("models", "studies")  # their names are also given here
 _WHOLE = ("corpus",)  # a room with a door of its own: pl.corpus.run
 
 _RENDERERS = {  # what results draw themselves with, imported when it is first used
@@ -157,11 +163,11 @@ if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name fo
                 return value
         from pathlens.checks import did_you_mean
 
-        names = __dir__()
-        hint = did_you_mean(name, names)
-        raise AttributeError(f"module 'pathlens' has no attribute {name!r}{hint or '; it offers ' + ', '.join(names)}")
+        behind = [each for room in _ROOMS for each in __getattr__(room).__all__]
+        hint = did_you_mean(name, [*__all__, *behind]) or f"; it offers {', '.join(__all__)}"
+        raise AttributeError(f"module 'pathlens' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    """What is at the door, and what stands in its rooms: all of it can be written `pl.name`."""
-    return sorted({*__all__, *(name for room in _ROOMS for name in import_module(f"pathlens.{room}").__all__)})
+    """What is at the door; what stands in its rooms is shown there."""
+    return sorted(__all__)

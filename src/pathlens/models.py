@@ -1,6 +1,10 @@
-"""Model kinds (`pl.models`): what a text is put to. For those who bring a model of their own, see docs/extending.md."""
+"""Model kinds (`pl.models`): what a text is put to. For those who bring a model of their own, see docs/extending.md.
+
+`examine` asks whether the laws hold on it.
+"""
 
 from pathlens.checks import option
+from pathlens.doctor import examine
 from pathlens.text.adapter import Case, Chosen, Request, TextModel, Wrapped
 from pathlens.text.causal import CausalLM
 from pathlens.text.dual import DualEncoder
@@ -35,6 +39,7 @@ __all__ = [
     "TextModel",
     "ToyModel",
     "Wrapped",
+    "examine",
     "load",
     "option",
 ]

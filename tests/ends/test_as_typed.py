@@ -6,10 +6,12 @@ from copy import deepcopy
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
 
 import pathlens as pl
+from pathlens.text.language import choose_label
 from pathlens.text.load import load
 from tests.support import models
 from tests.support.models import TEXTS
@@ -33,11 +35,74 @@ def column(texts):
 
 
 @pytest.mark.parametrize(
-    "held", [list, tuple, iter, np.array, pandas.Series, column, lambda texts: np.array(texts, dtype=object)]
+    "held",
+    [
+        list,
+        tuple,
+        iter,
+        np.array,
+        pandas.Series,
+        column,
+        lambda texts: np.array(texts, dtype=object),
+        pyarrow.array,
+        lambda texts: pyarrow.chunked_array([texts[:1], texts[1:]]),
+    ],
 )
 def test_whatever_holds_texts_gives_a_result_for_each(pair, held):
     results = pl.explain(pair, held(MANY), n_steps=2, tolerance=1)
     assert isinstance(results, pl.Results) and [each.text for each in results] == MANY
+    table = pl.evaluate(pair, held(MANY), methods=["gradient-x-input"], labels=held(["0"] * len(MANY)), draws=10)
+    assert table.texts == len(MANY)
+    with pytest.raises(pl.InputError, match=r"one text.*pl\.evaluate"):
+        pl.compare(pair, held(MANY), methods=["ig", "sig"])
+
+
+def test_an_array_around_one_text_is_one_text(pair):
+    for one in (np.array("not bad"), np.array("not bad", dtype=object)):
+        assert pl.explain(pair, one, n_steps=2, tolerance=1).text == "not bad"
+
+
+def test_a_model_is_not_loaded_as_a_result_and_that_is_said(tmp_path):
+    with pytest.raises(pl.StoreError, match=r"cannot read 'sentiment'.*pl\.explain\('sentiment', text\)"):
+        pl.load("sentiment")
+    with pytest.raises(pl.StoreError) as refused:
+        pl.load(tmp_path / "none.json")
+    assert "pl.explain" not in str(refused.value)
+
+
+def test_slips_are_seen_and_what_was_meant_is_named(pair):
+    names = {0: "negative", 1: "positive"}
+    with pytest.raises(pl.InputError, match="did you mean 'positive'"):
+        choose_label("postive", names, 0)
+    with pytest.raises(pl.InputError, match="did you mean 'ig'"):
+        pl.evaluate(pair, ["not bad"], methods=["igg"])
+    with pytest.raises(pl.InputError, match=r"got \['ig', 'sig'\]; pl\.compare\("):
+        pl.explain(pair, "not bad", method=["ig", "sig"])
+
+
+def test_what_a_generator_writes_is_its_prediction():
+    model = load(models.generator())
+    written, given = (pl.explain(model, "a great", score="logprob", **more) for more in ({}, {"target": " movie"}))
+    assert (
+        written.prediction
+        and written.prediction == written.meta["outputs"][0]
+        and written.prediction.strip() in written.headline
+    )
+    assert given.prediction == "", "it was given, not predicted"
+    for result in (written, given):
+        assert "% likely" in repr(result) and "baseline alone" not in repr(result)
+    vector = pl.explain(model, "a great", method="vaig", n_steps=2, tolerance=1)
+    assert "likely" not in vector.headline + repr(vector), "a length is no probability"
+    two = pl.explain(model, "a great", generate=2)
+    assert two.output(0).headline.startswith(f"“{two.outputs[0].strip()}” is ")
+
+
+def test_a_comparison_is_a_table_too(pair, tmp_path):
+    study = pl.compare(pair, TEXTS[1], methods=["ig", "sig"], n_steps=2, tolerance=1)
+    assert isinstance(study, pl.Comparison)
+    frame = study.to_dataframe()
+    assert list(frame.columns) == ["unit", "ig", "sig"] and np.array_equal(frame[["ig", "sig"]], study.values)
+    assert study.to_csv(tmp_path / "c.csv").read_text().startswith("unit,ig,sig\n")
 
 
 def test_a_missing_text_is_named_by_its_place(pair):
@@ -130,10 +195,10 @@ def test_the_hint_names_a_baseline_that_says_something_else(pair):
     for baseline in ("mask", "unk"):
         result = pl.explain((model, tokenizer), "great movie", baseline=baseline, n_steps=2, tolerance=1)
         for note in result.meta["notes"]:
-            if found := re.search(r"from '(\w+)' it says (\S+) \(.*try '(\w+)' as the baseline", note):
-                there = pl.explain((model, tokenizer), "great movie", baseline=found[1], n_steps=2, tolerance=1)
+            if matches := re.search(r"from '(\w+)' it says (\S+) \(.*try '(\w+)' as the baseline", note):
+                there = pl.explain((model, tokenizer), "great movie", baseline=matches[1], n_steps=2, tolerance=1)
                 start = there.baseline_probabilities
-                assert found[1] == found[3] and max(start, key=start.get) == found[2] != result.prediction
+                assert matches[1] == matches[3] and max(start, key=start.get) == matches[2] != result.prediction
                 named += 1
     assert named == 1  # one of the two baselines says what the text says, the other does not
 
@@ -205,6 +270,53 @@ def test_a_difference_of_exact_differences_is_exact_too(pair):
     assert less.certificate.kind == "per token" and less.settled and less.altered == ""
 
 
+SUBTRACTED = {  # kind -> the model, what is asked of it in common, and what tells the two apart
+    "PairExplanation": (models.encoder, ("a great movie", "this movie was great"), {}, "baseline", ("mask", "zero")),
+    "VectorExplanation": (bert, ("a great movie",), {"method": "vaig"}, "baseline", ("mask", "zero")),
+    "Continuation": (models.generator, ("a great",), {"target": " movie was"}, "baseline", ("zero", "mean")),
+}
+
+
+@pytest.mark.parametrize("kind", SUBTRACTED)
+def test_every_kind_has_a_difference_that_adds_up(kind, tmp_path, capsys):
+    make, texts, common, name, values = SUBTRACTED[kind]
+    model = load(make())
+    one, two = (pl.explain(model, *texts, **common, **{name: value}, tolerance=1e-2) for value in values)
+    assert type(one).__name__ == kind
+    less = one - two
+    assert less.altered == "" and less.settled and less.certificate.kind == one.certificate.kind
+    assert less.headline.startswith("difference: baseline ") and not less.check
+    if kind == "PairExplanation":
+        assert np.array_equal(less.full_matrix, one.full_matrix - two.full_matrix)
+        assert less.full_matrix.sum() == pytest.approx(one.similarity - two.similarity, abs=less.certificate.bound)
+    elif kind == "VectorExplanation":
+        ends = [each.f_input - each.f_baseline for each in (one, two)]
+        assert np.abs(ends[0] - ends[1]).max() > 10 * less.certificate.bound, "two alike test nothing"
+        assert np.linalg.norm(less.vectors.sum(1) - (ends[0] - ends[1])) <= less.certificate.bound
+    else:
+        columns = [[each.f_input - each.f_baseline for each in result.certificates] for result in (one, two)]
+        bounds = max(each.bound for each in less.certificates)
+        assert less.matrix.sum(0) == pytest.approx(np.subtract(*columns), abs=bounds)
+        shown = less.to_html()
+        assert (
+            "at the baseline" not in shown.partition("</style>")[2].partition("<script")[0]
+            and "more in baseline zero" in shown
+        )
+    assert pl.load(less.save(tmp_path / "less.json")).altered == ""
+    less.show()
+    assert "difference" in capsys.readouterr().out
+    with pytest.raises(pl.InputError, match="same units"):
+        one - pl.explain(model, "not bad", *texts[1:], **common, tolerance=1)
+    with pytest.raises(pl.InputError, match="same units"):
+        one - 3
+
+
+def test_a_kind_without_a_difference_says_what_to_subtract(pair):
+    one, two = (pl.explain(pair, TEXTS[1], method="idg", tree="right-branching", target=k, tolerance=1) for k in (0, 1))
+    with pytest.raises(pl.InputError, match="PhraseTree have no difference that adds up; .*method='ig'"):
+        one - two
+
+
 def test_many_results_are_shown_tabled_and_put_on_a_page(pair, tmp_path, capsys):
     results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
     results.show()
@@ -225,7 +337,7 @@ def test_reprs_are_short_and_say_what_was_found(pair):
 
 
 @pytest.mark.parametrize(
-    ("choices", "said"),
+    ("choices", "words"),
     [
         ({"baseline": "Mask"}, "did you mean 'mask'"),
         ({"baseline": "PAD"}, "did you mean 'pad'"),
@@ -236,8 +348,8 @@ def test_reprs_are_short_and_say_what_was_found(pair):
         ({"nsteps": 1}, "n_steps"),
     ],
 )
-def test_a_slip_is_answered_with_what_was_meant(pair, choices, said):
-    with pytest.raises(pl.InputError, match=re.escape(said)):
+def test_a_slip_is_answered_with_what_was_meant(pair, choices, words):
+    with pytest.raises(pl.InputError, match=re.escape(words)):
         pl.explain(pair, "great", **choices)
 
 
@@ -282,12 +394,12 @@ def test_everyones_options_are_what_everyone_takes():
     with pytest.raises(pl.InputError, match="did you mean 'tolerance'") as refused:
         pl.explain("sentiment", "A lovely film.", tolerence=3)
     everyones = str(refused.value).partition("everyone's (")[2].partition(")")[0].split(", ")
-    assert {"target", "baseline", "layer", "tolerance"} <= set(everyones) and not {"tree", "steps", "cache"} & set(
-        everyones
-    )
+    named = {"target", "baseline", "layer", "tolerance", "method", "device", "dtype", "device_map", "pooling"}
+    assert named <= set(everyones) and not {"tree", "steps", "cache"} & set(everyones)
 
 
-def test_the_door_shows_all_that_can_be_written():
-    assert {"whatif", "layers", "nodes", "pathview", "explain"} <= set(dir(pl))
+def test_the_rooms_behind_the_door_show_what_can_be_written():
+    assert {"explain", "studies", "models"} <= set(dir(pl)) and {"whatif", "layers", "nodes"} <= set(pl.studies.__all__)
+    assert pl.whatif is pl.studies.whatif
     with pytest.raises(AttributeError, match="did you mean 'whatif'"):
         pl.whatiff  # noqa: B018

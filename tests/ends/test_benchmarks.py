@@ -181,9 +181,9 @@ def test_the_machine_is_described_without_its_name():
     import getpass
     import platform
 
-    told = " ".join(machine.description().values())
-    assert platform.node() not in told.split() and str(Path.cwd()) not in told
-    assert getpass.getuser() not in told.split()
+    output = " ".join(machine.description().values())
+    assert platform.node() not in output.split() and str(Path.cwd()) not in output
+    assert getpass.getuser() not in output.split()
 
 
 def test_what_lies_in_the_tree_was_written_by_the_command():
@@ -212,9 +212,9 @@ def test_a_text_of_a_length_has_it(monkeypatch):
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_units_cover_the_text(count):
     text = " ".join(TEXTS)
-    found = memory.spans(text, count)
-    assert len(found) == count and found[0][0] == 0 and found[-1][1] == len(text)
-    assert all(low < high for low, high in found)
+    parts = memory.spans(text, count)
+    assert len(parts) == count and parts[0][0] == 0 and parts[-1][1] == len(text)
+    assert all(low < high for low, high in parts)
 
 
 @pytest.mark.parametrize("goal", [0.5, 0.03, 0.0101, 1e-9])
@@ -225,11 +225,11 @@ def test_steps_are_found_to_within_a_sixteenth(goal):
         asked.append(steps)
         return 1.0 / steps
 
-    found = generators.steps_needed(gap, goal)
+    result = generators.steps_needed(gap, goal)
     if goal > 1e-3:
-        assert found == generators.FIRST or gap(found) <= goal < gap(found * 15 // 16 - 1)
+        assert result == generators.FIRST or gap(result) <= goal < gap(result * 15 // 16 - 1)
     else:
-        assert found == generators.MOST
+        assert result == generators.MOST
     assert len(set(asked)) < 14
 
 
@@ -281,9 +281,9 @@ def test_the_papers_vectors_in_one_batch_are_those_of_the_literal_twin():
         literal = jacobians.integrated_jacobian(
             lambda point: embed(point[None])[0], ends.start, ends.end, nodes.t, nodes.weight
         )
-        found = jacobians.vectors_by_coordinate(embed, ends.start, ends.end, nodes.t, nodes.weight)
+        result = jacobians.vectors_by_coordinate(embed, ends.start, ends.end, nodes.t, nodes.weight)
     np.testing.assert_allclose(
-        found, torch.einsum("ksd,sd->sk", literal, ends.delta.double()), atol=1e-6 * float(found.abs().max())
+        result, torch.einsum("ksd,sd->sk", literal, ends.delta.double()), atol=1e-6 * float(result.abs().max())
     )
 
 
@@ -296,9 +296,9 @@ def test_the_timed_grid_is_the_published_estimate(end_points):
         literal = twins_of_hessians.published_estimate(
             lambda point: case.score(point[None], [case])[0], case.ends.start, case.ends.end, 2, end_points=end_points
         )
-    found, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
+    result, _ = bench.sums(*twins_of_hessians.published_grid(2, end_points=end_points))
     moving = np.ix_(bench.moving, bench.moving)
-    np.testing.assert_allclose(np.squeeze(found), literal.numpy()[moving], atol=1e-5)
+    np.testing.assert_allclose(np.squeeze(result), literal.numpy()[moving], atol=1e-5)
 
 
 FIRST_PAGE = (  # rows of the first page's table, in order: how the work and the peer begin in results.json

@@ -10,6 +10,7 @@ import pytest
 import pathlens as pl
 from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS
+from tests.rooms.test_chat import generator
 from tests.support.browser import (
     HOSTILE,
     TEXT,
@@ -58,8 +59,8 @@ def test_it_says_what_the_library_says(page, address):
     assert ask(page) == ""
     wanted = pl.explain(load(classifier("bert")), TEXT, method="ig", target="LABEL_1", baseline="pad")
     kept = [s for s, special in zip(wanted.scores, wanted.special, strict=True) if not special]
-    found = numbers(page)
-    assert len(found) == len(kept) and max(abs(a - b) for a, b in zip(found, kept, strict=True)) < 0.06
+    result = numbers(page)
+    assert len(result) == len(kept) and max(abs(a - b) for a, b in zip(result, kept, strict=True)) < 0.06
     unit = page.locator("#result .text .unit", has_text="funny")
     unit.hover()
     tip = unit.evaluate("node => getComputedStyle(node, '::after').content")
@@ -101,8 +102,8 @@ def test_a_word_is_changed_and_everything_moves(page, address, edit):
         numbers(page) != scores
         and f"was {was['LABEL_0']}" in page.locator("#says .class", has_text="LABEL_0").inner_text()
     )
-    said = page.locator("#result td.was").all_inner_texts()
-    assert sum(text.startswith("was ") for text in said) == len(TEXT.split()) - 1
+    message = page.locator("#result td.was").all_inner_texts()
+    assert sum(text.startswith("was ") for text in message) == len(TEXT.split()) - 1
     # the same numbers as asking for that text, and back again
     plain = pl.explain(load(classifier("bert")), " ".join(words)).probabilities
     for name, share in now.items():
@@ -116,7 +117,7 @@ def test_only_what_applies_is_offered_and_defaults_are_the_models(page, address)
     opened(page, address)
     options(page)
     assert page.get_attribute("[name=baseline]", "placeholder") == "mask"
-    assert page.inner_text("[name=method] option >> nth=0").startswith("ig")
+    assert page.inner_text("[name=method] option >> nth=0").startswith("secant")
     for method, taken in {"ig": [], "idg": ["tree"], "vaig": ["block"], "secant": ["block"]}.items():
         page.select_option("[name=method]", method)
         assert [name for name in ("tree", "block") if page.is_visible(f"[name={name}]")] == taken, method
@@ -202,16 +203,21 @@ def test_a_file_becomes_a_table_of_predictions(page, address, tmp_path, kind):
     texts = page.locator(".many .open").all_inner_texts()
     assert texts[1] == "not funny" and (kind != "csv" or texts[:3:2] == ["the film, was good", 'a "movie" was moving'])
     model = load(classifier("bert"))
-    said = [row.split()[0] for row in page.locator(".many > tbody > tr > td:nth-child(4)").all_inner_texts()]
-    assert said == [pl.explain(model, text).prediction for text in texts]
+    message = [row.split()[0] for row in page.locator(".many > tbody > tr > td:nth-child(4)").all_inner_texts()]
+    assert message == [pl.explain(model, text).prediction for text in texts]
 
 
-def test_the_table_is_sorted_filtered_and_opened(page, address):
+def tabled(page, address) -> None:
+    """A table of rows, with a prediction for each."""
     ready(page, address)
     view(page, "table")
     page.fill("#rows", ROWS["csv"])
     page.click("#go")
     predicted(page)
+
+
+def test_the_table_is_sorted_filtered_and_opened(page, address):
+    tabled(page, address)
     right = int(page.inner_text(".sums .about").split()[0])
     cells = page.locator(".confusion td button").all_inner_texts()
     assert sum(map(int, cells)) == 4 and sum(map(int, cells[:: int(len(cells) ** 0.5) + 1])) == right
@@ -258,11 +264,7 @@ def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
 
 
 def test_every_row_is_explained_and_believed_or_not(page, address):
-    ready(page, address)
-    view(page, "table")
-    page.fill("#rows", ROWS["csv"])
-    page.click("#go")
-    predicted(page)
+    tabled(page, address)
     page.click("[data-part=all]")
     page.wait_for_function("() => [...document.querySelectorAll('.many .leads')].every((cell) => cell.textContent)")
     model = load(classifier("bert"))
@@ -332,9 +334,9 @@ def test_methods_are_compared_beside_the_result(page, address):
     for name in ("mask", "pad"):
         section.locator(f"input[name=baselines][value={name}]").check()
     section.locator("text=Compare >> nth=-1").click()
-    page.wait_for_function("() => document.querySelector('.study .content').innerText.includes('sig · pad')")
+    page.wait_for_function("() => document.querySelector('.study .content').innerText.includes('ig · pad')")
     text = section.inner_text()
-    assert "Kendall" in text and "ig · mask" in text
+    assert "Kendall" in text and "secant · mask" in text
     assert page.is_visible("#result .bars"), "the result itself stays"
     looked_at(page, "compare")
 
@@ -513,3 +515,171 @@ def test_a_report_is_filtered_sorted_and_opened(page, tmp_path):
     page.keyboard.press("Enter")
     assert page.locator(".detail:not([hidden]) .bars").count() == 1
     shot(page, "report")
+
+
+def usual(page, name) -> str:
+    """What an empty choice says it means."""
+    return page.locator(f"[name={name}] option[value='']").inner_text()
+
+
+def test_the_usual_score_is_the_methods(browser):
+    """A generator may have a score of its own for one token's integral; whatever is shown as the default is what is explained."""
+    writer = load(generator())
+    writer.default_score = "prob"
+    with serving({"writer": writer}) as address:
+        page = browser.new_page()
+        opened(page, address)
+        options(page)
+        page.fill("[name=text]", TEXT)
+        for method in page.locator("[name=method] option").evaluate_all("all => all.map((each) => each.value)"):
+            if method in ("dig", "udig", "vaig"):
+                continue  # paths through words take long; a vector has no score, and none is offered
+            page.select_option("[name=method]", method)
+            shown = usual(page, "score")
+            assert ask(page) == "", method
+            score = re.search(r"score (\w+)", page.locator("#result header p").inner_text())[1]
+            assert shown == f"{score} (the default)", method
+        page.select_option("[name=method]", "ig")
+        assert usual(page, "score") == "prob (the default)"
+        page.fill("[name=generate]", "3")
+        assert usual(page, "score") == "logprob (the default)"
+        page.fill("[name=generate]", "")
+        page.fill("[name=words]", " film was")
+        assert usual(page, "score") == "prob of one token, logprob of more (the default)"
+        page.close()
+
+
+@pytest.mark.parametrize("model, chosen", [
+    ("tiny", {"method": "ih"}),
+    ("tiny", {"method": "idg"}),
+    ("tiny", {"method": "vaig"}),
+    ("writer", {}),
+    ("writer", {"words": " film was"}),
+    ("writer", {"generate": "3"}),
+])  # fmt: skip
+def test_words_are_offered_to_be_changed_where_a_click_opens_them(page, address, model, chosen):
+    ready(page, address)
+    options(page)
+    page.select_option("[name=model]", model)
+    page.fill("[name=text]", TEXT)
+    for name, value in chosen.items():
+        page.select_option(f"[name={name}]", value) if name == "method" else page.fill(f"[name={name}]", value)
+    assert ask(page) == ""
+    unit = page.locator("#result .text .unit", has_text="not").first
+    assert "Click" not in page.inner_text("#about")
+    assert page.is_visible("#hint") == (chosen.get("method") not in ("idg", "vaig"))
+    if page.is_hidden("#hint"):
+        assert page.locator("#result .unit[role=button]").count() == 0
+        return
+    before, was = page.get_attribute("#result", "data-done"), chances(page)
+    unit.click()
+    assert page.inner_text("#word-name") == "“not”"
+    page.click("#word [data-edit=delete]")
+    assert settled(page, before) == ""
+    assert page.locator("#result .text").first.inner_text().split() == [word for word in TEXT.split() if word != "not"]
+    assert "not deleted" in page.inner_text("#edits")
+    now = chances(page)
+    assert list(now) == list(was) and was, "what was said is what is explained still"
+    assert "was " in page.inner_text("#says .class >> nth=0")
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("layer", "77", "Layer: This must be 3 or less."),
+    ("layer", "1.5", "Layer: This must be a whole number."),
+    ("tolerance", "0", "Tolerance: This must be 1e-9 or more."),
+])  # fmt: skip
+def test_a_number_that_cannot_be_is_said_in_the_pages_words(page, address, name, value, words):
+    opened(page, address)
+    options(page)
+    page.select_option("[name=method]", "ig")
+    page.fill("[name=baseline]", "nobody")
+    assert "nobody" in ask(page)
+    page.fill("[name=baseline]", "")
+    page.fill(f"[name={name}]", value)
+    assert ask(page) == words, "and nothing of the error before"
+    assert page.get_attribute(f"[name={name}]", "aria-invalid") == "true"
+    page.fill(f"[name={name}]", "")
+    assert ask(page) == ""
+
+
+OFFERED = {  # what can be asked further, by what is shown
+    "idg": ["compare", "whatif", "path", "layers", "nodes"],
+    "ih": ["compare", "whatif", "path", "layers", "nodes"],
+    "vaig": ["compare", "layers"],
+    "pair": ["compare", "whatif"],
+    "rank": ["compare", "whatif"],
+    "answer": ["compare"],
+    "continuation": ["compare"],
+}
+
+
+@pytest.mark.parametrize("shown", list(OFFERED))
+def test_whatever_is_offered_beside_a_result_works(page, address, shown):
+    """Compare methods, how far to believe it and the others, for every kind of result; each stays beside it on a wide screen."""
+    ready(page, address)
+    if shown in ("idg", "ih", "vaig"):
+        options(page)
+        page.fill("[name=text]", TEXT)
+        page.select_option("[name=method]", shown)
+    elif shown == "continuation":
+        options(page)
+        page.select_option("[name=model]", "writer")
+        page.fill("[name=text]", TEXT)
+        page.fill("[name=words]", " film was")
+    else:
+        view(page, shown)
+        if shown == "pair":
+            page.fill("[name=text]", "a man plays guitar")
+            page.fill("[name=text_b]", "the film was funny")
+        elif shown == "rank":
+            page.fill("[name=text]", "music plays")
+            page.fill("[name=documents]", "the film was good\nmusic plays\nnot funny")
+        else:
+            page.fill("[name=question]", "who was it ?")
+            page.fill("[name=sources]", "a movie . the plot was good .\n\na man plays music .")
+            page.fill("[name=reply]", "the man is funny . it was a movie .")
+    assert ask(page) == ""
+    kinds = page.locator("#further [data-study]").evaluate_all("all => all.map((each) => each.dataset.study)")
+    assert kinds == OFFERED[shown]
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    for kind in kinds:
+        assert "altered" not in study(page, kind)
+        edges = [page.locator(part).first.bounding_box() for part in ("#main", f".study[data-kind={kind}]")]
+        assert edges[0]["x"] + edges[0]["width"] <= edges[1]["x"], f"{kind} stays beside the result"
+    if shown in ("rank", "answer"):
+        section, name = page.locator(".study[data-kind=compare]"), {"rank": "hit", "answer": "sentence"}[shown]
+        before = section.inner_text()
+        section.locator(f"[name={name}]").select_option("1")
+        page.wait_for_function(
+            "before => { const node = document.querySelector('.study[data-kind=compare]'); return node.dataset.done && node.innerText !== before; }",
+            arg=before,
+        )
+        assert section.get_attribute("data-done") != "failed", section.inner_text()
+    looked_at(page, f"beside-{shown}")
+
+
+def test_most_unsure_is_of_all_rows(page, address):
+    tabled(page, address)
+    page.click("text=Most wrong")
+    assert page.is_checked(".choose [type=checkbox]")
+    page.click("text=Most unsure")
+    assert not page.is_checked(".choose [type=checkbox]") and page.locator(".many > tbody > tr").count() == 4
+
+
+def test_a_quote_that_is_never_closed_is_said(page, address):
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", 'text,label\nthe film,LABEL_0\n"the plot,LABEL_2\nnot funny,LABEL_1\n')
+    page.click("#go")
+    page.wait_for_selector("#wrong:visible")
+    assert "A quote opens in line 3" in page.inner_text("#wrong") and page.is_hidden("#table")
+
+
+def test_a_phone_shows_the_prediction_of_every_row(page, address):
+    page.set_viewport_size({"width": 390, "height": 844})
+    tabled(page, address)
+    for name in ("True class", "Prediction", "Probability", "Lead over the next"):
+        cells = page.locator(f".many > tbody td[data-name='{name}']").all()
+        assert len(cells) == 4
+        for box in (cell.bounding_box() for cell in cells):
+            assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name

@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 
 import pathlens as pl
+from pathlens import corpus
 from pathlens.checks import option_names
 from pathlens.engine.options import options
 from pathlens.text.options import GeneratorOptions, PromptedOptions
@@ -35,11 +36,11 @@ def pathlens(*arguments: object, cwd: Path | None = None, given: str | bytes = b
     logging.disable_progress_bar()  # the command itself does so before anything is imported
     words = ["pathlens", *map(str, arguments)]
     raw = given.encode() if isinstance(given, str) else given
-    said, told, read = (io.TextIOWrapper(io.BytesIO(text), encoding="utf-8") for text in (b"", b"", raw))
+    message, facts, read = (io.TextIOWrapper(io.BytesIO(text), encoding="utf-8") for text in (b"", b"", raw))
     with (
         contextlib.chdir(cwd or "."),
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(told),
+        contextlib.redirect_stdout(message),
+        contextlib.redirect_stderr(facts),
         mock.patch.dict(os.environ, ENV),
         mock.patch.multiple(sys, argv=words, stdin=read),
     ):
@@ -49,7 +50,7 @@ def pathlens(*arguments: object, cwd: Path | None = None, given: str | bytes = b
         except SystemExit as leaving:
             code = leaving.code or 0
     texts = []
-    for stream in (said, told):
+    for stream in (message, facts):
         stream.seek(0)
         texts.append(stream.read())
     return subprocess.CompletedProcess(words, int(str(code)), *texts)
@@ -75,14 +76,15 @@ def refused(done: subprocess.CompletedProcess, *words: str, code: int = 2) -> No
         assert word in lines[0], done.stderr
 
 
+HANGS = 900  # seconds after which a command is taken to hang, on any machine
 COMMANDS = "explain answer compare evaluate methods rank index exact run summary report doctor serve".split()
 HEAVY = ("torch", "transformers", "numpy", "pyarrow", "duckdb", "ray", "fastapi", "pydantic", "matplotlib", "spacy")
 
 
 def test_help_names_every_command_and_loads_nothing_heavy():
-    told = "\nimport atexit, sys\natexit.register(lambda: print('LOADED', *sys.modules, file=sys.stderr))\n"
-    line = f"import sys; sys.argv = ['pathlens', '--help']{told}from pathlens.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, env=ENV, timeout=170)
+    loaded = "\nimport atexit, sys\natexit.register(lambda: print('LOADED', *sys.modules, file=sys.stderr))\n"
+    line = f"import sys; sys.argv = ['pathlens', '--help']{loaded}from pathlens.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, env=ENV, timeout=HANGS)
     assert done.returncode == 0 and all(command in done.stdout for command in COMMANDS)
     loaded = set(done.stderr.partition("LOADED ")[2].split())
     assert "pathlens.cli" in loaded and not loaded & set(HEAVY), "help waits for no library it does not need"
@@ -114,11 +116,11 @@ def test_wrong_usage_is_one_line(arguments, words):
 def test_help_is_short_too(command, capsys):
     from pathlens.cli import app
 
-    told = []
+    facts = []
     for flag in ("-h", "--help"):
         app([*command, flag], prog_name="pathlens", standalone_mode=False)
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1] and "Usage" in told[0]
+        facts.append(capsys.readouterr().out)
+    assert facts[0] == facts[1] and "Usage" in facts[0]
 
 
 def test_the_version_is_told():
@@ -150,6 +152,38 @@ def test_methods_are_repeated_or_given_with_commas(folder, tmp_path):
         assert done.returncode == 0, done.stderr
     one, two = (json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2))
     assert one["labels"] == two["labels"] == ["ig", "sig"] and one["values"] == two["values"]
+
+
+def test_a_run_of_several_methods_is_a_run_for_each_that_goes_on(folder, tmp_path):
+    (tmp_path / "r.csv").write_text("text\ngreat movie\nnot bad\n")
+    command = ("run", folder, "r.csv", "--out", "out", "--method", "ig,sig", "--n-steps", "2", "--tolerance", "1")
+    done = pathlens(*command, "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0 and "ig:\n" in done.stdout and "sig:\n" in done.stdout, done.stderr
+    assert not (tmp_path / "out").exists()
+    done = pathlens(*command, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.count("2 rows in 'out/") == 2, done.stderr
+    for name in ("ig", "sig"):
+        assert {each.method for each in corpus.results(tmp_path / "out" / name)} == {name}
+    again = pathlens(*command, cwd=tmp_path)
+    assert again.stdout.count("(2 were there already)") == 2, again.stderr
+    refused(pathlens(*command[:3], "--out", "out/ig", *command[5:], cwd=tmp_path), "one method", "another --out")
+
+
+def test_a_ranking_by_several_methods_puts_their_reasons_side_by_side(tmp_path):
+    (tmp_path / "d.txt").write_text("Rice is boiled in water.\nThe bank was closed.\n")
+    asked = ("minilm", "cooking rice", "d.txt", "--method", "ij,secant", "--tolerance", "0.1", "--why", "1,2")
+    done = pathlens("rank", *asked, "--json", "out.json", "--html", "out.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [each.method for each in pl.load(tmp_path / "out.json")] == ["ij", "secant"] * 3
+    page = (tmp_path / "out.html").read_text()
+    assert page.count("method side by side: ij, secant") == 3 and "why one stands above the other" in page
+    shown = pathlens("rank", *asked, cwd=tmp_path).stdout
+    assert shown.count("rice") >= 2 and "ij" in shown and "secant" in shown
+    for each in (shown, page):
+        assert "nearest: “Rice is boiled in water.”, similarity" in each, "the winner stays the headline"
+    for result in pl.load(tmp_path / "out.json")[:4]:
+        line = f"{result.method}: " + ", ".join(f"{a}–{b} {score:+.3f}" for a, b, score in result.top(2))
+        assert line in shown and line in page, "every method names its strongest pairs under each hit"
 
 
 def test_baselines_with_commas_are_several_and_a_text_keeps_its_own():
@@ -206,16 +240,20 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["doctor", "{folder}", "--text", " "], ["empty"]),
         (["explain", "{folder}", TEXT, "--option", "nonsense"], ["NAME=VALUE"]),
         (["compare", "{folder}", TEXT, "--method", "ig"], ["at least two"]),
-        (
-            ["run", "{folder}", "reviews.csv", "--out", "out", "--method", "ig,sig"],
-            ["one method", "folders of their own"],
-        ),
+        (["run", "./none", "reviews.csv", "--out", "out", "--method", "ig,magic"], ["magic"]),
+        (["rank", "./none", "a query", "-", "--method", "ij,magic"], ["magic"]),
+        (["index", "build", "minilm", "{folder}", "out", "--method", "ij,secant"], ["one method", "build another"]),
         (["explain", "a lovely film", "sentiment"], ["swapped", 'sentiment and then "a lovely film"']),
         (["compare", "great", "{folder}"], ["swapped", 'and then "great"']),
         (["explain", "a lovely film", "and so on"], ["'a lovely film' is no model", "MODEL comes first"]),
         (["explain", "{folder}", "reviews.csv"], ["'reviews.csv' looks like a file's name", "pathlens run"]),
         (["compare", "{folder}", "{folder}/config.json"], ["config.json' is a file", "standard input"]),
-        (["rank", "{folder}", "{folder}/config.json", "-"], ["config.json' is a file"]),
+        (["compare", "{folder}", "{folder}/config.json"], ["(pathlens compare MODEL - < FILE)"]),
+        (["rank", "{folder}", "{folder}/config.json", "-"], ["is a file", "(pathlens rank MODEL - DOCUMENTS < FILE)"]),
+        (["explain", "{folder}", TEXT, "--baseline", "Mask"], ["--baseline Mask is not a name; did you mean 'mask'?"]),
+        (["explain", "minilm", TEXT], ["give a second text", "--method vaig"]),
+        (["evaluate", "sentiment", "good film"], ["no file or folder 'good film'", "pathlens explain MODEL TEXT"]),
+        (["answer", "smollm", "Who?", "--source", "Ann built it."], ["--source takes a file", "'Ann built it.'"]),
         (["report", "missing.json"], ["missing.json"]),
         (["serve", "{folder}", "--host", "0.0.0.0", "--token", "short"], ["token", "16"]),
     ],
@@ -281,7 +319,7 @@ def test_methods_lists_all_and_speaks_json():
 
 def test_a_reader_that_leaves_is_no_error(folder):
     line = f"{sys.executable} -m pathlens.cli methods | head -1"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=ENV, timeout=120)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=ENV, timeout=HANGS)
     assert done.stdout.strip() and "Traceback" not in done.stderr and "Error" not in done.stderr
 
 
@@ -289,10 +327,10 @@ def test_doctor_says_what_holds(folder, tmp_path):
     done = pathlens(
         "doctor", folder, "--text", TEXT, "--json", "d.json", "--html", "d.html", "--png", "d.png", cwd=tmp_path
     )
-    found = json.loads((tmp_path / "d.json").read_text())
-    failed = [check for check in found["checks"] if check["state"] == "fails"]
+    content = json.loads((tmp_path / "d.json").read_text())
+    failed = [check for check in content["checks"] if check["state"] == "fails"]
     assert done.returncode == 0 and not failed, failed
-    laws = {check["law"].split(" ", 1)[1] for check in found["checks"] if check["state"] == "holds"}
+    laws = {check["law"].split(" ", 1)[1] for check in content["checks"] if check["state"] == "holds"}
     assert {
         "completeness",
         "batch = single",
@@ -306,10 +344,11 @@ def test_doctor_says_what_holds(folder, tmp_path):
 
 def test_what_takes_long_is_seen_to_go_on_and_what_is_quick_is_not(monkeypatch):
     from pathlens.cli import options as o
+    from pathlens.engine import progress
 
     monkeypatch.setattr(o, "watched", lambda: True)
     for patience, seen in ((0.0, True), (1e9, False)):
-        monkeypatch.setattr(o, "PATIENCE", patience)
+        monkeypatch.setattr(progress, "PATIENCE", patience)
         monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
         with o.working("loading") as tell:
             while seen and "loading" not in screen.getvalue():
@@ -321,7 +360,7 @@ def test_what_takes_long_is_seen_to_go_on_and_what_is_quick_is_not(monkeypatch):
 
 
 def test_interrupting_is_quiet(folder):
-    at_once = "from pathlens.cli import main, options; options.PATIENCE = 0.0; main()"  # however fast the machine is
+    at_once = "from pathlens.cli import main; from pathlens.engine import progress; progress.PATIENCE = 0.0; main()"  # however fast the machine is
     command = [sys.executable, "-c", at_once, "doctor", str(folder)]
     before = signal.getsignal(signal.SIGINT)
     signal.signal(
@@ -335,21 +374,21 @@ def test_interrupting_is_quiet(folder):
     finally:
         signal.signal(signal.SIGINT, before)
         os.close(theirs)
-    said = b""
-    while b"law" not in said:
+    words = b""
+    while b"law" not in words:
         try:
-            said += os.read(screen, 4096)
+            words += os.read(screen, 4096)
         except OSError:
             pytest.fail(
-                f"it ended by itself, {running.wait(60)}: {said.decode()} {running.stdout.read().decode()[-600:]}"
+                f"it ended by itself, {running.wait(HANGS)}: {words.decode()} {running.stdout.read().decode()[-600:]}"
             )
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=HANGS)
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
         while more := os.read(screen, 4096):
-            said += more
+            words += more
     os.close(screen)
-    assert running.returncode in (130, -signal.SIGINT) and b"Traceback" not in said, said.decode()
+    assert running.returncode in (130, -signal.SIGINT) and b"Traceback" not in words, words.decode()
 
 
 def test_help_says_what_each_method_accepts():
@@ -399,4 +438,15 @@ def test_options_of_methods_are_options_of_the_command(folder, tmp_path):
     assert all(f"--{each.name.replace('_', '-')}" in shown for each in options())
     refused(pathlens("explain", folder, TEXT, "--step", "2"), "--step", "--steps")
     refused(pathlens("explain", folder, TEXT, "--steps", "few"), "--steps")
-    refused(pathlens("explain", folder, TEXT, "--context", "prefix"), "context: not an option of ig")
+    refused(pathlens("explain", folder, TEXT, "--context", "prefix"), "context: not an option of secant")
+
+
+def test_what_python_calls_an_option_is_said_as_a_flag():
+    from pathlens.cli.options import as_flags
+
+    message = (
+        "use method='vaig' or n_steps=20, check=False, truncation=True, target=' a b', dtype=torch.float32, sink=None"
+    )
+    flags = '--method vaig or --n-steps 20, --no-check, --truncation, --target " a b", --dtype float32, --sink null'
+    assert as_flags(message) == f"use {flags}"
+    assert as_flags("x=3 and the unit is 'word'") == "x=3 and the unit is 'word'"

@@ -31,8 +31,8 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
     marks = sorted(path.stat().st_mtime for path in shards(whole))
     each = (marks[-1] - marks[0]) / len(marks)  # seconds a shard takes
     chosen = random.Random(7)
-    found: list[int] = []
-    while len(found) < KILLS:
+    gathered: list[int] = []
+    while len(gathered) < KILLS:
         process = subprocess.Popen(
             command(model, data, str(killed)), env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -42,17 +42,19 @@ def test_ten_kills_and_the_rows_are_those_of_an_uninterrupted_run(tmp_path, tmp_
             time.sleep(0.001)  # until it is at work: a kill while Python starts would prove little
         time.sleep(chosen.uniform(0, each))  # anywhere in the work on the next one
         process.send_signal(signal.SIGKILL)
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, (process.returncode, said)
-        found.append(len(shards(killed)))
+        _, output = process.communicate()
+        assert process.returncode == -signal.SIGKILL, (process.returncode, output)
+        gathered.append(len(shards(killed)))
         assert all(read_facts(path) is not None for path in shards(killed)), "whatever has a shard's name is whole"
     done = subprocess.run(command(model, data, str(killed)), check=True, env=ENV, capture_output=True, text=True)
     assert f"{ROWS} rows" in done.stdout and "were there already" in done.stdout
-    assert found == sorted(found) and found[0] > 0 and found[-1] < len(shards(whole)), "no shard was lost by a kill"
+    assert gathered == sorted(gathered) and gathered[0] > 0 and gathered[-1] < len(shards(whole)), (
+        "no shard was lost by a kill"
+    )
     assert same_rows(killed, whole) == ROWS
     exact = sum((killed / path.name).read_bytes() == path.read_bytes() for path in shards(whole))
     assert exact == len(shards(whole)), "a run that was stopped and one that was not are the same file by file"
     assert not list(killed.glob(".*.tmp"))
     with capsys.disabled():
-        print(f"\n{KILLS} kills, shards after each: {found} of {len(shards(whole))}; {ROWS} rows equal to 1e-6, "
+        print(f"\n{KILLS} kills, shards after each: {gathered} of {len(shards(whole))}; {ROWS} rows equal to 1e-6, "
               f"{exact} shards equal byte for byte")  # fmt: skip

@@ -39,11 +39,11 @@ def write(path, rows=ROWS):
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.parquet", "x.csv.gz", "x.jsonl.gz"])
 def test_every_format_gives_the_same_rows(name, tmp_path):
     source = Source(str(write(tmp_path / name)), text="body", id="id")
-    found = list(rows(source))
-    assert [(row.number, row.id, row.text, row.kept) for row in found] == [
+    lines = list(rows(source))
+    assert [(row.number, row.id, row.text, row.kept) for row in lines] == [
         (k, i, b, (str(l),)) for k, (i, b, l) in enumerate(ROWS)
     ]
-    assert all(row.error is None for row in found)
+    assert all(row.error is None for row in lines)
     counted = census(source)
     assert (counted.rows, counted.bad, counted.kept) == (3, 0, ("label",))
     assert counted.characters == sum(len(body) for _, body, _ in ROWS) and counted.longest == 1
@@ -53,8 +53,8 @@ def test_a_folder_is_its_files_one_after_another(tmp_path):
     write(tmp_path / "1.csv")
     write(tmp_path / "2.parquet")
     (tmp_path / ".hidden.csv").write_text("junk")
-    found = list(rows(Source(str(tmp_path), text="body")))
-    assert [row.number for row in found] == list(range(6)) and found[3].text == ROWS[0][1]
+    lines = list(rows(Source(str(tmp_path), text="body")))
+    assert [row.number for row in lines] == list(range(6)) and lines[3].text == ROWS[0][1]
 
 
 def test_data_sets_come_through_datasets(tmp_path):
@@ -64,8 +64,8 @@ def test_data_sets_come_through_datasets(tmp_path):
 
     made = datasets.Dataset.from_dict({"body": [b for _, b, _ in ROWS], "label": [1, 0, 1]})
     made.save_to_disk(tmp_path / "saved")
-    found = list(rows(Source(str(tmp_path / "saved"), text="body")))
-    assert [row.text for row in found] == [b for _, b, _ in ROWS] and found[0].kept == ("1",)
+    lines = list(rows(Source(str(tmp_path / "saved"), text="body")))
+    assert [row.text for row in lines] == [b for _, b, _ in ROWS] and lines[0].kept == ("1",)
     datasets.DatasetDict({"test": made}).save_to_disk(tmp_path / "splits")
     assert census(Source(str(tmp_path / "splits"), text="body", split="test")).rows == 3
     (tmp_path / "hub").mkdir()
@@ -85,8 +85,8 @@ def test_quotes_are_plain_in_tsv_and_quotes_in_csv(tmp_path):
 
 def test_tables_without_a_header_and_plain_text(tmp_path):
     (tmp_path / "x.csv").write_text("1\tx\tfirst text\n2\ty\tsecond\textra\n3\tz\n")
-    found = list(rows(Source(str(tmp_path / "x.csv"), text="2", id="0", separator="\t", header=False, quoting=False)))
-    assert [row.text for row in found] == ["first text", "second", None] and "fields" in found[2].error
+    lines = list(rows(Source(str(tmp_path / "x.csv"), text="2", id="0", separator="\t", header=False, quoting=False)))
+    assert [row.text for row in lines] == ["first text", "second", None] and "fields" in lines[2].error
     (tmp_path / "x.txt").write_bytes("one\r\n\ntw\x85o\n".encode("cp1252", "replace"))
     read = [row.text for row in rows(Source(str(tmp_path / "x.txt"), encoding="cp1252"))]
     assert read[0] == "one" and len(read) == 2, "a line ends at its end, not at every character that may end one"
@@ -94,15 +94,15 @@ def test_tables_without_a_header_and_plain_text(tmp_path):
 
 def test_a_bad_row_carries_its_error_and_the_others_go_on(tmp_path):
     (tmp_path / "x.tsv").write_bytes(b"text\tlabel\ngood\t1\nb\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n")
-    found = list(rows(Source(str(tmp_path / "x.tsv"))))
-    assert [row.error is None for row in found] == [True, False, False, False, True]
-    for row, word in zip(found[1:4], ("encoding", "empty", "3 fields"), strict=True):
+    table_rows = list(rows(Source(str(tmp_path / "x.tsv"))))
+    assert [row.error is None for row in table_rows] == [True, False, False, False, True]
+    for row, word in zip(table_rows[1:4], ("encoding", "empty", "3 fields"), strict=True):
         assert word in row.error
     lines = ['{"text": "good"}', "not json", '{"text": 7}', '{"text": null}', "[1]", '{"other": 1}', '{"text": "x"}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
-    found = list(rows(Source(str(tmp_path / "x.jsonl"))))
-    assert [row.error is None for row in found] == [True, False, False, False, False, False, True]
-    assert "int" in found[2].error and "not JSON" in found[1].error
+    table_rows = list(rows(Source(str(tmp_path / "x.jsonl"))))
+    assert [row.error is None for row in table_rows] == [True, False, False, False, False, False, True]
+    assert "int" in table_rows[2].error and "not JSON" in table_rows[1].error
     pq.write_table(pa.table({"text": pa.array(["good", None, ""])}), tmp_path / "x.parquet")
     assert [row.error is None for row in rows(Source(str(tmp_path / "x.parquet")))] == [True, False, False]
 
@@ -238,17 +238,22 @@ def test_half_a_character_and_a_bottomless_line_are_rows_with_an_error(tmp_path,
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     for column in ("--id", "--keep"):
         ask = ["run", saved(tmp_path_factory), tmp_path / "x.jsonl", "--out", tmp_path / column, "--n-steps", 2]
-        code, said, error = pathlens(monkeypatch, capfd, *ask, column, "name")
-        assert (code, error) == (0, "") and "2 explained" in said and "2 failed" in said, (said, error)
-    found = [row.error for row in rows(Source(str(tmp_path / "x.jsonl")))]
-    assert found[0] is None and "half a character" in found[1] and "not JSON" in found[2] and found[3] is None
+        code, output, error = pathlens(monkeypatch, capfd, *ask, column, "name")
+        assert (code, error) == (0, "") and "2 explained" in output and "2 failed" in output, (output, error)
+    table_rows = [row.error for row in rows(Source(str(tmp_path / "x.jsonl")))]
+    assert (
+        table_rows[0] is None
+        and "half a character" in table_rows[1]
+        and "not JSON" in table_rows[2]
+        and table_rows[3] is None
+    )
 
 
 def test_a_run_inside_the_folder_of_data_is_no_data(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "a.csv").write_text("text,label\ngood film,x\nbad film,y\n")
     ask = ["run", saved(tmp_path_factory), tmp_path, "--out", tmp_path / "out", "--n-steps", 2]
     assert "2 rows" in pathlens(monkeypatch, capfd, *ask)[1]
-    assert "2 rows" in (said := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in said
+    assert "2 rows" in (output := pathlens(monkeypatch, capfd, *ask)[1]) and "2 were there already" in output
     assert census(Source(str(tmp_path / "out"))).rows == 2, "asked for by its name, it is"
 
 

@@ -79,8 +79,8 @@ def test_a_row_turns_back_into_the_very_result(kind, method, more, tmp_path, tmp
     given = [json.loads(each) for each in pairs]
     chosen = {name: value for name, value in choices.items() if value is not None}
     expected = pl.Explainer(str(where), **chosen).run([(g["a"], g["b"] if method == "ij" else None) for g in given])
-    for found, wanted in zip(results(tmp_path / "out"), expected, strict=True):
-        one, two = found.to_dict(), wanted.to_dict()
+    for result, wanted in zip(results(tmp_path / "out"), expected, strict=True):
+        one, two = result.to_dict(), wanted.to_dict()
         for body in (one, two):
             for name in ("seconds", "versions", "row", "id", "texts", "text"):
                 body["meta"].pop(name, None)
@@ -89,11 +89,11 @@ def test_a_row_turns_back_into_the_very_result(kind, method, more, tmp_path, tmp
                 np.testing.assert_allclose(np.array(one[name], float), np.array(value, float), atol=1e-6)
             elif name not in ("certificate", "similarity", "nodes", "plain", "check", "seal"):
                 assert one[name] == value, name
-        assert found.altered == "" and one["check"]["units"] == two["check"]["units"]
+        assert result.altered == "" and one["check"]["units"] == two["check"]["units"]
         assert one["check"]["actual"] == pytest.approx(two["check"]["actual"], abs=1e-6)
         assert one["certificate"]["gap"] == pytest.approx(two["certificate"]["gap"], abs=1e-6)
-        assert len(found.top(2)) == len(wanted.top(2)) and found.meta["texts"][0] in {g["a"] for g in given}
-        found.to_html()
+        assert len(result.top(2)) == len(wanted.top(2)) and result.meta["texts"][0] in {g["a"] for g in given}
+        result.to_html()
 
 
 def test_words_of_a_row_are_those_of_the_result(model, tmp_path):
@@ -371,10 +371,10 @@ def test_the_plan_foretells_the_run(model, twenty, tmp_path, monkeypatch, capfd)
     with pytest.raises(InputError, match="add --engine ray"):
         plan(model, source, tmp_path / "none", gpus=1)
     ask = ["run", model, source.data, "--out", tmp_path / "none", "--n-steps", 3, "--dry-run"]
-    code, said, _ = pathlens(monkeypatch, capfd, *ask)
+    code, output, _ = pathlens(monkeypatch, capfd, *ask)
     assert code == 0 and not (tmp_path / "none").exists()
     for word in ("20 texts", "tokens", "passes", "time", "memory", "disk"):
-        assert word in said
+        assert word in output
 
 
 def test_the_bar_counts_what_matters(model, tmp_path, capfd, monkeypatch):
@@ -382,13 +382,13 @@ def test_the_bar_counts_what_matters(model, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("pathlens.engine.progress.PATIENCE", 0.0)
     rows = ["great !", "", *texts(6)]
     (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in rows))
-    source, told = Source(str(tmp_path / "t.jsonl")), []
+    source, facts = Source(str(tmp_path / "t.jsonl")), []
     run(model, source, tmp_path / "out", n_steps=3, limit=4, batch_size=4, rows_per_shard=4)
     capfd.readouterr()
     sizes = {"batch_size": 2, "rows_per_shard": 4}
-    run(model, source, tmp_path / "out", n_steps=3, show_progress=True, tell=told.append, **sizes)
-    unsettled = [each.unconverged for each in told]
-    assert [each.rows for each in told] == [4, 6, 8] and all(isinstance(each, Tally) for each in told)
+    run(model, source, tmp_path / "out", n_steps=3, show_progress=True, tell=facts.append, **sizes)
+    unsettled = [each.unconverged for each in facts]
+    assert [each.rows for each in facts] == [4, 6, 8] and all(isinstance(each, Tally) for each in facts)
     lines = capfd.readouterr().err.replace("\r", "\n").strip().splitlines()
     assert "8/8" in lines[-1] and f"{unsettled[-1]} not settled, 1 failed" in lines[-1], lines
     skipped = next(line for line in lines if "4/8" in line)
@@ -478,8 +478,8 @@ def test_memory_stays_flat():
     """A process of its own explains 6 000 rows: after the first tenth it does not grow (100 000: benchmarks/corpus.py)."""
     command = [sys.executable, "benchmarks/corpus.py", "memory", "--rows", "6000"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True)
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    assert found["MiB_grown"] < 40, found
+    content = json.loads(done.stdout.strip().splitlines()[-1])
+    assert content["MiB_grown"] < 40, content
 
 
 def test_files_of_others_are_never_deleted(model, twenty, tmp_path):

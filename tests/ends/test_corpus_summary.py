@@ -40,14 +40,14 @@ def pairs(tmp_path_factory):
     return where / "out"
 
 
-def in_a_loop(found, pick):
+def in_a_loop(outcome, pick):
     """name → the mean in every text it is in."""
     values = defaultdict(list)
-    for result in found:
-        own = defaultdict(list)
+    for result in outcome:
+        expected = defaultdict(list)
         for name, score in pick(result):
-            own[name].append(score)
-        for name, scores in own.items():
+            expected[name].append(score)
+        for name, scores in expected.items():
             values[name].append(float(np.mean(scores)))
     return values
 
@@ -61,9 +61,9 @@ def words_of(result):
 
 def test_words_have_the_means_and_intervals_of_a_loop(folder):
     expected = in_a_loop(results(folder), words_of)
-    found = summarise(folder, least=2, speech=False)["all_words"].rows
-    assert len(found) == sum(len(scores) >= 2 for scores in expected.values())
-    for target, word, _, count, mean, low, high in found:
+    lines = summarise(folder, least=2, speech=False)["all_words"].rows
+    assert len(lines) == sum(len(scores) >= 2 for scores in expected.values())
+    for target, word, _, count, mean, low, high in lines:
         scores = expected[target, word]
         assert count == len(scores) and mean == pytest.approx(np.mean(scores), abs=1e-9)
         reach = stats.t.ppf(0.975, count - 1) * np.std(scores, ddof=1) / math.sqrt(count)
@@ -91,25 +91,43 @@ def test_counts_shares_and_gaps(folder):
     errors = {row[0]: row[1] for row in summary["errors"].rows}
     assert sum(errors.values()) == 2
     gaps = sorted(row["gap"] for row in rows if row["error"] is None)
-    found = {row[0]: row[1] for row in summary["gaps"].rows}
-    assert found["50 %"] == pytest.approx(np.quantile(gaps, 0.5)) and found["100 %"] == pytest.approx(gaps[-1])
+    lines = {row[0]: row[1] for row in summary["gaps"].rows}
+    assert lines["50 %"] == pytest.approx(np.quantile(gaps, 0.5)) and lines["100 %"] == pytest.approx(gaps[-1])
     assert sum(row[1] for row in summary["gap_histogram"].rows) == 40
     slices = {row[0]: row for row in summary["slice_label"].rows}
     assert {name: row[1] for name, row in slices.items()} == {"x": 15, "y": 14, "z": 13}
-    change = [row["f_input"] - row["f_baseline"] for row in rows if row["label"] == "y" and row["error"] is None]
-    assert slices["y"][4] == pytest.approx(np.mean(change)) and slices["x"][2] == 1
+    assert slices["x"][2] == 1
+
+
+def test_changes_of_a_slice_are_of_one_class_each(folder, monkeypatch):
+    """A logit of one class and a logit of another share no mean: it would be nobody's."""
+    changes = defaultdict(list)
+    for row in read_rows(folder):
+        if row["error"] is None:
+            changes[row["label"], row["target"]].append(row["f_input"] - row["f_baseline"])
+    table = summarise(folder, speech=False)["change_by_label"]
+    assert table.columns[:3] == ("label", "class", "rows")
+    assert len(table.rows) == len(changes) > len({row[0] for row in table.rows})
+    for label, target, count, mean, low, high in table.rows:
+        assert count == len(changes[label, target]) and mean == pytest.approx(np.mean(changes[label, target]))
+        if count > 1:
+            reach = stats.t.ppf(0.975, count - 1) * stats.sem(changes[label, target])
+            assert (low, high) == pytest.approx((mean - reach, mean + reach), abs=0.004 * reach + 1e-12)
+    monkeypatch.setattr("pathlens.corpus.summary.FEW", 1)  # of many classes those that several rows have
+    some = summarise(folder, by=["label"], least=3, speech=False)["change_by_label"].rows
+    assert {row[:2] for row in some} == {each for each, values in changes.items() if len(values) >= 3}
 
 
 def test_words_of_a_slice_are_of_one_class_each(folder):
     """What raises one class lowers another: a mean over both says nothing."""
     labels = {row["row"]: row["label"] for row in read_rows(folder)}
-    found = list(results(folder))
-    targets = {result.target for result in found}
-    assert len(targets) > 1 and len({(labels[each.meta["row"]], each.target) for each in found}) > len(
+    outcome = list(results(folder))
+    targets = {result.target for result in outcome}
+    assert len(targets) > 1 and len({(labels[each.meta["row"]], each.target) for each in outcome}) > len(
         set(labels.values())
     )
     expected = in_a_loop(
-        found, lambda result: [((labels[result.meta["row"]], *name), score) for name, score in words_of(result)]
+        outcome, lambda result: [((labels[result.meta["row"]], *name), score) for name, score in words_of(result)]
     )
     table = summarise(folder, least=1, most=100, speech=False)["words_by_label"]
     assert table.columns[:3] == ("label", "class", "word") and len(table.rows) > 20
@@ -133,9 +151,9 @@ def test_pairs_of_words_of_two_texts(pairs):
                     yield " – ".join(sorted((a.lower(), b.lower()))), float(by_word.matrix[i, j])
 
     expected = in_a_loop(results(pairs), cells)
-    found = summarise(pairs, least=1, most=1000, speech=False)["pairs"].rows
-    assert {row[1] for row in found} == set(expected)
-    for _, name, _, count, mean, *_ in found:
+    lines = summarise(pairs, least=1, most=1000, speech=False)["pairs"].rows
+    assert {row[1] for row in lines} == set(expected)
+    for _, name, _, count, mean, *_ in lines:
         assert count == len(expected[name]) and mean == pytest.approx(np.mean(expected[name]), abs=1e-9)
 
 
@@ -152,9 +170,9 @@ def test_pairs_of_words_inside_a_text(tmp_path, tmp_path_factory):
                     yield (result.target, name), float(by_word.matrix[i, j] + by_word.matrix[j, i])
 
     expected = in_a_loop(results(tmp_path / "out"), cells)
-    found = summarise(tmp_path / "out", least=1, most=1000, speech=False)["pairs"].rows
-    assert {(row[0], row[1]) for row in found} == set(expected)
-    for target, name, _, _, mean, *_ in found:
+    lines = summarise(tmp_path / "out", least=1, most=1000, speech=False)["pairs"].rows
+    assert {(row[0], row[1]) for row in lines} == set(expected)
+    for target, name, _, _, mean, *_ in lines:
         assert mean == pytest.approx(np.mean(expected[target, name]), abs=1e-9)
 
 
@@ -185,10 +203,10 @@ def test_parts_of_speech_are_those_of_spacy(folder):
 
 
 def test_tables_files_pictures_and_the_page(folder, tmp_path, monkeypatch, capfd):
-    code, said, error = pathlens(monkeypatch, capfd, "summary", folder, "--least", 2, "--no-speech")
+    code, output, error = pathlens(monkeypatch, capfd, "summary", folder, "--least", 2, "--no-speech")
     assert code == 0 and error == "", error
     for word in ("strongest words by class", "by label", "share settled", "rows that failed"):
-        assert word in said
+        assert word in output
     ask = [
         "summary",
         folder,
@@ -259,7 +277,7 @@ def test_columns_may_be_called_anything(tmp_path, tmp_path_factory, monkeypatch,
 def test_a_run_of_which_nothing_was_explained_is_summed_up_too(tmp_path, tmp_path_factory, monkeypatch, capfd):
     (tmp_path / "t.txt").write_text("\n".join(" ".join(["movie"] * k) for k in (600, 601)))
     run(str(saved(tmp_path_factory)), Source(str(tmp_path / "t.txt")), tmp_path / "out")
-    code, said, error = pathlens(monkeypatch, capfd, "summary", tmp_path / "out")
-    assert (code, error) == (0, "") and "TooLongError" in said and "nan" not in said.lower(), (said, error)
-    code, said, _ = pathlens(monkeypatch, capfd, "summary", tmp_path / "out", "--json", "-")
-    assert "NaN" not in said and json.loads(said)["tables"]["errors"][0]["times"] == 2
+    code, output, error = pathlens(monkeypatch, capfd, "summary", tmp_path / "out")
+    assert (code, error) == (0, "") and "TooLongError" in output and "nan" not in output.lower(), (output, error)
+    code, output, _ = pathlens(monkeypatch, capfd, "summary", tmp_path / "out", "--json", "-")
+    assert "NaN" not in output and json.loads(output)["tables"]["errors"][0]["times"] == 2

@@ -36,8 +36,8 @@ class Block:
 
 def blocks(text: str) -> list[Block]:
     """Setup and code in the order of the page; a block marked as not run keeps its reason instead."""
-    found = (part.groupdict() for part in PART.finditer(text))
-    return [Block(part["setup"] or part["code"] or "", part["reason"] or "") for part in found]
+    matches = (part.groupdict() for part in PART.finditer(text))
+    return [Block(part["setup"] or part["code"] or "", part["reason"] or "") for part in matches]
 
 
 def with_blocks() -> list[Path]:
@@ -66,12 +66,12 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
 def test_no_block_escapes_without_a_good_reason():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        found = blocks(text)
+        parts = blocks(text)
         fenced = len(re.findall(r"^```python$", text, re.MULTILINE))
         setups = len(re.findall(r"^<!-- setup$", text, re.MULTILINE))
-        assert len(found) == fenced + setups, f"{page.name}: a block or a comment is not closed as it should be"
-        assert text.count("<!-- not run") == sum(bool(block.reason) for block in found), page.name
-        for block in found:
+        assert len(parts) == fenced + setups, f"{page.name}: a block or a comment is not closed as it should be"
+        assert text.count("<!-- not run") == sum(bool(block.reason) for block in parts), page.name
+        for block in parts:
             assert not block.reason or any(word in block.reason for word in REASONS), (page.name, block.reason)
 
 
@@ -140,9 +140,9 @@ def test_blocks_of_other_libraries_are_those_that_ran():
     from docs.peers import PAGE, ROWS, TABLE, checksum, peer_blocks, table
 
     text = PAGE.read_text(encoding="utf-8")
-    ran, found = json.loads(ROWS.read_text(encoding="utf-8")), peer_blocks(text)
-    assert set(found) == set(ran) == {"captum", "shap", "inseq", "LIT"} and len(found) == text.count("```py\n")
-    for peer, code in found.items():
+    ran, content = json.loads(ROWS.read_text(encoding="utf-8")), peer_blocks(text)
+    assert set(content) == set(ran) == {"captum", "shap", "inseq", "LIT"} and len(content) == text.count("```py\n")
+    for peer, code in content.items():
         assert ran[peer]["block"] == checksum(code), f"run it again: python docs/peers.py {peer}"
         assert ran[peer]["version"]
     assert ran["captum"]["largest_difference"] <= 1e-3 * ran["captum"]["largest_score"]

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+import transformers as hf
 from transformers import BertForSequenceClassification
 
 import pathlens as pl
@@ -53,8 +54,8 @@ def test_the_models_own_output_is_asked_for_in_every_way(make, name):
 def test_a_layer_that_is_refused_is_told_and_no_alarm(name, head):
     """What would be wrong there is never computed; everything else of the model holds."""
     diagnosis = examine(sweep.build(name, head), sweep.TEXT)
-    (own,) = [check for check in diagnosis.checks if check.law == "6 the model's own output"]
-    assert own.state == "holds" and "layer 1, 2 cannot be entered and is refused" in own.measured, own
+    (check_6,) = [check for check in diagnosis.checks if check.law == "6 the model's own output"]
+    assert check_6.state == "holds" and "layer 1, 2 cannot be entered and is refused" in check_6.measured, check_6
     assert all(check.state != "fails" for check in diagnosis.checks if check.law.startswith(("4", "6", "7"))), diagnosis
 
 
@@ -68,9 +69,9 @@ def test_advice_is_given_once_and_names_no_layer_where_there_is_none():
     assert len(set(advice)) == len(advice) and any(each.startswith("as for '3 completeness'") for each in advice)
     with pytest.raises(InputError, match=r"^layer=1: this model has two stacks of blocks"):
         pl.explain(pair, sweep.TEXT, layer=1)
-    with pytest.warns(ConvergenceWarning) as told:
+    with pytest.warns(ConvergenceWarning) as warned:
         pl.explain(pair, sweep.TEXT, method="ig", n_steps=2)
-    assert not any("layer" in str(each.message) for each in told)
+    assert not any("layer" in str(each.message) for each in warned)
 
 
 @pytest.mark.parametrize("name", ["xlnet", "longformer", "squeezebert", "funnel"])
@@ -84,6 +85,102 @@ def test_a_refused_layer_is_one_line_in_our_words(name):
 def test_no_false_alarm(name, head):
     diagnosis = examine(sweep.build(name, head), sweep.TEXT)
     assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]
+
+
+def entailing():
+    model, tokenizer = copy.deepcopy(classifier("bert"))  # others share it
+    model.config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    model.config.label2id = {label: number for number, label in model.config.id2label.items()}
+    return {"model": model, "tokenizer": tokenizer}
+
+
+def filler():
+    torch.manual_seed(0)
+    return models.sharpen(hf.BertForMaskedLM(models.config("bert"))).eval(), models.tokenizer()
+
+
+def chooser():
+    torch.manual_seed(0)
+    return models.sharpen(hf.BertForMultipleChoice(models.config("bert"))).eval(), models.tokenizer()
+
+
+ODD_KINDS = {
+    "masked": filler,
+    "masked, some words": lambda: hf.pipeline(
+        "fill-mask", **dict(zip(("model", "tokenizer"), filler(), strict=True)), targets=["good", "bad"]
+    ),
+    "multiple choice": chooser,
+    "zero-shot": lambda: hf.pipeline("zero-shot-classification", **entailing()),
+    "zero-shot, labels": lambda: hf.pipeline(
+        "zero-shot-classification", **entailing(), candidate_labels=["good", "very bad"]
+    ),
+    "logits alone": lambda: hf.pipeline("text-classification", **entailing(), function_to_apply="none"),
+    "padding changes it": lambda: sweep.build("xlnet", "classify"),
+}
+
+
+@pytest.mark.parametrize("make", ODD_KINDS.values(), ids=ODD_KINDS)
+def test_no_false_alarm_of_a_kind_that_must_be_asked_in_its_own_way(make):
+    diagnosis = examine(make())
+    assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]
+    assert sum(check.state == "holds" for check in diagnosis.checks) >= 14, diagnosis.checks
+    (plain,) = [check for check in diagnosis.checks if check.law == "6 the model's own output"]
+    scores = load(make()).scores
+    assert all(score in plain.measured for score in scores) and ("prob" in scores) == ("prob" in plain.measured)
+
+
+@pytest.mark.parametrize("name", ["masked", "multiple choice", "zero-shot", "zero-shot, labels"])
+def test_no_false_all_clear_of_these_kinds(name, monkeypatch):
+    """Entered with other rows than its own, each says something else, in one cause."""
+    model, usual = ODD_KINDS[name](), Network.call
+
+    def wrong(self, embeds, context, written=None):
+        return usual(self, 1.1 * embeds, context, written)
+
+    monkeypatch.setattr(Network, "call", wrong)
+    diagnosis = examine(model)
+    failed = [check for check in diagnosis.checks if check.state == "fails"]
+    assert failed and any("itself gives" in check.measured for check in failed)
+    assert len({check.measured for check in failed}) == len(failed)
+
+
+def test_a_text_that_this_kind_does_not_take_is_the_askers_mistake():
+    for make, text, words in (
+        (filler, "no gap here", "write \\[MASK\\]"),
+        (ODD_KINDS["zero-shot"], "", "the text to examine with is empty"),
+    ):
+        with pytest.raises(InputError, match=words):
+            examine(make(), text)
+
+
+def test_half_precision_is_one_cause():
+    module, tokenizer = classifier("bert")
+    checks = examine((copy.deepcopy(module).to(torch.bfloat16), tokenizer), TEXT).checks
+    advice = [check.advice for check in checks if check.state == "fails"]
+    assert advice and advice[0].startswith("load it with dtype=torch.float32")
+    assert all(each == "as for '3 completeness'" for each in advice[1:])
+
+
+def test_a_model_that_is_coarse_in_bfloat16_is_warned_of_and_holds_as_it_is():
+    drift = next(check for check in examine(sweep.build("mamba", "write"), sweep.TEXT).checks if "drift" in check.law)
+    assert drift.state == "holds" and "do not load it in bfloat16" in drift.measured
+
+
+def test_small_scores_are_not_let_off(monkeypatch):
+    """A difference of a hundredth of the scores is seen, also where they are small beside 1."""
+    module, tokenizer = classifier("bert")
+    usual = BertForSequenceClassification.forward
+
+    def loose(self, *args, **kwargs):
+        output = usual(self, *args, **kwargs)
+        output.logits = output.logits * (1 + 0.01 * (len(output.logits) > 4))  # a model that mixes its rows
+        return output
+
+    monkeypatch.setattr(BertForSequenceClassification, "forward", loose)
+    scores = pl.explain((module, tokenizer), TEXT, n_steps=4, internal_batch_size=1, check=False).scores
+    assert abs(scores).max() < 0.05, "the example is one of small scores"
+    checks = {check.law: check.state for check in examine((module, tokenizer), TEXT).checks}
+    assert "fails" in (checks["6 batch = single"], checks["7 slow twin"])
 
 
 def test_positions_that_are_not_the_models_own_are_seen(monkeypatch):

@@ -66,8 +66,10 @@ def test_a_dropped_file_of_another_kind_says_what_is_expected(page, address, nam
     opened(page, address)
     assert page.evaluate(DROP, [name, type, text]) == [False, False]
     page.wait_for_selector("#wrong:visible")
-    said = page.inner_text("#wrong")
-    assert name in said and "CSV or TSV" in said and page.inner_html("#result") == "", "nothing stale stays either"
+    message = page.inner_text("#wrong")
+    assert name in message and "CSV or TSV" in message and page.inner_html("#result") == "", (
+        "nothing stale stays either"
+    )
 
 
 def test_a_table_where_no_model_has_classes(browser):
@@ -137,8 +139,8 @@ SLIPS = {  # view, model, what is put where, the label that the error names, a p
     "a name in capitals": ("explain", "tiny", {"baseline": "Mask"}, "Baseline", "did you mean mask"),
     "a tree": ("explain", "tiny", {"method": "idg", "tree": "(S (NP the"}, "Tree", "never closed"),
     "a tree of others": ("explain", "tiny", {"method": "idg", "tree": "(S (A b))"}, "Tree", "not what the text has"),
-    "both": ("explain", "writer", {"said": " funny", "generate": "3"}, "Tokens to write", "Leave one of them empty"),
-    "the same": ("explain", "writer", {"said": " funny", "contrast": " funny"}, "Contrast", "something else"),
+    "both": ("explain", "writer", {"words": " funny", "generate": "3"}, "Tokens to write", "Leave one of them empty"),
+    "the same": ("explain", "writer", {"words": " funny", "contrast": " funny"}, "Contrast", "something else"),
     "no passages": ("explain", "writer", {"unit": "passage"}, "Unit", "Write passages"),
     "no room": ("explain", "writer", {"text": "the film " * 400}, "Prompt", "Shorten"),
     "no second": ("pair", "encoder", {"text_b": ""}, "Second text", "nothing here"),
@@ -158,9 +160,9 @@ def test_errors_are_in_the_pages_own_words(page, address, slip):
     for name, value in sorted(given.items(), key=lambda each: each[0] != "method"):
         field = page.locator(f"#ask [name={name}]")
         (field.select_option if field.evaluate("node => node.matches('select')") else field.fill)(value)
-    said = ask(page)
-    assert said.startswith(label) and part in said, said
-    assert not PYTHON.search(said), said
+    message = ask(page)
+    assert message.startswith(label) and part in message, message
+    assert not PYTHON.search(message), message
     assert page.locator("#ask [aria-invalid=true]").count() == 1 and page.inner_html("#result") == ""
     page.trouble[:] = [each for each in page.trouble if "422" not in each]  # the browser's own line about a request
 
@@ -171,8 +173,8 @@ def test_what_the_page_has_no_words_for_is_folded_away(page, address, monkeypatc
 
     monkeypatch.setattr("pathlens.serve.requests.ExplainRequest.answer", broken)
     ready(page, address)
-    said = settled(page)
-    assert "fault of the program" in said and "NoneType" not in said
+    message = settled(page)
+    assert "fault of the program" in message and "NoneType" not in message
     page.click("#wrong summary")
     assert "NoneType" in page.inner_text("#wrong")
 
@@ -222,8 +224,8 @@ def test_a_study_that_fails_shows_nothing_of_before(page, address):
         page.locator(".study input:checked").first.uncheck()
     page.click(".study >> text=Compare >> nth=-1")
     page.wait_for_selector(".study[data-done=failed]")
-    said = page.inner_text(".study output")
-    assert "Tick at least two" in said and not PYTHON.search(said)
+    message = page.inner_text(".study output")
+    assert "Tick at least two" in message and not PYTHON.search(message)
     assert page.inner_html(".study .content") == "" and page.is_visible("#result .bars")
 
 
@@ -281,7 +283,9 @@ def test_controls_follow_the_model_and_the_method(page, kinds):
         "start",
         "end",
     ]
+    page.select_option("[name=method]", "sig")
     assert "idg" not in offered(page, "[name=method]") and page.is_hidden("[name=block]")
+    page.select_option("[name=method]", "")
     assert ask(page) == ""
 
     page.select_option("[name=model]", "decoder")
@@ -290,7 +294,7 @@ def test_controls_follow_the_model_and_the_method(page, kinds):
     assert default == pl.explain(load(classifier("llama")), "not funny").meta["baseline"]
 
     page.select_option("[name=model]", "writer")
-    assert page.is_hidden("[name=second]") and page.is_hidden("[name=target]") and page.is_visible("[name=said]")
+    assert page.is_hidden("[name=second]") and page.is_hidden("[name=target]") and page.is_visible("[name=words]")
     assert page.inner_text("[name=method] option >> nth=0") == "secant (the default)"
     page.trouble.clear()
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import threading
 import time
 import warnings
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
 
 import pathlens as pl
-from pathlens.checks import option_names
-from pathlens.engine.options import LEAST_NODES, Accuracy, options
+from pathlens.checks import option_names, options_of
+from pathlens.engine.options import LEAST_NODES, Accuracy, AnswerOptions, options
 from pathlens.explanation.store import from_dict
 from pathlens.path.words.options import STRATEGIES
 from pathlens.serve.app import FILES, make_app
@@ -38,7 +42,7 @@ class Held(pl.ToyModel):
         case = super().case(text, text_b, request=request)
 
         def score(points, cases):
-            assert self.go.wait(60)
+            assert self.go.wait(900)
             return case.score(points, cases)
 
         return replace(case, score=score, pack=score)
@@ -74,13 +78,13 @@ def test_health_and_methods(client):
 
 def test_a_model_says_what_its_empty_fields_mean(client, models):
     """Defaults and the word that masks are the library's own: asking for them by name changes nothing."""
-    told = {each["name"]: each for each in client.get("/api/health").json()["models"]}
-    assert told["tiny"]["mask"] == "[MASK]" and told["writer"]["answers"] and not told["tiny"]["answers"]
+    facts = {each["name"]: each for each in client.get("/api/health").json()["models"]}
+    assert facts["tiny"]["mask"] == "[MASK]" and facts["writer"]["answers"] and not facts["tiny"]["answers"]
     for name, second in (("tiny", None), ("encoder", "the film"), ("toy", None)):
-        own = told[name]["defaults"]
+        method = facts[name]["methods"]["pair" if second else "explain"][0]
         plain = pl.explain(models[name], "not funny", second)
-        named = pl.explain(models[name], "not funny", second, **own)
-        assert named.method == plain.method == own["method"] and named.top(3) == plain.top(3), name
+        named = pl.explain(models[name], "not funny", second, method=method, **facts[name]["defaults"])
+        assert named.method == plain.method == method and named.top(3) == plain.top(3), name
 
 
 def kinds():
@@ -109,10 +113,12 @@ def test_whatever_is_offered_works(name):
 
     model = pl.ToyModel() if name == "toy" else load(kinds()[name]())
     known = offers(model)
-    method = {"ig", "ij"} & {*known["methods"], *(["ij"] if known["pair"] else [])}
+    view = "pair" if known["pair"] else "explain"
+    offered = known["methods"][view]
+    assert offered[0] == model.default_method
     text = "the [MASK] was funny" if name == "fill" else "not funny"
     second = "the film was good" if known["pair"] or known["second"] == "must" else None
-    asked = [{"method": each, "max_nodes": 21} for each in ([] if known["pair"] else known["methods"])]
+    asked = [{"method": each, "max_nodes": 21} for each in offered]
     words = [each for each in asked if each["method"] in ("dig", "udig")]
     plain = {"method": "ij" if known["pair"] else "ig", "max_nodes": 21}
     asked += [plain] + [{**plain, "baseline": each} for each in known["baselines"]]
@@ -124,11 +130,12 @@ def test_whatever_is_offered_works(name):
             {**each, "layer": layer} for each in able for layer in (1, known["layers"]) if layer == 1 or each == plain
         ]
     asked += [{"method": "vaig", "block": each, "max_nodes": 21} for each in known["blocks"][:1]]
-    assert method and known["defaults"]["baseline"] in known["baselines"]
+    assert known["defaults"]["baseline"] in known["baselines"]
     for choices in asked:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pl.errors.ConvergenceWarning)
-            pl.explain(model, text, second, **choices, check=False)  # whatever is refused raises
+            other = None if known["pair"] and "block" in choices else second  # a block's vectors are of one text
+            pl.explain(model, text, other, **choices, check=False)  # whatever is refused raises
 
 
 def test_what_is_not_there_is_not_offered():
@@ -146,7 +153,30 @@ def test_what_is_not_there_is_not_offered():
         known["writer"]["second"],
     ] == ["", "may", "must", ""]
     assert [name for name in known if "table" in known[name]["views"]] == ["tiny", "decoder"]
-    assert "idg" not in known["answerer"]["methods"] and "dig" not in offers(pl.ToyModel())["methods"]
+    assert "idg" not in known["answerer"]["methods"]["explain"]
+    assert "dig" not in offers(pl.ToyModel())["methods"]["explain"]
+
+
+def test_the_page_lists_no_method_by_hand():
+    """Which methods fit a view is read off their table: a new one is offered where it belongs, and nothing names two."""
+    quoted = re.compile("|".join(f"[\"'`]{name}[\"'`]" for name in pl.methods()))
+    scripts = sorted((Path(pl.__file__).parent / "serve" / "static").glob("*.js"))
+    assert len(scripts) == 5
+    assert [script.name for script in scripts if quoted.search(script.read_text(encoding="utf-8"))] == []
+
+
+def test_options_of_answers_are_one_record():
+    """Python, the command line and the page take the same, with the same defaults."""
+    from pathlens.cli.options import OfAnswers
+    from pathlens.serve.requests import AnswerRequest
+
+    record = {each.name: each for each in options_of(AnswerOptions)}
+    shown = inspect.signature(pl.answer).parameters
+    for name, each in record.items():
+        assert shown[name].default == each.default and shown[name].kind is inspect.Parameter.KEYWORD_ONLY
+    assert {name for name, each in shown.items() if each.kind is each.KEYWORD_ONLY} == set(record)
+    assert set(record) == {each.name for each in fields(OfAnswers)} <= set(AnswerRequest.model_fields)
+    assert all(AnswerRequest.model_fields[name].default is None for name in record)
 
 
 def test_a_long_pass_is_watched_and_ended_inside(models):
@@ -197,8 +227,8 @@ def test_explain_gives_what_the_library_gives(client, models):
     answer = client.post("/api/explain", json=body)
     assert answer.status_code == 200, answer.text
     wanted = pl.explain(models["tiny"], TEXT, method="ig", target="LABEL_1", baseline="pad")
-    found = from_dict(answer.json())
-    assert found.tokens == wanted.tokens and abs(found.scores - wanted.scores).max() < 1e-9
+    result = from_dict(answer.json())
+    assert result.tokens == wanted.tokens and abs(result.scores - wanted.scores).max() < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -235,7 +265,7 @@ def test_every_kind_of_work_in_every_format(client, path, body, key):
     assert picture.content.startswith(b"\x89PNG")
 
 
-def _until_over(client, name, seconds=60):
+def _until_over(client, name, seconds=900):
     for _ in range(seconds * 20):
         job = client.get(f"/api/jobs/{name}").json()
         if job["state"] not in ("waiting", "working"):
@@ -343,14 +373,14 @@ def test_the_page_is_there_before_the_models():
         raise ModelError("no such model")
 
     def late():
-        arrived.wait(30)
+        arrived.wait(900)
         return pl.ToyModel()
 
     slots = {"toy": ModelSlot("toy", load=late), "bad": ModelSlot("bad", load=broken)}
-    said, failures = [], []
+    words, failures = [], []
     app = make_app(slots)
     client = TestClient(app)
-    thread = app.state.models.fill(said.append, failures.append)
+    thread = app.state.models.fill(words.append, failures.append)
     assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["loading", "loading"]
     first, second = (
         client.post("/api/explain?wait=false", json={"model": "toy", "text": "a b"}).json()["id"] for _ in range(2)
@@ -361,8 +391,8 @@ def test_the_page_is_there_before_the_models():
     assert _until_over(client, first)["state"] == "cancelled"
     arrived.set()
     assert _until_over(client, second)["state"] == "done"
-    thread.join(30)
+    thread.join(900)
     assert [m["state"] for m in client.get("/api/health").json()["models"]] == ["ready", "failed"]
     answer = client.post("/api/explain", json={"model": "bad", "text": "a"})
     assert answer.status_code == 422 and "no such model" in answer.json()["detail"]
-    assert [str(error) for error in failures] == ["no such model"] and "ready" not in said
+    assert [str(error) for error in failures] == ["no such model"] and "ready" not in words

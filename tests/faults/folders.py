@@ -239,14 +239,14 @@ def moody(pair: tuple[Any, Any], how: str) -> tuple[Any, Any]:
 
     class Moody(type(model)):  # type: ignore[misc]
         def forward(self, input_ids: Any = None, **more: Any) -> Any:
-            found = super().forward(input_ids=input_ids, **more)
+            result = super().forward(input_ids=input_ids, **more)
             if (input_ids == bad).any():
                 if how == "raises":
                     raise RuntimeError("out of luck")
                 rows = (input_ids == bad).any(1)
-                for key, value in found.items():
-                    found[key] = torch.where(rows.reshape(-1, *[1] * (value.ndim - 1)), torch.nan, value)
-            return found
+                for key, value in result.items():
+                    result[key] = torch.where(rows.reshape(-1, *[1] * (value.ndim - 1)), torch.nan, value)
+            return result
 
     model.__class__ = Moody
     return model, tokenizer
@@ -260,11 +260,11 @@ def run_moody(scene: Scene, how: str) -> Outcome:
     good, bad = scene.place(), scene.place()
     run(classifier("bert"), source, good, **sizes)
     made = run(moody(classifier("bert"), how), source, bad, **sizes)
-    wanted, found = list(read_rows(good)), list(read_rows(bad))
-    expect(len(wanted) == len(found) == len(rows), "rows are lost or doubled")
-    failed = [row for row in found if row["error"]]
+    wanted, lines = list(read_rows(good)), list(read_rows(bad))
+    expect(len(wanted) == len(lines) == len(rows), "rows are lost or doubled")
+    failed = [row for row in lines if row["error"]]
     expect([row["text"] for row in failed] == [t for t in rows if BAD in t], "other rows fail than should")
-    others = [(one, two) for one, two in zip(wanted, found, strict=True) if not two["error"]]
+    others = [(one, two) for one, two in zip(wanted, lines, strict=True) if not two["error"]]
     exact = sum(one == two for one, two in others)
     close = [np.allclose(one["scores"], two["scores"], rtol=0, atol=1e-6) for one, two in others]
     expect(all(close), "a row beside one that fails is different")

@@ -79,20 +79,20 @@ def expect(true: Any, words: str) -> None:
 def until(true: Callable[[], Any], what: str, pause: float = SOON) -> Any:
     """Waits for something to be so; never for ever."""
     end = time.monotonic() + PATIENCE
-    while not (found := true()):
+    while not (result := true()):
         if time.monotonic() > end:
             raise Fails(f"waited {PATIENCE:.0f} s for {what}")
         time.sleep(pause)
-    return found
+    return result
 
 
 class Command:
     """A command of `pathlens` in a process of its own, forked from one that has imported everything: it starts at once."""
 
     def __init__(self, arguments: list[str]) -> None:
-        self.said = tuple(Path(tempfile.mkstemp(prefix="faults-said-")[1]) for _ in range(2))
+        self.outputs = tuple(Path(tempfile.mkstemp(prefix="faults-output-")[1]) for _ in range(2))
         start = multiprocessing.get_context("spawn") if "ray" in arguments else FORKS  # gRPC takes no fork
-        self.process = start.Process(target=_command, args=(arguments, *map(str, self.said)))
+        self.process = start.Process(target=_command, args=(arguments, *map(str, self.outputs)))
         self.process.start()
         self.pid = int(self.process.pid or 0)
 
@@ -108,8 +108,8 @@ class Command:
         """Exit code, standard output, standard error; a command that does not end is a failure."""
         self.process.join(PATIENCE)
         expect(self.over(), "the command hangs")
-        out, err = (RAYS_OWN.sub("", path.read_text()) for path in self.said)
-        for path in self.said:
+        out, err = (RAYS_OWN.sub("", path.read_text()) for path in self.outputs)
+        for path in self.outputs:
             path.unlink()
         return self.process.exitcode, out, err
 
@@ -232,10 +232,10 @@ class Scene:
 
     def equal(self, work: Work, folder: Path, other: Path | None = None) -> tuple[int, int]:
         """(files equal, files); what is lost, more or different is named."""
-        wanted, found = work.content(other or self.undisturbed(work)[0]), work.content(folder)
-        expect(not (lost := wanted.keys() - found.keys()), f"lost: {sorted(lost)}")
-        expect(not (more := found.keys() - wanted.keys()), f"there is more: {sorted(more)}")
-        same = [name for name in wanted if wanted[name] == found[name]]
+        wanted, result = work.content(other or self.undisturbed(work)[0]), work.content(folder)
+        expect(not (lost := wanted.keys() - result.keys()), f"lost: {sorted(lost)}")
+        expect(not (more := result.keys() - wanted.keys()), f"there is more: {sorted(more)}")
+        same = [name for name in wanted if wanted[name] == result[name]]
         expect(len(same) == len(wanted), f"different: {sorted(wanted.keys() - set(same))}")
         return len(same), len(wanted)
 
@@ -260,9 +260,9 @@ def _index_content(folder: Path) -> dict[str, bytes]:
             numbers += repr((row.part, row.slot, row.document, row.name, row.start, row.text)).encode()
             numbers += np.asarray(row.vector, dtype=np.float32).tobytes()
     expect(index.table.count() == len(index), "the table has other rows too")
-    said = {name: value for name, value in index.manifest.items() if name not in OF_THE_TABLE and "bytes" not in name}
+    words = {name: value for name, value in index.manifest.items() if name not in OF_THE_TABLE and "bytes" not in name}
     plain = {COPY.sub(r"\1", name): body for name, body in files.items()}
-    return {**plain, "index.json": COPY.sub(r"\1", repr(said)).encode(), "table": numbers}
+    return {**plain, "index.json": COPY.sub(r"\1", repr(words)).encode(), "table": numbers}
 
 
 def _read_run(folder: Path) -> None:
@@ -280,7 +280,7 @@ def _read_index(folder: Path) -> None:
 
 def shown(line: str) -> str:
     """Without what differs from machine to machine."""
-    line = re.sub(r"'?/[^\s':]*/(?=[^/\s':]+)", lambda found: "'" if found[0].startswith("'") else "", line)
+    line = re.sub(r"'?/[^\s':]*/(?=[^/\s':]+)", lambda result: "'" if result[0].startswith("'") else "", line)
     line = line.replace(socket.gethostname(), "this machine")
     return re.sub(r"out-[0-9a-f]{10}", "out", re.sub(r"process \d+", "process 1234", line))
 

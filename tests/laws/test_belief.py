@@ -54,8 +54,8 @@ def at_baseline(method, model, text, second, units) -> tuple[np.ndarray, np.ndar
     for each in texts:
         case = model.case(each, request=Request(vector=method in ("vaig", "ij")))
         rows = case.ends.end.clone()
-        own = [u - first for u in units if first <= u < first + len(case)]
-        rows[own] = case.ends.start[own]
+        inside = [u - first for u in units if first <= u < first + len(case)]
+        rows[inside] = case.ends.start[inside]
         first += len(case)
         with torch.no_grad():
             both.append([case.score(at[None], [case])[0].double().numpy() for at in (case.ends.end, rows)])
@@ -72,15 +72,15 @@ def test_the_check_is_what_the_model_does(method):
     model = load(methods.model_for(method))
     result = methods.explain(method, model, TEXTS[0])
     units = strongest(result)
-    said, (before, after) = predicted(result, units), at_baseline(method, model, TEXTS[0], SECOND, units)
+    prediction, (before, after) = predicted(result, units), at_baseline(method, model, TEXTS[0], SECOND, units)
     check, change = result.check, after - before
     tokens = (*result.tokens_a, *result.tokens_b) if method == "ij" else result.tokens
     assert check.applies and check.units == tuple(tokens[u] for u in units)
     length = np.linalg.norm if method == "vaig" else lambda value: float(value[0])
-    size = max(np.abs(said).max(), np.abs(change).max(), 1e-3)
-    assert check.predicted == pytest.approx(length(said), abs=1e-4 * size)
+    size = max(np.abs(prediction).max(), np.abs(change).max(), 1e-3)
+    assert check.predicted == pytest.approx(length(prediction), abs=1e-4 * size)
     assert check.actual == pytest.approx(length(change), abs=1e-4 * size)
-    assert check.difference == pytest.approx(np.linalg.norm(said - change), abs=2e-4 * size)
+    assert check.difference == pytest.approx(np.linalg.norm(prediction - change), abs=2e-4 * size)
     assert check.vector == (method == "vaig") and check.passes == (2 if method == "ij" else 1)
 
 
@@ -174,10 +174,10 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     small = draw_samples.small()
     result = small.derived(check=check, certificate=replace(small.certificate, error_estimate=()))
     result.show(width=200)
-    told = "✓ believable: with “not”" if agrees else "✗ do not read single words here: with “not”"
-    assert told in capsys.readouterr().out
+    verdict = "✓ believable: with “not”" if agrees else "✗ do not read single words here: with “not”"
+    assert verdict in capsys.readouterr().out
     page = result.to_html()
-    assert told.split(": ")[0].split(" ", 1)[1] in page and "<b>bad" not in page
+    assert verdict.split(": ")[0].split(" ", 1)[1] in page and "<b>bad" not in page
     assert ("predicted -0.3, actual -0.33" if agrees else "predicted +0.28, actual -3.3") in page
     assert "actual -3" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
     assert pl.load(result.save(tmp_path / "a.json"), strict=True).check == check
@@ -192,6 +192,6 @@ def test_a_corpus_counts_it(tmp_path):
     run(load(classifier("bert")), Source(str(tmp_path / "texts.txt")), tmp_path / "run", method="secant")
     kept = list(results(tmp_path / "run"))
     agreed = [each.check.agrees for each in kept if each.check.applies]
-    told = dict(summarise(tmp_path / "run", speech=False)["overview"].rows)
-    assert len(agreed) == len(TEXTS) and told["checked against the model"] == len(TEXTS)
-    assert told["share where it does what the scores predict"] == pytest.approx(np.mean(agreed))
+    facts = dict(summarise(tmp_path / "run", speech=False)["overview"].rows)
+    assert len(agreed) == len(TEXTS) and facts["checked against the model"] == len(TEXTS)
+    assert facts["share where it does what the scores predict"] == pytest.approx(np.mean(agreed))

@@ -116,20 +116,20 @@ def test_a_difference_of_two_hits_is_settled_when_both_are():
         (lambda b: one_sided(query.embedding, b, measure, META), token_difference),
     ):
         above, below = make(one), make(two)
-        found = join(above, below, "asked").certificate
-        assert found.converged and found.bound == pytest.approx(above.certificate.bound + below.certificate.bound)
+        result = join(above, below, "asked").certificate
+        assert result.converged and result.bound == pytest.approx(above.certificate.bound + below.certificate.bound)
         first, second = (np.array(each.certificate.error_estimate) for each in (above, below))
         shared = len(query.tokens) if join is difference else 0
         wanted = [*(first[:shared] + second[:shared]), *first[shared:], *second[shared:]]
-        assert found.error_estimate == pytest.approx(wanted)
+        assert result.error_estimate == pytest.approx(wanted)
         rough = make(replace(two, error=two.error + 0.1))
         assert not rough.certificate.converged
         for pair in ((above, rough), (rough, above)):
             assert not join(*pair, "asked").certificate.converged
         settled = rough.derived(certificate=replace(rough.certificate, converged=True))
         assert not join(above, settled, "asked").certificate.converged, "an estimate above the bound is enough"
-        said = above.derived(certificate=replace(above.certificate, converged=False))
-        assert not join(said, below, "asked").certificate.converged, "and so is a part that was not settled"
+        unsettled = above.derived(certificate=replace(above.certificate, converged=False))
+        assert not join(unsettled, below, "asked").certificate.converged, "and so is a part that was not settled"
 
 
 def test_the_second_documents_characters_follow_the_first_ones():
@@ -227,9 +227,9 @@ def test_a_list_is_not_settled_by_a_total_that_is():
     """The total may be off by as many bounds as there are numbers: one that is not settled hides under that."""
     model, hidden = BankModel(BANK["cubic"], BANK["exponential"], BANK["kink"]), 0
     for n in range(3, 40):
-        found = pl.explain(model, TEXT, method="ig", n_steps=n)
-        assert found.certificate.converged == all(each.converged for each in found.certificates)
-        proof = found.certificate
+        result = pl.explain(model, TEXT, method="ig", n_steps=n)
+        assert result.certificate.converged == all(each.converged for each in result.certificates)
+        proof = result.certificate
         hidden += not proof.converged and max(proof.gap, *proof.error_estimate) <= proof.bound
     assert hidden > 0
 
@@ -250,8 +250,8 @@ def test_the_difference_of_two_results_adds_estimates_and_is_settled_when_both_a
         proof = (pair[0] - pair[1]).certificate
         assert not proof.converged
         assert proof.error_estimate == pytest.approx(np.add(*(each.certificate.error_estimate for each in pair)))
-    said = fine.derived(certificate=replace(fine.certificate, converged=False))
-    assert not (said - fine).certificate.converged and (fine - fine).certificate.converged
+    unsettled = fine.derived(certificate=replace(fine.certificate, converged=False))
+    assert not (unsettled - fine).certificate.converged and (fine - fine).certificate.converged
 
 
 def test_an_unsettled_result_is_unsettled_when_it_is_loaded(tmp_path):

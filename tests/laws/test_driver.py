@@ -67,8 +67,8 @@ class Run:
                     values = (integrals(t + step) - integrals(t - step)) / (2 * step) / legs
                 answer = torch.from_numpy(ask.points.weight @ values)
         except StopIteration as end:
-            self.found = end.value
-        self.error = np.abs(self.found.value.numpy() - exact).max()
+            self.result = end.value
+        self.error = np.abs(self.result.value.numpy() - exact).max()
 
 
 @pytest.mark.parametrize("legs", [1, 4])
@@ -76,7 +76,7 @@ class Run:
 def test_no_output_is_asked_for_twice_and_known_ends_never(integrals, legs):
     run = Run(integrals, legs=legs, known=True)
     assert max(run.asked.values()) == 1 and not {0.0, 1.0} & set(run.asked)
-    assert run.error <= run.bound and run.found.nodes == run.slopes
+    assert run.error <= run.bound and run.result.nodes == run.slopes
 
 
 def test_nodes_go_where_the_output_moves(monkeypatch):
@@ -88,7 +88,7 @@ def test_nodes_go_where_the_output_moves(monkeypatch):
 
 def test_a_part_where_only_the_sum_rests_is_refined_all_the_same():
     run = Run(hidden)
-    assert run.error <= run.bound and max(run.found.error) <= run.bound
+    assert run.error <= run.bound and max(run.result.error) <= run.bound
 
 
 def test_an_estimate_is_taken_for_less_only_where_the_sum_is_known_to_be_better():
@@ -133,22 +133,22 @@ def free(gap: float = 0.0) -> Goal:
 
 
 def test_an_estimate_by_doubling_is_what_the_last_doubling_changed():
-    found, sums = answered(doubling(LINE, Gradient(), free(), name="midpoint"), two)
+    result, sums = answered(doubling(LINE, Gradient(), free(), name="midpoint"), two)
     last, before = sums[-1][0], sums[-2][0]
-    assert found.error.tolist() == pytest.approx((last - before).abs().tolist(), rel=1e-12)
+    assert result.error.tolist() == pytest.approx((last - before).abs().tolist(), rel=1e-12)
 
 
 def test_an_estimate_of_given_nodes_is_the_coarser_rules_change_at_the_rate_it_shrinks():
-    found, (rows,) = answered(fixed(LINE, Gradient(), free(), name="midpoint", n=27), two)
+    result, (rows,) = answered(fixed(LINE, Gradient(), free(), name="midpoint", n=27), two)
     fine, coarse, coarser = rows
     last, before = (fine - coarse).abs(), (coarse - coarser).abs()
-    assert found.error.tolist() == pytest.approx((last * (last / before).clamp(0.1, 1.0)).tolist(), rel=1e-12)
+    assert result.error.tolist() == pytest.approx((last * (last / before).clamp(0.1, 1.0)).tolist(), rel=1e-12)
 
 
 @pytest.mark.parametrize("gap", [0.5, 3.0])
 def test_estimates_cover_a_gap_that_is_known_to_be_there(gap):
-    found, _ = answered(fixed(LINE, Gradient(), free(gap), name="gauss", n=9), two)
-    assert float(found.error.sum()) == pytest.approx(gap, rel=1e-9)
+    result, _ = answered(fixed(LINE, Gradient(), free(gap), name="gauss", n=9), two)
+    assert float(result.error.sum()) == pytest.approx(gap, rel=1e-9)
     assert covering(torch.zeros(4), gap).sum() == pytest.approx(gap), "also where nothing else was estimated"
     wide = torch.tensor([1.0, 7.0])
     assert torch.equal(covering(wide, gap), wide), "and nothing is added to estimates that cover it"
@@ -184,7 +184,7 @@ def test_laid_out_weights_are_part_of_the_budget():
     budget = 64 << 20
     limits = Limits(budget=budget)
     case = pl.ToyModel().case("a few words", request=Request())
-    assert Planner(limits)._budget(case) + limits.for_weights() == budget
+    assert Planner(limits).budget(case) + limits.for_weights() == budget
 
 
 def test_memory_is_counted_once_and_never_kept_half_counted():

@@ -30,10 +30,10 @@ def agree(function, point, count=3):
     torch.manual_seed(1)
     directions = torch.randn(count, *point.shape, dtype=point.dtype)
     with any_derivative():
-        found = forward_mode(function, point, directions)
+        result = forward_mode(function, point, directions)
     wanted = by_torch(function, point, directions)
-    assert found.shape == wanted.shape
-    assert (found - wanted).abs().max() <= 1e-11 * max(1.0, float(wanted.abs().max()))
+    assert result.shape == wanted.shape
+    assert (result - wanted).abs().max() <= 1e-11 * max(1.0, float(wanted.abs().max()))
 
 
 def data(*shape):
@@ -127,8 +127,8 @@ def test_encoders_with_padding(name, layer):
         wanted = by_torch(score, position, directions)
         if name in FOLLOWED:
             with any_derivative():
-                found = forward_mode(score, position, directions)
-            assert (found - wanted).abs().max() < 1e-5 * wanted.abs().max()
+                result = forward_mode(score, position, directions)
+            assert (result - wanted).abs().max() < 1e-5 * wanted.abs().max()
         members = torch.eye(len(long)).expand(2, -1, -1)
         batch = Batch(score, position, directions[0], members, torch.zeros(2))
         shares = Directional("forward")(batch).sum(1)

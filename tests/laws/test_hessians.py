@@ -66,9 +66,9 @@ def test_xor_polynomial(n, exact):
 
 @pytest.mark.parametrize("strength", [-3.0, 0.7])
 def test_product_of_two_is_shared_in_quarters(strength):
-    found = pl.explain(Formula(lambda x: strength * x[:, 0] * x[:, 2]), row(1, 5, 1), method="ih").matrix
-    assert_allclose(found[np.ix_([0, 2], [0, 2])], strength / 4, rtol=1e-9)
-    assert_allclose(found[1], 0, atol=1e-14)
+    result = pl.explain(Formula(lambda x: strength * x[:, 0] * x[:, 2]), row(1, 5, 1), method="ih").matrix
+    assert_allclose(result[np.ix_([0, 2], [0, 2])], strength / 4, rtol=1e-9)
+    assert_allclose(result[1], 0, atol=1e-14)
 
 
 @pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
@@ -87,10 +87,10 @@ def test_quadratic_toy_equals_its_closed_form(baseline, n):
 
 def test_equals_the_double_integral():
     net, x, b = wavy(), row(1, -2, 0.5, 1.5, -1), row(0.2, 0.1, 0, -0.3, 0)
-    found = pl.explain(net, x, method="ih", baseline=b, tolerance=1e-8)
+    result = pl.explain(net, x, method="ih", baseline=b, tolerance=1e-8)
     score = lambda point: net(point.reshape(1, -1)).sum()  # noqa: E731
     literal = twins.integrated_hessians(score, b[:, None], x[:, None], nodes=20)
-    assert_allclose(found.matrix, literal.numpy(), atol=1e-8)
+    assert_allclose(result.matrix, literal.numpy(), atol=1e-8)
 
 
 def test_equals_every_second_derivative_of_a_transformer():
@@ -100,8 +100,8 @@ def test_equals_every_second_derivative_of_a_transformer():
     with model.quiet(), sdpa_kernel(SDPBackend.MATH):
         score = lambda point: case.score(point[None], [case])[0]  # noqa: E731
         literal = twins.single_integral(score, case.ends.start, case.ends.end, nodes.t, nodes.weight)
-    found = pl.explain(model, TEXTS[1], method="ih", n_steps=3, tolerance=10.0)
-    assert_allclose(found.matrix, literal.numpy(), atol=1e-5 * np.abs(literal.numpy()).max())
+    result = pl.explain(model, TEXTS[1], method="ih", n_steps=3, tolerance=10.0)
+    assert_allclose(result.matrix, literal.numpy(), atol=1e-5 * np.abs(literal.numpy()).max())
 
 
 def test_the_published_grid_tends_to_the_same_and_slower():
@@ -170,16 +170,16 @@ def test_entries_that_cancel_in_their_row_are_not_called_settled(n, sharp, where
     exact = weight @ (-u * np.log(u) * curve)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = pl.explain(hidden, row(1, 1), method="ih", n_steps=n)
-    off = abs(found.matrix[0, 1] - exact)
-    assert off <= found.certificate.bound if n is None else not found.certificate.converged
-    assert off <= max(found.certificate.error_estimate) + 1e-3 * abs(exact)
+        result = pl.explain(hidden, row(1, 1), method="ih", n_steps=n)
+    off = abs(result.matrix[0, 1] - exact)
+    assert off <= result.certificate.bound if n is None else not result.certificate.converged
+    assert off <= max(result.certificate.error_estimate) + 1e-3 * abs(exact)
 
 
 def test_a_gradient_is_not_needed_at_the_baseline():
     """√x₁·x₂: infinite at 0, where its weight u ln u is 0."""
-    found = pl.explain(Formula(lambda x: x[:, 0].sqrt() * x[:, 1]), row(1, 1), method="ih")
-    assert_allclose(found.matrix, [[1 / 9, 2 / 9], [2 / 9, 4 / 9]], atol=2 * found.certificate.bound)
+    result = pl.explain(Formula(lambda x: x[:, 0].sqrt() * x[:, 1]), row(1, 1), method="ih")
+    assert_allclose(result.matrix, [[1 / 9, 2 / 9], [2 / 9, 4 / 9]], atol=2 * result.certificate.bound)
 
 
 # -- rows, symmetry, packing
@@ -362,8 +362,8 @@ def test_bad_choices_say_what_to_do(choice, words):
 
 def test_a_unit_may_be_a_number_of_numpy():
     net, x = wavy(), row(1, -2, 0.5, 1.5, -1)
-    found = pl.explain(net, x, method="ih", interaction_index=np.int64(3))
-    assert found.meta["rows"] == [3]
+    result = pl.explain(net, x, method="ih", interaction_index=np.int64(3))
+    assert result.meta["rows"] == [3]
 
 
 @pytest.mark.parametrize("most", [21, 40, 100])
@@ -438,9 +438,9 @@ class _NoForwardMode(torch.autograd.Function):
 @pytest.mark.usefixtures("either_way_first")
 def test_without_forward_mode_reverse_is_taken_twice():
     cube = Formula(lambda x: _NoForwardMode.apply(x.sum(1)))
-    found = pl.explain(cube, row(1, 2), method="ih")
+    result = pl.explain(cube, row(1, 2), method="ih")
     assert_allclose(
-        found.matrix, pl.explain(Formula(lambda x: x.sum(1) ** 3), row(1, 2), method="ih").matrix, atol=1e-9
+        result.matrix, pl.explain(Formula(lambda x: x.sum(1) ** 3), row(1, 2), method="ih").matrix, atol=1e-9
     )
 
 

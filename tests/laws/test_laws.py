@@ -5,6 +5,7 @@ The laws over the whole table of methods are in test_every_method.py, the tenth 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 
 import numpy as np
@@ -13,27 +14,37 @@ import torch
 from torch import nn
 
 import pathlens as pl
+from pathlens.checks import options_of
+from pathlens.engine.methods import METHODS, Entry
 from pathlens.quadrature import gauss
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from pathlens.types import FIXED_RULES
 from tests.support import models
+from tests.support.methods import WORDS, needs
 from tests.support.models import ARCHITECTURES, TEXTS
 from tests.support.twins import gradients as twins
 
-FIRST_ORDER = [
-    {"method": "ig"},
-    {"method": "ig", "rule": "split"},
-    {"method": "ig", "rule": "midpoint"},
-    {"method": "ig", "coordinates": True},
-    {"method": "sig", "context": "prefix"},
-]
-SIG_FULL = [{"method": "sig"}, {"method": "sig", "coordinates": True}]
-EVERY = [*FIRST_ORDER, *SIG_FULL]
+
+def readings(entry: Entry) -> Iterator[dict]:
+    """A method of token scores in every way it can be asked: its rules by what they do, by coordinate, its contexts."""
+    asked = {"method": entry.name, **needs(entry.name)}
+    yield asked
+    if not entry.telescopes and not entry.record().through_words:  # rules of second order, which many legs make slow
+        yield from ({**asked, "rule": rule} for rule in ("split", "midpoint") if rule in entry.rules)
+    for each in options_of(entry.record):
+        if each.name in ("coordinates", "context"):
+            yield from ({**asked, each.name: value} for value in each.choices or (True,) if value != each.default)
+
+
+SCORED = [choice for entry in METHODS.values() if entry.result is pl.Explanation for choice in readings(entry)]
+ALONE = [c for c in SCORED if METHODS[c["method"]].telescopes and "context" not in c]  # every token's sum is its own
+FIRST_ORDER = [choice for choice in SCORED if choice not in ALONE]
+EVERY = [choice for choice in SCORED if not METHODS[choice["method"]].record().through_words]  # no vocabulary needed
 
 
 def name(choice: dict) -> str:
-    return "-".join(str(v) for v in choice.values())
+    return "-".join(str(value) for key, value in choice.items() if key not in WORDS)
 
 
 def ends_and_score(model, text, **request):
@@ -57,7 +68,7 @@ def test_scores_sum_to_the_outputs_change(architecture, choice):
     assert cert.gap == pytest.approx(abs(result.scores.sum() - change), abs=1e-9)
 
 
-@pytest.mark.parametrize("choice", SIG_FULL, ids=name)
+@pytest.mark.parametrize("choice", ALONE, ids=name)
 def test_sig_completes_for_each_token_alone(choice):
     model = load(models.classifier("bert"))
     result = pl.explain(model, TEXTS[0], **choice)
@@ -93,7 +104,7 @@ def test_linear_model_is_exact(choice):
     assert result.certificate.converged
 
 
-@pytest.mark.parametrize("choice", FIRST_ORDER[:4], ids=name)
+@pytest.mark.parametrize("choice", [choice for choice in EVERY if choice["method"] == "ig"], ids=name)
 @pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
 def test_quadratic_toy_equals_its_closed_form(choice, baseline):
     model = pl.ToyModel()
@@ -111,7 +122,7 @@ def test_vectors_of_the_logits_are_the_ig_of_each_logit(layer):
     vectors = pl.explain(pair, TEXTS[0], method="vaig", layer=layer, tolerance=1e-5)
     assert vectors.vectors.sum(1) == pytest.approx(vectors.f_input - vectors.f_baseline, abs=1e-6)
     for label in range(3):
-        single = pl.explain(pair, TEXTS[0], target=label, layer=layer, tolerance=1e-5)
+        single = pl.explain(pair, TEXTS[0], method="ig", target=label, layer=layer, tolerance=1e-5)
         assert vectors.vectors[0, :, label] == pytest.approx(single.scores, abs=1e-5)
 
 

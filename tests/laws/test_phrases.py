@@ -32,12 +32,12 @@ def slow_idg(groups, scores, square):
         length = sum(square[i] for i in group) ** 0.5
         signed[group] = sum(scores[i] for i in group) / length if length > 0 else 0.0
     whole = sum(abs(x) for x in signed.values())
-    found = []
+    gathered = []
     for row in groups:
         group = tuple(np.flatnonzero(row))
         value = sum(abs(signed[other]) for other in family if set(other) <= set(group)) / whole
-        found.append((signed[group], abs(signed[group]) / whole, value))
-    return np.array(found).T
+        gathered.append((signed[group], abs(signed[group]) / whole, value))
+    return np.array(gathered).T
 
 
 @given(problems())

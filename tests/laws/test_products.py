@@ -34,11 +34,11 @@ class TestWhereItIsThere:
         (slope,) = torch.autograd.grad((want * coefficient).sum(), x)
         with products.kept_layouts():
             with products.kept_products():
-                found = layer(x)
-            (own,) = torch.autograd.grad((found * coefficient).sum(), x)
+                result = layer(x)
+            (expected,) = torch.autograd.grad((result * coefficient).sum(), x)
             assert len(products.CURRENT.get().laid) == 2  # there and back: not the plain way after all
-        torch.testing.assert_close(found, want, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(own, slope, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(result, want, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(expected, slope, rtol=1e-5, atol=1e-5)
 
     def test_a_strided_slope_comes_back_right(self, at_once):
         torch.manual_seed(0)
@@ -47,9 +47,9 @@ class TestWhereItIsThere:
         (slope,) = torch.autograd.grad((layer(x).transpose(1, 2) * coefficient).sum(), x)
         with products.kept_layouts():
             with products.kept_products():
-                found = layer(x).transpose(1, 2)
-            (own,) = torch.autograd.grad((found * coefficient).sum(), x)
-        torch.testing.assert_close(own, slope, rtol=1e-5, atol=1e-5)
+                result = layer(x).transpose(1, 2)
+            (expected,) = torch.autograd.grad((result * coefficient).sum(), x)
+        torch.testing.assert_close(expected, slope, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("method", ["ig", "sig", "split"])
     def test_scores_are_those_of_plain_products(self, at_once, monkeypatch, method):
@@ -118,8 +118,8 @@ class TestWhereItIsThere:
         net = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 2)).eval()
         x = torch.randn(3, 64)
         want = pl.explain(net, list(x), target=1)
-        found = pl.explain(torch.compile(net, backend="eager"), list(x), target=1)
-        for one, other in zip(found, want, strict=True):
+        result = pl.explain(torch.compile(net, backend="eager"), list(x), target=1)
+        for one, other in zip(result, want, strict=True):
             assert abs(one.scores - other.scores).max() <= 1e-5
 
 

@@ -44,13 +44,13 @@ def test_sums_hold_from_it_for_every_pooling_and_norm(pooling, norm):
 def test_searching_and_learning_only_make_it_quieter_and_repeat():
     model = encoder()
     probe = reference.Probe.of(model)
-    found = reference._search(probe)
+    quiet = reference.quietest_tokens(probe)
     ids = torch.arange(5, len(probe.table))  # every word: the vocabulary is small enough to look at all of it
     with torch.no_grad():
         loud = probe.of_tokens(ids, reference.THEN)
-    assert set(found) <= set(ids[loud.argsort()[: reference.BEST]].tolist()) and len(found) == reference.TRIES[-1][0]
-    token = probe.table[found]
-    learned = reference._learn(probe, token, probe.loudness(token), 0.1)
+    assert set(quiet) <= set(ids[loud.argsort()[: reference.BEST]].tolist()) and len(quiet) == reference.TRIES[-1][0]
+    token = probe.table[quiet]
+    learned = reference.learn(probe, token, probe.loudness(token), 0.1)
     assert probe.loudness(learned) < probe.loudness(token)
     one, two = (reference.find(model) for _ in range(2))
     assert torch.equal(one.rows, two.rows) and one.name == two.name
@@ -58,14 +58,14 @@ def test_searching_and_learning_only_make_it_quieter_and_repeat():
 
 @pytest.mark.parametrize("loudness, quiet", [(0.0, True), (0.1, True), (0.11, False), (2.0, False)])
 def test_quiet_is_at_most_a_tenth_of_a_text(loudness, quiet):
-    found = reference.Reference(torch.zeros(1, 4), ("a",), loudness, learned=True)
-    assert (found.notes == ()) == quiet
+    reference_rows = reference.Reference(torch.zeros(1, 4), ("a",), loudness, learned=True)
+    assert (reference_rows.notes == ()) == quiet
 
 
 def test_a_tie_holds_it_near_its_token():
     probe = reference.Probe.of(encoder())
     token = probe.table[7:11]
-    free, tied = (float((reference._learn(probe, token, 1.0, tie) - token).norm()) for tie in (0.0, 1e4))
+    free, tied = (float((reference.learn(probe, token, 1.0, tie) - token).norm()) for tie in (0.0, 1e4))
     assert tied < 0.2 * free
 
 
@@ -74,10 +74,10 @@ def test_where_none_is_quiet_the_quietest_token_stands_and_a_note_says_so(monkey
     monkeypatch.setattr(reference, "HALF", 0.0)
     model = encoder()
     monkeypatch.setattr(reference, "user_cache", lambda: None)
-    found = reference.reference_of(model)
-    assert not found.learned and "the tokens" in found.name
+    quiet = reference.reference_of(model)
+    assert not quiet.learned and "the tokens" in quiet.name
     table = reference.Probe.of(model).table
-    assert all(any((row == each).all() for each in table) for row in found.rows)
+    assert all(any((row == each).all() for each in table) for row in quiet.rows)
     result = pl.explain(model, A, B, method="secant")
     assert "no quiet reference was found" in " ".join(result.meta["notes"])
     assert result.core + result.rest == pytest.approx(result.similarity, abs=1e-5)
@@ -86,20 +86,20 @@ def test_where_none_is_quiet_the_quietest_token_stands_and_a_note_says_so(monkey
 def test_it_is_kept_by_fingerprint_and_a_damaged_file_counts_as_absent(monkeypatch, tmp_path):
     monkeypatch.setattr(reference, "user_cache", lambda: tmp_path)
     model = encoder("cls")
-    found = reference.reference_of(model)
+    quiet = reference.reference_of(model)
     (file,) = (tmp_path / reference.KEPT).iterdir()
     assert fingerprint(model) in file.name
     monkeypatch.setattr(reference, "find", lambda model: pytest.fail("searched again"))
     again = reference.reference_of(model)
-    assert torch.equal(found.rows.float(), again.rows) and (found.name, found.loudness) == (again.name, again.loudness)
-    monkeypatch.setattr(reference, "find", lambda model: found)
+    assert torch.equal(quiet.rows.float(), again.rows) and (quiet.name, quiet.loudness) == (again.name, again.loudness)
+    monkeypatch.setattr(reference, "find", lambda model: quiet)
     for damage in (
         "{",
         json.dumps({"rows": [[1.0]]}),
         json.dumps({"rows": [[1.0]], "tokens": ["a"], "loudness": 0, "learned": True}),
     ):
         file.write_text(damage)
-        assert reference.reference_of(model) is found
+        assert reference.reference_of(model) is quiet
         assert len(json.loads(file.read_text())["rows"][0]) == 32  # written again
 
 
@@ -137,6 +137,6 @@ def test_minilms_is_built_in_and_the_pairs_of_words_carry_the_similarity(minilm,
 
 def test_it_is_found_again_from_the_weights(minilm):
     """What is built in is what `find` finds; processors differ in the last digits, so not digit by digit."""
-    kept, found = load("minilm").quiet_reference, reference.find(minilm)
-    assert kept.tokens == found.tokens and kept.learned and found.learned
-    assert float((kept.rows - found.rows).norm() / found.rows.norm()) < 1e-2
+    kept, quiet = load("minilm").quiet_reference, reference.find(minilm)
+    assert kept.tokens == quiet.tokens and kept.learned and quiet.learned
+    assert float((kept.rows - quiet.rows).norm() / quiet.rows.norm()) < 1e-2

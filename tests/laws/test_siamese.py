@@ -54,7 +54,7 @@ def test_full_matrix_sums_to_the_models_own_similarity(name, layer):
 @pytest.mark.parametrize("choices", [{}, {"norm": "inside"}, {"similarity": "dot"}])
 def test_equals_the_papers_algorithm_node_for_node(choices):
     model = tiny()
-    found = pl.explain(model, A, B, n_steps=5, rule="midpoint", coordinates=True, **choices)
+    result = pl.explain(model, A, B, n_steps=5, rule="midpoint", coordinates=True, **choices)
     plain = pl.explain(model, A, B, n_steps=5, rule="midpoint", **choices)
     a, b = (model.case(text, request=Request(vector=True, norm=choices.get("norm", "outside"))) for text in (A, B))
     nodes = rule("midpoint")(5)
@@ -63,9 +63,9 @@ def test_equals_the_papers_algorithm_node_for_node(choices):
         with torch.no_grad():
             twin = twin / float(embed_of(a)(a.ends.end).norm() * embed_of(b)(b.ends.end).norm())
     size = np.abs(twin.sum((1, 3))).max()
-    assert np.abs(twin - found.coordinates).max() < 1e-5 * size
+    assert np.abs(twin - result.coordinates).max() < 1e-5 * size
     assert np.abs(twin.sum((1, 3)) - plain.matrix).max() < 1e-5 * size
-    assert np.abs(found.matrix - plain.matrix).max() < 1e-5 * size
+    assert np.abs(result.matrix - plain.matrix).max() < 1e-5 * size
 
 
 def test_forward_and_reverse_mode_agree_and_are_chosen_by_count():
@@ -159,9 +159,9 @@ def test_minilm_pair_settles_at_a_deep_layer(minilm):
     """The real model, cheaply: layer 4."""
     a, b = "A man is dancing in a hard hat.", "The person with a helmet dances."
     result = pl.explain(minilm, a, b, layer=4)
-    own = minilm.sentence_transformer.encode([a, b], convert_to_tensor=True).double()
+    expected = minilm.sentence_transformer.encode([a, b], convert_to_tensor=True).double()
     assert result.certificate.converged
-    assert result.full_matrix.sum() == pytest.approx(float(own[0] @ own[1]), abs=5e-4)
+    assert result.full_matrix.sum() == pytest.approx(float(expected[0] @ expected[1]), abs=5e-4)
     pairs = {(x, y) for x, y, _ in result.top(3)}
     assert pairs & {("dancing", "dances"), ("hat", "helmet"), ("man", "person")}
 
@@ -172,13 +172,13 @@ def test_minilm_every_layer_and_the_paper_at_layer_0(minilm):
     for layer in range(7):
         result = pl.explain(minilm, a, b, layer=layer)
         assert result.certificate.converged and result.certificate.gap < 5e-4
-    found = pl.explain(minilm, a, b, n_steps=2, rule="gauss")
+    outcome = pl.explain(minilm, a, b, n_steps=2, rule="gauss")
     case_a, case_b = (minilm.case(text, request=Request(vector=True)) for text in (a, b))
     nodes = rule("gauss")(2)
     twin = pair_by_coordinate(embed_of(case_a), case_a.ends, embed_of(case_b), case_b.ends, nodes.t, nodes.weight)
     with torch.no_grad():
         scale = float(embed_of(case_a)(case_a.ends.end).norm() * embed_of(case_b)(case_b.ends.end).norm())
-    assert np.abs(twin.sum((1, 3)).numpy() / scale - found.matrix).max() < 1e-5
+    assert np.abs(twin.sum((1, 3)).numpy() / scale - outcome.matrix).max() < 1e-5
 
 
 def scaled(by: float) -> SentenceEncoder:
@@ -239,8 +239,8 @@ def test_zoom_keeps_the_baseline_and_refuses_what_would_not_add_up():
     again = zoom(model, each, a=[1], baseline=("zero", "mask"))
     assert again.full_matrix[2:7, 2].sum() == pytest.approx(each.full_matrix[2, 2], abs=1e-4)
     hit = pl.rank(model, b, [a], unit="sentence", baseline=("mask", "zero"), tolerance=1e-5)[0].explanation
-    found = zoom(model, hit, b=[1])  # both names are in the result
-    assert found.full_matrix[2, 2:7].sum() == pytest.approx(hit.full_matrix[2, 2], abs=1e-4)
+    result = zoom(model, hit, b=[1])  # both names are in the result
+    assert result.full_matrix[2, 2:7].sum() == pytest.approx(hit.full_matrix[2, 2], abs=1e-4)
     ranking = pl.rank(model, b, [a, A], unit="sentence", n_steps=4)
     for call, words in [
         (lambda: zoom(tiny("electra"), zero, a=[1]), "the model and the choices"),
@@ -273,6 +273,6 @@ def test_softplus_and_inference_mode_are_the_same_in_encode_and_explain():
     how = {"n_steps": 4, "mode": "reverse"}
     smooth, plain = (pl.explain(model, A, B, softplus=beta, **how).full_matrix for beta in (1.0, None))
     with torch.inference_mode():
-        found = pl.encode(model, [A, B], softplus=1.0, **how).pair(0, 1).full_matrix
-    assert np.abs(found - smooth).max() < 1e-5 * np.abs(smooth).max()
+        result = pl.encode(model, [A, B], softplus=1.0, **how).pair(0, 1).full_matrix
+    assert np.abs(result - smooth).max() < 1e-5 * np.abs(smooth).max()
     assert np.abs(smooth - plain).max() > 1e-3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 
 import pathlens as pl
 from tests.support import methods, models
@@ -94,5 +96,94 @@ def test_a_tagger_has_no_classes_of_a_text():
 
 @pytest.mark.parametrize("target", ["all", [0, 2]])
 def test_a_method_of_the_whole_output_takes_no_list_of_classes(target):
-    with pytest.raises(pl.errors.InputError, match="explains the whole output, every class at once.*leave target="):
+    with pytest.raises(pl.errors.InputError, match="explains the whole output at once.*leave target out"):
         pl.explain(models.classifier("bert"), TEXTS[0], method="vaig", target=target)
+
+
+def first_number(vector):
+    return vector[:, 0]
+
+
+UNREAD = [  # model, second text, method, choices: nothing would look at one of them
+    ("minilm", "great !", None, {"target": 1}, "target=1.*has no target"),
+    ("minilm", "great !", "ij", {"target": first_number}, "target=first_number.*has no target"),
+    ("minilm", "great !", "secant", {"target": "LABEL_1"}, "target='LABEL_1'.*has no target"),
+    ("minilm", "great !", None, {"score": "prob"}, "score='prob'.*leave score out"),
+    ("minilm", "great !", "ig", {"score": "logit"}, "score='logit'.*leave score out"),
+    ("minilm", None, "vaig", {"score": "prob"}, "score='prob'.*leave score out"),
+    ("minilm", None, "vaig", {"target": first_number}, "target=first_number.*leave target out"),
+    ("minilm", "great !", "vaig", {}, "second would not be looked at"),
+    ("minilm", "great !", "ig", {"target": first_number}, "second would not be looked at"),
+    ("sentiment", None, "vaig", {"target": 1}, "target=1.*leave target out"),
+    ("sentiment", None, "vaig", {"score": "prob"}, "score='prob'.*leave score out"),
+    ("sentiment", None, "secant", {"gives": "vectors", "target": 1}, "target=1.*leave target out"),
+    ("sentiment", None, "ig", {"target": first_number, "score": "prob"}, "score='prob'.*function.*leave score out"),
+]
+
+
+@pytest.mark.parametrize(("model", "second", "method", "choices", "words"), UNREAD)
+def test_a_choice_that_nothing_would_look_at_is_refused(model, second, method, choices, words, request):
+    with pytest.raises(pl.errors.InputError, match=words) as refusal:
+        pl.explain(request.getfixturevalue(model), TEXTS[0], second, method=method, **choices)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_function_of_one_vector_and_a_gap_of_several_are_still_answered(minilm):
+    assert pl.explain(minilm, TEXTS[1], method="sig", target=first_number, check=False).target == "first_number"
+    filler = hf.BertForMaskedLM(models.config("bert")).eval(), models.tokenizer()
+    text = "the [MASK] was not [MASK]"
+    vectors = pl.explain(filler, text, method="vaig", target=(5, None), n_steps=2, check=False)
+    assert vectors.target == "all words of the gap"
+    with pytest.raises(pl.errors.InputError, match="every word of the gap is explained at once.*\\(5, None\\)"):
+        pl.explain(filler, text, method="vaig", target=(5, "good"), n_steps=2)
+
+
+LABELS = ["good", "bad", "very funny"]
+
+
+@pytest.fixture(scope="module")
+def zero_shot():
+    model, tokenizer = copy.deepcopy(models.classifier("bert"))  # others share it
+    model.config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    return hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize("choices", [{}, {"score": "prob"}, {"score": "prob", "multi_label": True}], ids=str)
+def test_all_labels_of_a_zero_shot_pipeline_in_one_call(zero_shot, choices):
+    """Each as by itself, and the probabilities are those the pipeline prints."""
+    texts = TEXTS[:2]
+    asked = {"method": "sig", "candidate_labels": LABELS, **choices}
+    every = pl.explain(zero_shot, texts, target="all", **asked)
+    assert [result.text for result in every] == [text for text in texts for _ in LABELS]
+    for text, some in zip(texts, (every[:3], every[3:]), strict=True):
+        printout = zero_shot(text, candidate_labels=LABELS, multi_label=bool(choices.get("multi_label")))
+        printed = dict(zip(printout["labels"], printout["scores"], strict=True))
+        for label, result in zip(LABELS, some, strict=True):
+            alone = pl.explain(zero_shot, text, target=label, **asked)
+            assert result.target == alone.target and result.meta["chosen"]["target"] == label
+            assert np.allclose(result.scores, alone.scores, atol=1e-6)
+            if "score" in choices:
+                assert result.certificate.f_input == pytest.approx(printed[label], abs=1e-6)
+
+
+def test_all_labels_are_the_pipelines_own_where_it_has_some(zero_shot):
+    classifier = hf.pipeline(
+        "zero-shot-classification", model=zero_shot.model, tokenizer=zero_shot.tokenizer, candidate_labels=LABELS[:2]
+    )
+    every = pl.explain(classifier, TEXTS[0], method="sig", target="all")
+    assert [result.meta["chosen"]["target"] for result in every] == LABELS[:2]
+    one = pl.explain(classifier, TEXTS[0], method="sig", target="all", candidate_labels=["all", "good"])
+    assert one.meta["chosen"]["target"] == "all"  # a label that is called so
+    with pytest.raises(pl.errors.InputError, match="there is none: give them as candidate_labels"):
+        pl.explain(zero_shot, TEXTS[0], target="all")
+
+
+def test_a_pipeline_that_reads_entailment_elsewhere_than_its_model_says_is_refused(zero_shot):
+    config = zero_shot.model.config
+    before = config.label2id
+    try:
+        config.label2id = {"entailment": 0, "neutral": 1, "contradiction": 2}
+        with pytest.raises(pl.errors.ModelError, match="reads entailment at 0 .*id2label has it at 2"):
+            pl.explain(zero_shot, TEXTS[0], target="good")
+    finally:
+        config.label2id = before

@@ -43,9 +43,9 @@ def test_vectors_are_those_of_the_plain_loop(name, head):
             raw = model(**encoded)
         return raw.logits[0, -1] if head == "write" else raw[0][0].mean(0)
 
-    found = pl.explain(pair, sweep.TEXT, method="vaig", n_steps=3, rule="gauss", baseline="unk", tolerance=9)
+    result = pl.explain(pair, sweep.TEXT, method="vaig", n_steps=3, rule="gauss", baseline="unk", tolerance=9)
     with torch.no_grad():
         out = len(number(sweep.looked_up(model, ids[0].tolist())))
     wanted = loop(model, ids[0].tolist(), number, out)
-    vectors = found.vectors[0, : ids.shape[1]].T  # (k, S); a decoder's opening is held and adds nothing
+    vectors = result.vectors[0, : ids.shape[1]].T  # (k, S); a decoder's opening is held and adds nothing
     np.testing.assert_allclose(vectors, wanted, atol=1e-3 * np.abs(wanted).max())

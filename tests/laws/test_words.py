@@ -16,7 +16,7 @@ from tests.support.twins import word_sums as twins
 from tests.support.words import make_ends, make_vocabulary
 
 SMALL = {"steps": 6, "neighbours": 12}
-WAYS = [("dig", "greedy"), ("dig", "maxcount"), ("udig", "maxcount"), ("udig", "greedy"), ("udig", "grid")]
+FORMS = [("dig", "greedy"), ("dig", "maxcount"), ("udig", "maxcount"), ("udig", "greedy"), ("udig", "grid")]
 SHORT = "the movie was really funny"
 
 
@@ -61,7 +61,7 @@ def case_of(model, text: str, **request) -> tuple[Case, object]:
 # Completeness, linear models, packing, round trip
 
 
-@pytest.mark.parametrize(("method", "strategy"), WAYS)
+@pytest.mark.parametrize(("method", "strategy"), FORMS)
 @pytest.mark.parametrize("architecture", ["bert", "electra"])
 def test_scores_sum_to_the_outputs_change(architecture, method, strategy):
     result = pl.explain(models.classifier(architecture), TEXTS[0], **small(method, strategy))
@@ -76,7 +76,7 @@ def test_udig_on_other_architectures(architecture):
     assert pl.explain(models.classifier(architecture), TEXTS[0], **small("udig")).certificate.converged
 
 
-@pytest.mark.parametrize(("method", "strategy"), WAYS)
+@pytest.mark.parametrize(("method", "strategy"), FORMS)
 def test_a_linear_model_is_exact_on_any_path_with_any_rule(method, strategy):
     model = Linear()
     case, _ = case_of(model, "w5 w17 w30")
@@ -123,7 +123,7 @@ def test_words_and_coordinates_are_sums_of_the_same_integral():
 
 
 @pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
-@pytest.mark.parametrize(("method", "strategy"), WAYS)
+@pytest.mark.parametrize(("method", "strategy"), FORMS)
 @pytest.mark.parametrize("baseline", ["mask", "zero"])
 def test_the_left_rule_is_the_papers_sum(method, strategy, baseline):
     model = load(models.classifier("bert"))
@@ -174,11 +174,11 @@ def test_presets_and_names_given_over_them():
 
 def test_a_repeated_word_costs_no_search(monkeypatch, tmp_path):
     asked = []
-    found = NeighbourSearch.nearest_on_lines
+    search = NeighbourSearch.nearest_on_lines
     monkeypatch.setattr(
         NeighbourSearch,
         "nearest_on_lines",
-        lambda self, start, *rest: asked.append(len(start)) or found(self, start, *rest),
+        lambda self, start, *rest: asked.append(len(start)) or search(self, start, *rest),
     )
     explainer = pl.Explainer(models.classifier("bert"), **small("udig"), cache=str(tmp_path))
     explainer("the movie was the movie")
@@ -306,8 +306,8 @@ def test_idg_is_its_definition_group_by_group():
                 for (start, _), special in zip(case.offsets, case.special, strict=True)
             ]
         )
-        own = twins.directional(score, case.ends.start, case.ends.end, group, nodes.t, nodes.weight)
-        assert phrase.signed == pytest.approx(own, abs=1e-5)
+        expected = twins.directional(score, case.ends.start, case.ends.end, group, nodes.t, nodes.weight)
+        assert phrase.signed == pytest.approx(expected, abs=1e-5)
     assert [phrase.label for phrase in result.nodes][:2] == ["S", "NP"] and result.tree == "bracketed"
     whole = sum(abs(phrase.signed) for phrase in result.nodes)  # every word is one token here
     for phrase in result.nodes:

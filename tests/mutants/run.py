@@ -39,7 +39,7 @@ GOAL = 0.95  # of the list, killed
 SECONDS = 400  # of a processor, not of a clock: a change that takes longer never ends
 HEAVY = ("numpy", "scipy.integrate", "torch.func", "transformers", "hypothesis", "pytest", "beartype")
 KILLED, SURVIVED, BROKEN = "killed", "survived", "broken"
-SAID = {0: SURVIVED, 1: KILLED}  # pytest's exit code; any other: nothing was tried
+VERDICTS = {0: SURVIVED, 1: KILLED}  # pytest's exit code; any other: nothing was tried
 
 
 class Stale(Exception):
@@ -79,8 +79,8 @@ def body_of(test: str) -> str:
     file, _, name = test.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).exists() else ""
     plain = name.partition("[")[0].rpartition("::")[2]
-    found = re.search(rf"^( *)def {re.escape(plain)}\(.*\n(?:\1 +\S.*\n|\1\).*\n|\s*\n)*", text, flags=re.MULTILINE)
-    return found.group(0) if found else ""
+    matches = re.search(rf"^( *)def {re.escape(plain)}\(.*\n(?:\1 +\S.*\n|\1\).*\n|\s*\n)*", text, flags=re.MULTILINE)
+    return matches.group(0) if matches else ""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def start(folder: Path, mutant: Mutant | None, asked: Sequence[str]) -> int:
 def row_of(folder: Path, mutant: Mutant, status: int) -> Row:
     code = os.waitstatus_to_exitcode(status)
     by = (folder / "by").read_text(encoding="utf-8").strip() if (folder / "by").exists() else ""
-    verdict = SAID.get(code, BROKEN)
+    verdict = VERDICTS.get(code, BROKEN)
     if verdict == KILLED and not by:  # nothing ran: the tests could not be collected
         verdict = BROKEN
     return Row(mutant.what, verdict, by if verdict == KILLED else "", mutant.key())

@@ -51,8 +51,8 @@ def test_every_turn_is_found_even_the_same_words_twice(name):
     made = templated(TEMPLATES[name])
     prompt = chat(TURNS).prompt(made)
     assert prompt.text == made.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
-    found = {name: prompt.text[slice(*span)] for name, span in prompt.turns.items()}
-    assert found == {
+    result = {name: prompt.text[slice(*span)] for name, span in prompt.turns.items()}
+    assert result == {
         "system": TURNS[0]["content"].strip(),
         "user": TURNS[1]["content"],
         "assistant": "a man .",
@@ -64,8 +64,8 @@ def test_every_turn_is_found_even_the_same_words_twice(name):
 def test_the_tokens_are_those_of_the_tokenizers_own_template():
     made = templated()
     tokens = chat_tokens(made, chat(TURNS, template="shown"), limit=None)
-    own = made.apply_chat_template(TURNS, tokenize=True, add_generation_prompt=True, return_dict=True)
-    assert list(tokens.ids) == list(own["input_ids"])
+    expected = made.apply_chat_template(TURNS, tokenize=True, add_generation_prompt=True, return_dict=True)
+    assert list(tokens.ids) == list(expected["input_ids"])
     assert all(segment == 0 for segment in tokens.segments)
     held = chat_tokens(made, chat(TURNS), limit=None)
     assert held.ids == tokens.ids
@@ -104,12 +104,12 @@ def test_units_cover_every_token_once(unit, template):
     made = templated()
     given = chat(system="the plot .", user="who was it ?", passages=["a movie .", "a man ."], template=template)
     tokens = chat_tokens(made, given, limit=None)
-    found = units(unit, tokens.tokens, tokens.offsets, tokens.segments, tokens.texts, tokens.meta["spans"])
-    assert (found.members.sum(0) == 1).all()
+    cut_units = units(unit, tokens.tokens, tokens.offsets, tokens.segments, tokens.texts, tokens.meta["spans"])
+    assert (cut_units.members.sum(0) == 1).all()
     wanted = ["system", "user"] if unit == "turn" else ["system", "passage 1", "passage 2", "question"]
-    assert list(found.names) == ["template", *wanted]
+    assert list(cut_units.names) == ["template", *wanted]
     if unit == "passage":
-        second = [tokens.tokens[i] for i in np.flatnonzero(found.members[2])]
+        second = [tokens.tokens[i] for i in np.flatnonzero(cut_units.members[2])]
         assert second == ["a", "movie", "."]
 
 
@@ -190,9 +190,11 @@ def test_passages_alone_move_and_the_rest_of_the_prompt_is_held(method):
     """F(b) is the same prompt, question and template with it, with nothing in the passages' place."""
     model = load((classifier("llama")[0], templated()))
     given = chat(system="the plot .", user="who was it ?", passages={"first": "a movie .", "second": "a man ."})
-    found = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4, baseline="pad")
-    assert list(found.tokens) == ["rest", "first", "second"] and found.scores[0] == 0
-    assert any("only the passages move: system, question and the chat template" in note for note in found.meta["notes"])
+    result = pl.explain(model, given, method=method, unit="passage", target=1, tolerance=1e-4, baseline="pad")
+    assert list(result.tokens) == ["rest", "first", "second"] and result.scores[0] == 0
+    assert any(
+        "only the passages move: system, question and the chat template" in note for note in result.meta["notes"]
+    )
     prompt = given.prompt(model.tokenizer)
     read = model.tokenizer(prompt.text, return_offsets_mapping=True, add_special_tokens=False, return_tensors="pt")
     inside = [
@@ -204,10 +206,10 @@ def test_passages_alone_move_and_the_rest_of_the_prompt_is_held(method):
         rows = model.network.embed(ids)[None]
         blank = model.module.base_model(inputs_embeds=rows, attention_mask=read["attention_mask"]).last_hidden_state
         expected = float(model.module.score(blank[0, -1])[1])
-    assert np.isclose(found.certificate.f_baseline, expected, atol=1e-5)
+    assert np.isclose(result.certificate.f_baseline, expected, atol=1e-5)
     if method != "sig":
-        change = found.certificate.f_input - found.certificate.f_baseline
-        assert np.isclose(found.scores.sum(), change, atol=found.certificate.bound)
+        change = result.certificate.f_input - result.certificate.f_baseline
+        assert np.isclose(result.scores.sum(), change, atol=result.certificate.bound)
     turns = pl.explain(model, given, method=method, unit="turn", target=1, tolerance=1e-4, baseline="pad")
     assert list(turns.tokens) == ["template", "system", "user"] and turns.scores[0] == 0 and np.all(turns.scores[1:])
 
@@ -215,8 +217,8 @@ def test_passages_alone_move_and_the_rest_of_the_prompt_is_held(method):
 def test_a_chat_without_passages_moves_as_a_whole():
     model = (classifier("llama")[0], templated())
     for rest in ("held", "moving"):
-        found = pl.explain(model, chat(TURNS[:2], rest=rest), unit="passage", method="sig", target=1)
-        assert list(found.tokens) == ["template", "system", "user"]
+        result = pl.explain(model, chat(TURNS[:2], rest=rest), unit="passage", method="sig", target=1)
+        assert list(result.tokens) == ["template", "system", "user"]
     with pytest.raises(InputError, match="rest must be one of held, moving, got 'still'"):
         chat(TURNS, rest="still")
 

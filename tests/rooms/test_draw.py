@@ -151,8 +151,8 @@ def test_certificate_in_plain_words():
         "asked for 0.1%; a single number may be off by 0.3"
     )
     sig = samples.certificate(5.02, kind="per token", gap=3e-7, nodes=0, passes=12)
-    told = "every token by itself (worst gap 3e-07), no common sum: the total 5.02 is not meant"
-    assert line(sig).startswith(f"adds up: {told}")
+    sentence = "every token by itself (worst gap 3e-07), no common sum: the total 5.02 is not meant"
+    assert line(sig).startswith(f"adds up: {sentence}")
     assert line(replace(sig, gap=0.0)).startswith("exact: every token by itself (worst gap 0), no common sum")
     assert "12 passes" in line(sig) and "nodes" not in line(sig)
     assert "all cells with the reference" in line(samples.small_pair().certificate)
@@ -289,9 +289,9 @@ ig · positive   sentiment · baseline mask · score logit
     )
 
 
-SAID = {"positive": 0.812, "negative": 0.188}
+CHANCES = {"positive": 0.812, "negative": 0.188}
 START = {"positive": 0.945, "negative": 0.055}
-SPOKEN = samples.small().derived(prediction="positive", probabilities=SAID, baseline_probabilities=START)
+SPOKEN = samples.small().derived(prediction="positive", probabilities=CHANCES, baseline_probabilities=START)
 HEADLINE = "predicted positive, 81.2 % (from the baseline alone: positive, 94.5 %)"
 
 
@@ -313,10 +313,11 @@ def test_diagnostics_are_folded_unless_something_does_not_add_up():
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(1.0, "100 %"), (0.99999, ">99.9 %"), (0.945, "94.5 %"), (0.0001, "<0.1 %"), (0.0, "0 %")]
+    ("share", "message"),
+    [(1.0, "100 %"), (0.99999, ">99.9 %"), (0.945, "94.5 %"), (0.00762, "0.762 %"), (0.000762, "<0.1 %"), (0.0, "0 %")],
 )
-def test_percentages_round_nothing_to_certainty(share, said):
-    assert percent(share) == said
+def test_percentages_round_nothing_to_certainty(share, message):
+    assert percent(share) == message
 
 
 def test_terminal_pair_exactly():
@@ -361,8 +362,8 @@ def test_terminal_has_legend_certificate_and_no_control_characters(name):
     result = EVERY[name]
     text = shown(result, 100)
     joined = " ".join(text.split())
-    for told in (legend(result), proof(result)):
-        assert " ".join(told.split()) in joined
+    for facts in (legend(result), proof(result)):
+        assert " ".join(facts.split()) in joined
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -446,7 +447,7 @@ class Reader(HTMLParser):
 
     def __init__(self, page: str):
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, dict]] = []
+        self.tags: list[tuple[str, dict]] = []
         self.open: list[tuple[str, dict]] = []
         self.texts: list[str] = []
         self.visible = ""
@@ -457,7 +458,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
-        self.found.append((tag, given))
+        self.tags.append((tag, given))
         if tag not in self.VOID:
             self.open.append((tag, given))
         if "text" in (given.get("class") or "").split():
@@ -489,9 +490,9 @@ def test_page_is_safe_complete_and_offline(name):
     result = EVERY[name]
     page = markup.document(result)
     read = Reader(page)
-    assert all(TAGS.fullmatch(tag) for tag, _ in read.found)
+    assert all(TAGS.fullmatch(tag) for tag, _ in read.tags)
     assert (name == "nasty") <= (samples.NASTY in read.visible)
-    for tag, given in read.found:
+    for tag, given in read.tags:
         assert not any(key.startswith("on") for key in given)
         for key in ("src", "href", "action", "xlink:href"):
             assert given.get(key, "data:").startswith("data:"), (tag, given)
@@ -516,7 +517,7 @@ def test_pair_page_keeps_both_texts():
 
 def test_values_are_on_the_tokens_and_reachable_by_keyboard():
     units = [
-        given for tag, given in Reader(markup.document(samples.small())).found if tag == "span" and "title" in given
+        given for tag, given in Reader(markup.document(samples.small())).tags if tag == "span" and "title" in given
     ]
     assert [given["title"] for given in units][:2] == ["Not -1.420", "really +0.110"]
     assert all(given["tabindex"] == "0" for given in units)
@@ -557,17 +558,17 @@ def test_500_by_500_stays_light():
     page = markup.document(result)
     assert len(page.encode()) < 3_000_000
     read = Reader(page)
-    paths = [given for tag, given in read.found if tag == "path" and "arc" in given["class"]]
+    paths = [given for tag, given in read.tags if tag == "path" and "arc" in given["class"]]
     assert len(paths) == LINKS
     assert sum(given.get("display") != "none" for given in paths) == svg.FIRST
-    assert sum(tag == "td" for tag, _ in read.found) < 45 * 45
+    assert sum(tag == "td" for tag, _ in read.tags) < 45 * 45
     assert np.array_equal(np.array(store.extract(page)["full_matrix"]), result.full_matrix)
 
 
 def test_arcs_are_the_strongest_pairs():
     result = samples.small_pair()
     read = Reader(svg.arcs(block_of(result, blocks.Links)))
-    sizes = [float(given["data-size"]) for tag, given in read.found if tag == "path"][::-1]
+    sizes = [float(given["data-size"]) for tag, given in read.tags if tag == "path"][::-1]
     expected = np.sort(np.abs(result.matrix[result.matrix != 0]))[::-1]
     assert sizes == pytest.approx(expected, rel=1e-3)
     assert "guitar × music: +0.3" in read.visible
@@ -591,7 +592,10 @@ def test_a_quiet_reference_is_one_number_and_one_click_away():
     assert folded.rows[0] == folded.columns[0] == "(reference)"
     assert folded.values.sum() == pytest.approx(pair.similarity)
     assert "with the reference row and column" in markup.document(pair)
-    assert f"pairs of tokens {palette.short(pair.core)}, the reference {palette.short(pair.rest)}" in legend(pair)
+    assert (
+        f"pairs of tokens {palette.short(pair.core)}, the rest (pairs with the reference) {palette.short(pair.rest)}"
+        in legend(pair)
+    )
     loud = page_of(samples.small_pair())  # a large cell, and a row and a column that nearly cancel it
     assert not [block for block in loud.details if isinstance(block, grid.Grid)]
 
@@ -601,11 +605,11 @@ def test_matrix_has_reference_and_sums():
     read = Reader(markup.draw(table)[0])
     assert read.visible.count("(reference)") == 2
     assert f"{samples.small_pair().full_matrix.sum():+.4f}" in read.visible
-    edges = [given for tag, given in read.found if tag == "td" and "edge" in (given.get("class") or "")]
+    edges = [given for tag, given in read.tags if tag == "td" and "edge" in (given.get("class") or "")]
     assert len(edges) == len(table.rows) + 1
     result = samples.small_pair()
     value = result.matrix[result.tokens_a.index("guitar"), result.tokens_b.index("music")]
-    assert any(given.get("title") == f"guitar × music: {value:+.5f}" for _, given in read.found)
+    assert any(given.get("title") == f"guitar × music: {value:+.5f}" for _, given in read.tags)
 
 
 def test_fragment_stands_alone():
@@ -892,15 +896,17 @@ def scattered(points) -> blocks.Scatter:
 @pytest.mark.parametrize("points", [NEAR, (*CROWD, ("far", -1.0, -1.0))], ids=["near", "crowded"])
 def test_every_dot_is_named_and_no_name_runs_into_another(matplotlib, points):
     names, meaning = plots.point_names(scattered(points), 4.5, 3.05)
-    told = dict(part.split(" ", 1) for part in meaning.split(" · ")) if meaning else {}
-    assert sorted(told.get(name.text, name.text) for name in names) == sorted(name for name, *_ in points)
+    meanings = dict(part.split(" ", 1) for part in meaning.split(" · ")) if meaning else {}
+    assert sorted(meanings.get(name.text, name.text) for name in names) == sorted(name for name, *_ in points)
     boxes = [name.box for name in names]
     assert not any(a.meets(b) for k, a in enumerate(boxes) for b in boxes[:k])
     page = svg.scatter(scattered(points))
     written = re.findall(r'class="name">([^<]*)<', page)
     under = re.search(r'<p class="outside"[^>]*>([^<]*)<', page)
-    told = dict(part.split(" ", 1) for part in under[1].split(" · ")) if under else {}
-    assert sorted({told.get(text, text) for text in written} - {"as predicted"}) == sorted(name for name, *_ in points)
+    meanings = dict(part.split(" ", 1) for part in under[1].split(" · ")) if under else {}
+    assert sorted({meanings.get(text, text) for text in written} - {"as predicted"}) == sorted(
+        name for name, *_ in points
+    )
     assert page.count("<circle") == len(points)
 
 
@@ -944,5 +950,5 @@ def test_a_tiny_probability_is_said_in_percent():
     """A whole answer is next to impossible even where the model is sure of every token."""
     answer = samples.answer()
     proof = replace(answer.certificate, f_baseline=-150.0, f_input=-150.0 + answer.certificate.total)
-    said = " ".join(shown(answer.derived(certificate=proof), 200).split())
-    assert "the probability <0.1 %," in said and not re.search(r"probability \d\S*e-", said)
+    message = " ".join(shown(answer.derived(certificate=proof), 200).split())
+    assert "the probability <0.1 %," in message and not re.search(r"probability \d\S*e-", message)

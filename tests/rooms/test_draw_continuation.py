@@ -30,14 +30,14 @@ class Tags(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict]] = []
+        self.tags: list[tuple[str, dict]] = []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
     def having(self, name):
-        return [attrs for _, attrs in self.found if name in (attrs.get("class") or "").split()]
+        return [attrs for _, attrs in self.tags if name in (attrs.get("class") or "").split()]
 
 
 def block(result):
@@ -99,7 +99,7 @@ def test_hostile_tokens_stay_text_everywhere():
     result = samples.continuation(f"what {NASTY} is", f"{NASTY} ]]> </script>")
     result = result.derived(tokens=(NASTY, *result.tokens[1:]), outputs=(NASTY, *result.outputs[1:]))
     page = markup.document(result)
-    assert "<img" not in page and not [tag for tag, _ in Tags(page).found if tag == "img"]
+    assert "<img" not in page and not [tag for tag, _ in Tags(page).tags if tag == "img"]
     assert NASTY in shown(result, 200)
 
 
@@ -117,7 +117,7 @@ def test_output_tokens_that_share_a_character_and_those_without_any():
 def test_five_hundred_by_a_hundred_is_a_light_page_and_a_short_print():
     result = samples.long_continuation()
     page = markup.document(result)
-    assert len(Tags(page).found) < 1500 and len(page) < 2_000_000
+    assert len(Tags(page).tags) < 1500 and len(page) < 2_000_000
     printed = shown(result)
     assert printed.count("\n") < 140
     assert "the table of 601 × 100 does not fit here" in printed and "first 60 of 100" in printed
@@ -206,10 +206,10 @@ class TestInABrowser:
         bars = "() => Object.fromEntries([...document.querySelectorAll('.strongest tr')].map(r => [r.cells[0].innerText, +r.cells[1].innerText]))"
         assert abs(page.evaluate(bars)["sum"] - result.matrix.sum()) < 0.006
         page.click(".out >> nth=2")
-        found = page.evaluate(bars)
-        assert abs(found["sum"] - result.matrix[:, 2].sum()) < 0.006
+        shares = page.evaluate(bars)
+        assert abs(shares["sum"] - result.matrix[:, 2].sum()) < 0.006
         column = dict(zip(result.tokens, result.matrix[:, 2], strict=True))
-        assert abs(found["capital"] - column["capital"]) < 0.006
+        assert abs(shares["capital"] - column["capital"]) < 0.006
         strongest = page.locator(".prompt .unit.n24").inner_text()
         assert strongest == "of" and "“of” (3 of 5)" in page.inner_text(".chosen")
         assert page.inner_text(".chosen").endswith("✓ adds up"), "how closely is folded away"
@@ -223,14 +223,14 @@ class TestInABrowser:
     def test_the_keyboard_alone(self, open):
         page = open(samples.continuation())
         page.focus(".outputs")
-        for key, told in (
+        for key, facts in (
             ("ArrowRight", "(1 of 5)"),
             ("End", "(5 of 5)"),
             ("ArrowLeft", "(4 of 5)"),
             ("Escape", "whole"),
         ):
             page.keyboard.press(key)
-            assert told in page.inner_text(".chosen")
+            assert facts in page.inner_text(".chosen")
 
     def test_five_hundred_by_a_hundred_answers_without_growing(self, open):
         page = open(samples.long_continuation())
@@ -289,7 +289,7 @@ def test_the_served_page_explains_a_generator():
             assert page.inner_text("[data-name=text]") == "Prompt"
             page.fill("[name=text]", "who was it ?")
             page.fill("[name=passages]", f"a movie {NASTY} .\n\na man plays music .")
-            page.fill("[name=said]", "the man is funny")
+            page.fill("[name=words]", "the man is funny")
             page.select_option("[name=unit]", "passage")
             before = page.get_attribute("#result", "data-done")
             page.click("#go")
@@ -306,7 +306,7 @@ def test_the_served_page_explains_a_generator():
             shot = os.environ.get("PATHLENS_SCREENSHOTS")
             if shot:
                 page.screenshot(path=f"{shot}/generator.png", full_page=True)
-            page.fill("[name=said]", "")
+            page.fill("[name=words]", "")
             page.fill("[name=generate]", "3")
             before = page.get_attribute("#result", "data-done")
             page.click("#go")

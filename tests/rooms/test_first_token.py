@@ -35,9 +35,9 @@ def test_scores_do_not_change(name, layer):
 def test_second_order_and_forward_mode_too(choices):
     ours, full, _ = with_and_without("bert", **choices)
     for one, other in zip(ours, full, strict=True):
-        found, wanted = (getattr(each, "matrix", getattr(each, "vectors", None)) for each in (one, other))
-        found, wanted = (one.scores, other.scores) if found is None else (found, wanted)
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+        result, wanted = (getattr(each, "matrix", getattr(each, "vectors", None)) for each in (one, other))
+        result, wanted = (one.scores, other.scores) if result is None else (result, wanted)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "deberta-v2"])
@@ -72,15 +72,15 @@ def test_nothing_is_left_on_the_model_and_decoders_are_as_they_were():
 def test_a_layer_read_at_every_token_is_left_alone():
     """A head that averages all tokens reads them all."""
     module, tokenizer = classifier("distilbert", labels=2)
-    own = load((module, tokenizer))
+    plain = load((module, tokenizer))
 
     def averaging(input_ids, attention_mask):
         hidden = module.distilbert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         logits = module.classifier(torch.relu(module.pre_classifier(hidden.mean(1))))
         return SequenceClassifierOutput(logits=logits)
 
-    own.network.module.forward = averaging
+    plain.network.module.forward = averaging
     try:
-        assert own.read_first == []
+        assert plain.read_first == []
     finally:
-        del own.network.module.__dict__["forward"]
+        del plain.network.module.__dict__["forward"]

@@ -45,5 +45,5 @@ def test_a_mixed_adapter_is_opened():
     mixed = peft.PeftMixedModel(copy.deepcopy(model), peft.LoraConfig(target_modules=["query"])).eval()
     assert load((mixed, tokenizer)).kind == "sequence classification"
     result = pl.explain((mixed, tokenizer), "a good film", target=0, check=False)
-    own = mixed(**tokenizer("a good film", return_tensors="pt")).logits[0, 0].item()
-    assert result.certificate.f_input == pytest.approx(own, abs=1e-5)
+    expected = mixed(**tokenizer("a good film", return_tensors="pt")).logits[0, 0].item()
+    assert result.certificate.f_input == pytest.approx(expected, abs=1e-5)

@@ -28,7 +28,7 @@ from tests.support import models
 from tests.support.twins import continuation as twins
 
 PROMPT = "the movie was not really funny"
-SAID = " but moving ."
+ANSWER = " but moving ."
 CAUSAL = ("gpt2", "llama", "qwen2", "gemma2")
 
 
@@ -94,11 +94,11 @@ def test_a_contrast_of_continuations_reads_both_in_one_pass(name, layer):
 @pytest.mark.parametrize("name", CAUSAL)
 def test_a_continuation_equals_the_slow_twin_column_by_column(name):
     model, tokenizer = models.generator(name)
-    result = pl.explain((model, tokenizer), PROMPT, target=SAID, method="ig", tolerance=1e-5)
-    prompt, said = [2, *ids(PROMPT)], ids(SAID)
+    result = pl.explain((model, tokenizer), PROMPT, target=ANSWER, method="ig", tolerance=1e-5)
+    prompt, words = [2, *ids(PROMPT)], ids(ANSWER)
     assert result.outputs == ("but", "moving", ".") and result.segments == (-1, *[0] * 6, 1, 1)
-    for t, token in enumerate(said):
-        before = [*prompt, *said[:t]]
+    for t, token in enumerate(words):
+        before = [*prompt, *words[:t]]
         slow = twins.causal_column(model, before, 1, token, 128)
         assert result.matrix[: len(before), t] == pytest.approx(slow, abs=2e-5)
         assert not result.matrix[len(before) :, t].any(), "a token's future explains nothing of it"
@@ -117,7 +117,7 @@ def test_a_continuation_equals_the_slow_twin_column_by_column(name):
     ids=str,
 )
 def test_every_column_and_the_total_add_up(name, choice):
-    result = pl.explain(models.generator(name), PROMPT, target=SAID, **choice)
+    result = pl.explain(models.generator(name), PROMPT, target=ANSWER, **choice)
     for t, cert in enumerate(result.certificates):
         change = cert.f_input - cert.f_baseline
         assert abs(change) > 1e-3
@@ -133,8 +133,8 @@ def test_every_column_and_the_total_add_up(name, choice):
 
 def test_sig_takes_one_forward_pass_per_source_for_all_outputs():
     model = load(models.generator("llama"))
-    result = pl.explain(model, PROMPT, target=SAID, method="sig")
-    case = model.case(PROMPT, request=Request(target=SAID, each_output=True))
+    result = pl.explain(model, PROMPT, target=ANSWER, method="sig")
+    case = model.case(PROMPT, request=Request(target=ANSWER, each_output=True))
     with torch.no_grad():
         whole = case.score(case.ends.end[None], [case])[0, :, 0]
         for i in range(1, len(case)):
@@ -147,7 +147,7 @@ def test_sig_takes_one_forward_pass_per_source_for_all_outputs():
 
 def test_pulls_and_pushes_give_the_same_matrix():
     model = load(models.generator("gpt2"))
-    case = model.case(PROMPT, request=Request(target=SAID, each_output=True))
+    case = model.case(PROMPT, request=Request(target=ANSWER, each_output=True))
     half, delta = 0.5 * (case.ends.start + case.ends.end), case.ends.delta
     batch = Batch(
         lambda rows: case.score(rows, [case] * len(rows)),
@@ -164,8 +164,8 @@ def test_pulls_and_pushes_give_the_same_matrix():
 def test_few_units_are_pushed_and_the_cost_is_said():
     """Two units, three outputs: two pushes a node serve all outputs; nine tokens would take three pulls."""
     pair, cut = models.generator("llama"), {"first": (0, 13), "second": (14, 30)}
-    by_unit = pl.explain(pair, PROMPT, target=SAID, unit=cut, n_steps=8)
-    by_token = pl.explain(pair, PROMPT, target=SAID, n_steps=8)
+    by_unit = pl.explain(pair, PROMPT, target=ANSWER, unit=cut, n_steps=8)
+    by_token = pl.explain(pair, PROMPT, target=ANSWER, n_steps=8)
     assert by_token.certificate.passes == 8 * 3 + 2
     assert by_unit.certificate.passes == 8 * 3 + 2  # two spans and the output so far
     sums = [by_token.matrix[1:4].sum(0), by_token.matrix[4:7].sum(0), by_token.matrix[7:].sum(0)]
@@ -186,14 +186,14 @@ def test_generated_tokens_are_each_the_likeliest():
 
 def test_total_of_a_continuation_with_methods_of_one_number():
     pair = models.generator("llama")
-    ig = pl.explain(pair, PROMPT, target=SAID, method="ig", tolerance=1e-5).aggregate()
-    ih = pl.explain(pair, PROMPT, target=SAID, method="ih")
+    ig = pl.explain(pair, PROMPT, target=ANSWER, method="ig", tolerance=1e-5).aggregate()
+    ih = pl.explain(pair, PROMPT, target=ANSWER, method="ih")
     assert ih.scores == pytest.approx(ig.scores, abs=1e-3)
     assert ih.matrix.sum() == pytest.approx(ig.scores.sum(), abs=1e-2)
-    tree = pl.explain(pair, PROMPT, target=SAID, method="idg")
+    tree = pl.explain(pair, PROMPT, target=ANSWER, method="idg")
     assert tree.nodes[0].value == pytest.approx(1)
     assert tree.scores == pytest.approx(ig.scores, abs=1e-3)
-    assert tree.meta["texts"] == [PROMPT + SAID]
+    assert tree.meta["texts"] == [PROMPT + ANSWER]
     vectors = pl.explain(pair, PROMPT, method="vaig", block="model.layers.1.mlp")
     assert vectors.certificate.converged
     logits = pl.explain(pair, PROMPT, method="vaig")
@@ -227,8 +227,8 @@ def test_phrases_and_pairs_of_a_contrast_of_continuations():
 def test_a_function_of_the_next_tokens_logits():
     model, tokenizer = models.generator("llama")
     index = ids("good")[0]
-    own = pl.explain((model, tokenizer), PROMPT, target=lambda logits: logits[:, index])
-    assert own.scores == pytest.approx(
+    expected = pl.explain((model, tokenizer), PROMPT, target=lambda logits: logits[:, index])
+    assert expected.scores == pytest.approx(
         pl.explain((model, tokenizer), PROMPT, target=" good", score="logit").scores, abs=1e-6
     )
 
@@ -240,11 +240,11 @@ def test_a_function_of_the_next_tokens_logits():
 def test_sequence_to_sequence_equals_the_slow_twin(name):
     model, tokenizer = models.translator(name)
     result = pl.explain((model, tokenizer), PROMPT, target="good music", method="ig", tolerance=1e-5)
-    prompt, said = [*ids(PROMPT), 3], ids("good music")
+    prompt, words = [*ids(PROMPT), 3], ids("good music")
     start = model.config.decoder_start_token_id
     assert result.outputs == ("good", "music") and result.certificate.converged
-    for t, token in enumerate(said):
-        read, written = twins.seq2seq_column(model, prompt, 1, [start, *said[:t]], token, 320)
+    for t, token in enumerate(words):
+        read, written = twins.seq2seq_column(model, prompt, 1, [start, *words[:t]], token, 320)
         assert result.matrix[: len(prompt), t] == pytest.approx(read, abs=5e-5)
         assert result.matrix[len(prompt) : len(prompt) + 1 + t, t] == pytest.approx(written, abs=5e-5)
         assert not result.matrix[len(prompt) + 1 + t :, t].any()
@@ -267,21 +267,21 @@ def test_sequence_to_sequence_next_token_contrast_and_batches(name):
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 @pytest.mark.parametrize(
-    "said, against", [("good music", "very very bad"), ("good", "very bad"), ("good music", "bad")]
+    "words, against", [("good music", "very very bad"), ("good", "very bad"), ("good music", "bad")]
 )
-def test_a_contrast_of_answers_is_the_difference_of_two_explanations(name, said, against):
+def test_a_contrast_of_answers_is_the_difference_of_two_explanations(name, words, against):
     """Each answer is written by itself: the prompt's scores are differences, each side's own tokens keep theirs."""
     pair, choice = models.translator(name), {"tolerance": 1e-5}
-    both = pl.explain(pair, PROMPT, target=said, contrast=against, **choice)
-    first, second = (pl.explain(pair, PROMPT, target=each, **choice) for each in (said, against))
+    both = pl.explain(pair, PROMPT, target=words, contrast=against, **choice)
+    first, second = (pl.explain(pair, PROMPT, target=each, **choice) for each in (words, against))
     first, second = (each.aggregate() if hasattr(each, "aggregate") else each for each in (first, second))
     prompt = len(ids(PROMPT)) + 2  # its end and the decoder's start are held
     expected = [*(first.scores[:prompt] - second.scores[:prompt]), *first.scores[prompt:], *-second.scores[prompt:]]
     assert both.scores == pytest.approx(expected, abs=5e-5)
     assert both.certificate.f_input == pytest.approx(first.certificate.f_input - second.certificate.f_input, abs=1e-5)
     texts = [PROMPT, "great !", "i never was a plot that was hardly good"]
-    for text, result in zip(texts, pl.explain(pair, texts, target=said, contrast=against), strict=True):
-        alone = pl.explain(pair, text, target=said, contrast=against)
+    for text, result in zip(texts, pl.explain(pair, texts, target=words, contrast=against), strict=True):
+        alone = pl.explain(pair, text, target=words, contrast=against)
         assert result.scores == pytest.approx(alone.scores, abs=1e-5)
 
 
@@ -319,7 +319,7 @@ def test_baselines_are_stated(baseline):
     pair = models.generator("llama")
     if baseline == "[MASK]":
         baseline = "[PAD]"  # a special token, as it is written
-    result = pl.explain(pair, PROMPT, baseline=baseline, target=SAID)
+    result = pl.explain(pair, PROMPT, baseline=baseline, target=ANSWER)
     assert result.certificate.converged
     assert result.meta["baseline"] in (baseline, f"text: {baseline}")
 
@@ -327,7 +327,7 @@ def test_baselines_are_stated(baseline):
 # memory
 
 
-@pytest.mark.parametrize("choice", [{}, {"layer": 1}, {"target": SAID}], ids=str)
+@pytest.mark.parametrize("choice", [{}, {"layer": 1}, {"target": ANSWER}], ids=str)
 def test_blocks_run_twice_where_memory_is_short_and_nothing_changes(choice, monkeypatch):
     lean = []
     plain = Network.checkpointing
@@ -359,7 +359,7 @@ def test_a_lean_pass_keeps_less():
 
 
 @pytest.mark.parametrize(
-    "choice", [{}, {"target": SAID}, {"layer": 1}, {"memory_budget": 20_000}, {"method": "sig"}], ids=str
+    "choice", [{}, {"target": ANSWER}, {"layer": 1}, {"memory_budget": 20_000}, {"method": "sig"}], ids=str
 )
 def test_nothing_of_an_explanation_stays_in_memory(choice):
     """One process may explain any number of texts: no graph outlives its own."""
@@ -376,7 +376,7 @@ def test_nothing_of_an_explanation_stays_in_memory(choice):
 
 def test_bad_targets_are_explained():
     pair = models.generator("llama")
-    for choice, told in (
+    for choice, facts in (
         ({"target": 3.5}, "a text"),
         ({"target": 99}, "token id"),
         ({"target": ""}, "target is an empty"),
@@ -388,7 +388,7 @@ def test_bad_targets_are_explained():
         ({"target": " good", "contrast": " good"}, "same tokens"),
         ({"score": "loss"}, "score must be"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=facts):
             pl.explain(pair, PROMPT, **choice)
     with pytest.raises(InputError, match="empty"):
         pl.explain(pair, "  ")
@@ -427,20 +427,20 @@ def test_a_model_without_logits():
 
 
 def test_an_unsettled_result_names_the_ways_out():
-    with pytest.warns(ConvergenceWarning, match="layer") as told:
+    with pytest.warns(ConvergenceWarning, match="layer") as warned:
         result = pl.explain(
-            models.generator("gpt2"), PROMPT, n_steps=1, tolerance=1e-9, target=SAID, baseline="zero", sink=None
+            models.generator("gpt2"), PROMPT, n_steps=1, tolerance=1e-9, target=ANSWER, baseline="zero", sink=None
         )
     assert not result.certificate.converged
     for way in ("max_nodes", "layer=1", "method='sig'", "baseline='mean'", "sink=None"):
-        assert way in str(told[0].message)
+        assert way in str(warned[0].message)
 
 
 # kept and read again
 
 
 def test_a_continuation_is_saved_whole(tmp_path):
-    result = pl.explain(models.generator("llama"), PROMPT, target=SAID)
+    result = pl.explain(models.generator("llama"), PROMPT, target=ANSWER)
     again = pl.load(result.save(tmp_path / "said.json"))
     assert again.matrix == pytest.approx(result.matrix) and again.certificates == result.certificates
     assert again.output(1).scores == pytest.approx(result.matrix[:, 1])
@@ -450,14 +450,20 @@ def test_a_continuation_is_saved_whole(tmp_path):
 
 
 def test_only_methods_of_several_numbers_say_so():
-    assert {name for name, method in METHODS.items() if method.by_output} == {"ig", "sig", "dig", "udig", "secant"}
+    assert {name for name, method in METHODS.items() if method.record.by_output} == {
+        "ig",
+        "sig",
+        "dig",
+        "udig",
+        "secant",
+    }
 
 
 def test_half_precision_states_its_drift():
     model, tokenizer = models.generator("llama")
     half = deepcopy(model).to(torch.bfloat16)
     with pytest.warns(ConvergenceWarning, match="bfloat16"):
-        result = pl.explain((half, tokenizer), PROMPT, target=SAID, n_steps=8, tolerance=1e-6)
+        result = pl.explain((half, tokenizer), PROMPT, target=ANSWER, n_steps=8, tolerance=1e-6)
     assert result.matrix.dtype == np.float64 and result.meta["dtype"] == "bfloat16"
     assert result.meta["drift"] > 0 and any("bfloat16" in note for note in result.meta["notes"])
     assert "drift" not in pl.explain((model, tokenizer), PROMPT).meta
@@ -480,8 +486,8 @@ def test_bytes_of_one_character_are_named_by_it():
     assert output_of_ids(tokenizer, [], ids[:2]).names == ("[part][1/2]", "[part][2/2]")
     cut = output_of_ids(tokenizer, [], ids[:5])  # as a generation may end: in the middle of a character
     laid = joined(tokens, [cut], {}, first=0)
-    for told in (cut.shown, contrasted([cut]), *laid.texts):
-        assert "\N{REPLACEMENT CHARACTER}" not in told
+    for facts in (cut.shown, contrasted([cut]), *laid.texts):
+        assert "\N{REPLACEMENT CHARACTER}" not in facts
     assert cut.shown == "本 …" and len(cut.shown) == len(cut.text)
     given = output_of_text(tokenizer, "日", "本 🗼!")
     assert given.names == made.names and given.ids == made.ids
@@ -508,8 +514,8 @@ class Blanks:
         self.inner = inner
 
     def __call__(self, text, **choice):
-        found = self.inner(text, **choice)
-        return found if not text.endswith(" a") else {**found, "input_ids": [*found["input_ids"][:-2], 7]}
+        result = self.inner(text, **choice)
+        return result if not text.endswith(" a") else {**result, "input_ids": [*result["input_ids"][:-2], 7]}
 
     def decode(self, *args, **choice):
         return self.inner.decode(*args, **choice)
@@ -569,5 +575,5 @@ def test_smollm_says_paris_and_why():
     )
     assert result.certificate.converged and result.meta["sink"] == "<|endoftext|>"
     assert result.top(1)[0][0] == "France" and result.top(1)[0][1] > 0
-    said = pl.explain("smollm", "日本の首都は", generate=4, method="sig")
-    assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*said.tokens, *said.outputs))
+    words = pl.explain("smollm", "日本の首都は", generate=4, method="sig")
+    assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*words.tokens, *words.outputs))

@@ -285,7 +285,9 @@ def test_memory_that_runs_out_is_no_reason_for_a_slower_way(method, monkeypatch)
 
     free = pl.explain((network, tokenizer), TEXTS[0], method=method, n_steps=4, check=False)
     monkeypatch.setattr(network.bert.encoder, "forward", small)
-    monkeypatch.setattr(directional, "_plainly", lambda batch: pytest.fail("taken for a model without transforms"))
+    monkeypatch.setattr(
+        directional, "by_plain_gradients", lambda batch: pytest.fail("taken for a model without transforms")
+    )
     tight = pl.explain((network, tokenizer), TEXTS[0], method=method, n_steps=4, check=False)
     assert refused and tight.certificate.total == pytest.approx(free.certificate.total, rel=1e-4, abs=1e-6)
 
@@ -321,8 +323,8 @@ def test_threads_share_a_model_without_hurting_it():
     before = snapshot(model)
     expected = pl.explain((model, tokenizer), TEXTS[0], layer=2).scores
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: pl.explain((model, tokenizer), TEXTS[0], layer=2).scores, range(12)))
-    assert all((scores == expected).all() for scores in found)
+        result = list(pool.map(lambda _: pl.explain((model, tokenizer), TEXTS[0], layer=2).scores, range(12)))
+    assert all((scores == expected).all() for scores in result)
     assert snapshot(model) == before
 
 

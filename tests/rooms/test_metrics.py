@@ -43,10 +43,10 @@ def changes_of(texts, shares, protocol):
 @pytest.mark.parametrize("name", REFERENCE)
 def test_deletion_metrics_are_their_formulas(name, protocol):
     _, rows, texts = scored(name)
-    found = changes_of(texts, SHARES, protocol)
+    result = changes_of(texts, SHARES, protocol)
     module, tokenizer = models.classifier(name)
     token = getattr(tokenizer, f"{REFERENCE[name]}_token_id")
-    for text, one, got in zip(models.TEXTS, texts, found, strict=True):
+    for text, one, got in zip(models.TEXTS, texts, result, strict=True):
         reader = twin.Reader(module, tokenizer, text)
         for w in range(len(rows)):
             for s, share in enumerate(SHARES):
@@ -108,9 +108,9 @@ def test_how_many_tokens_twenty_percent_are(count):
 
 def test_the_papers_protocol_with_too_short_a_text_changes_nothing():
     _, _, texts = scored("bert", texts=["great !"])  # 4 tokens: ⌊0.8⌋ = 0
-    (found,) = changes_of(texts, [0.2], "paper")
-    assert len(found) == 3
-    for values in found.values():
+    (result,) = changes_of(texts, [0.2], "paper")
+    assert len(result) == 3
+    for values in result.values():
         assert np.allclose(values, 0)
 
 
@@ -129,10 +129,10 @@ def test_a_text_of_which_nothing_is_left_has_one_reference_token():
     """A decoder without a beginning token: at 100 % there would be nothing to run."""
     module, tokenizer = models.classifier("llama")
     _, _, texts = scored("llama", texts=["great !"])
-    (found,) = changes_of(texts, [1.0], "paper")
+    (result,) = changes_of(texts, [1.0], "paper")
     reader = twin.Reader(module, tokenizer, "great !")
     p, only = reader.log_p(reader.ids, None), reader.log_p([tokenizer.unk_token_id], None)
-    assert np.allclose(found["comprehensiveness"], np.exp(p) - np.exp(only), atol=1e-6)
+    assert np.allclose(result["comprehensiveness"], np.exp(p) - np.exp(only), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -201,7 +201,7 @@ def test_word_approximation_error_is_its_formula(contender):
     model = load(models.classifier("bert"))
     with model.quiet():
         case = model.case(models.TEXTS[1], request=Request(baseline="pad"))
-    found = extras.word_approximation_error(contender, case, PathCache())
+    result = extras.word_approximation_error(contender, case, PathCache())
     table = model.network.embedding.weight.detach().double().numpy()
     route = route_of(build(contender.method, contender.options), case.ends)
     corners = [route.corner(i).double().numpy() for i in range(route.corners)]
@@ -210,7 +210,7 @@ def test_word_approximation_error_is_its_formula(contender):
     points.append(corners[-1])
     moving = [i for i in range(len(case)) if not case.ends.held[i]]
     wanted = np.mean([twin.word_error(table, [point[i] for point in points]) for i in moving])
-    assert np.isclose(found, wanted, rtol=1e-5)
+    assert np.isclose(result, wanted, rtol=1e-5)
     assert np.isnan(extras.word_approximation_error(Contender("sig", "pad"), case, PathCache()))
 
 
@@ -237,7 +237,7 @@ def test_max_sensitivity_is_its_formula():
     """SIG by hand at nudged rows: differences of outputs."""
     model, rows, texts = scored("bert")
     before = [t.scores[2].values for t in texts]
-    found = extras.max_sensitivity(extras.Trial(model, rows, texts, seed=4), 2, nudges=3)
+    result = extras.max_sensitivity(extras.Trial(model, rows, texts, seed=4), 2, nudges=3)
     for n, one in enumerate(texts):
         with model.quiet():
             case = model.case(*one.pair, request=Request(baseline="pad"))
@@ -253,7 +253,7 @@ def test_max_sensitivity_is_its_formula():
                     point[i] = case.ends.start[i]
                     scores[i] = 0.0 if case.special[i] else whole - float(case.score(point[None], [case])[0])
             worst = max(worst, np.linalg.norm(scores - before[n]) / np.linalg.norm(before[n]))
-        assert found[n] == pytest.approx(worst, rel=1e-3)
+        assert result[n] == pytest.approx(worst, rel=1e-3)
     still = extras.max_sensitivity(extras.Trial(model, rows, texts), 2, radius=0.0)
     assert np.allclose(still, 0, atol=1e-4)
     words = extras.max_sensitivity(extras.Trial(model, [*rows[:2], Contender("udig", "pad")], texts), 2)
@@ -265,7 +265,7 @@ def test_stability_is_its_formula():
     module, tokenizer = models.classifier("bert")
     before = [t.scores[2].values for t in texts]
     left_out = [t.scores[1].values for t in texts]
-    found = extras.stability(extras.Trial(model, rows, texts), 2, edits=1)
+    result = extras.stability(extras.Trial(model, rows, texts), 2, edits=1)
     for n, text in enumerate(models.TEXTS):
         reader = twin.Reader(module, tokenizer, text)
         real = [i for i, flag in enumerate(reader.special) if not flag]
@@ -278,7 +278,7 @@ def test_stability_is_its_formula():
         assert reader.label == label
         after = twin.replace_one(reader, tokenizer.pad_token_id)
         keep = ~np.array(reader.special)
-        assert found[n] == pytest.approx(spearman(np.delete(before[n], gone)[keep], after[keep]), abs=1e-6)
+        assert result[n] == pytest.approx(spearman(np.delete(before[n], gone)[keep], after[keep]), abs=1e-6)
 
 
 def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
@@ -298,7 +298,7 @@ def test_randomised_layers_end_the_agreement_and_the_model_is_restored():
 
 def test_the_model_is_restored_after_an_error_in_the_middle():
     model = load(models.classifier("bert"))
-    plan = [parameter for _, own in extras.stages(model) for parameter in own]
+    plan = [parameter for _, expected in extras.stages(model) for parameter in expected]
     before = [parameter.detach().clone() for parameter in plan]
     table = model.network.embedding.weight.detach().clone()
     with pytest.raises(KeyboardInterrupt), extras.restored(plan):
@@ -311,12 +311,12 @@ def test_the_model_is_restored_after_an_error_in_the_middle():
 
 def test_rank_agreement_is_the_mean_over_texts():
     _, rows, texts = scored("bert", methods=("ig", "sig"))
-    found = judge(rows, texts, PROTOCOLS["default"])
+    result = judge(rows, texts, PROTOCOLS["default"])
     each = []
     for one in texts:
         real = ~np.array(one.case.special)
         each.append(spearman(one.scores[2].values[real], one.scores[3].values[real]))
-    assert found.agreement[2, 3] == found.agreement[3, 2] == pytest.approx(np.mean(each))
+    assert result.agreement[2, 3] == result.agreement[3, 2] == pytest.approx(np.mean(each))
     two = evaluate(models.classifier("bert"), models.TEXTS, methods=["sig"], baselines=["mask", "pad"])
     assert baseline_sensitivity(two) == {"sig": pytest.approx(two.agreement[2, 3])}
 
@@ -335,7 +335,7 @@ def test_an_answers_ends_are_never_deleted():
         repacked(case, [i for i in range(len(case)) if i != start])
     gone = {i for i in range(len(case)) if not case.special[i] and i not in (start, end)}
     gone = set(sorted(gone)[:3])
-    found = outputs([Question(case, tuple(i for i in range(len(case)) if i not in gone))])[0]
+    result = outputs([Question(case, tuple(i for i in range(len(case)) if i not in gone))])[0]
     reader = tokenizer(question, passage)
     left = [i for i in range(len(case)) if i not in gone]
     with torch.no_grad():
@@ -347,7 +347,7 @@ def test_an_answers_ends_are_never_deleted():
         torch.log_softmax(output.start_logits[0], -1)[left.index(start)]
         + torch.log_softmax(output.end_logits[0], -1)[left.index(end)]
     )
-    assert found == pytest.approx(float(wanted), abs=1e-5)
+    assert result == pytest.approx(float(wanted), abs=1e-5)
 
 
 def test_leave_one_out_of_one_token_is_nothing():

@@ -26,9 +26,9 @@ def test_classifier_explains_its_own_prediction(architecture, score):
     model, tokenizer = models.classifier(architecture)
     with torch.no_grad():
         logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0]
-    own = {"logit": logits, "logprob": logits.log_softmax(-1), "prob": logits.softmax(-1)}[score]
+    expected = {"logit": logits, "logprob": logits.log_softmax(-1), "prob": logits.softmax(-1)}[score]
     result = pl.explain((model, tokenizer), TEXTS[0], score=score, n_steps=2, tolerance=1)
-    assert result.certificate.f_input == pytest.approx(float(own.max()), abs=1e-5)
+    assert result.certificate.f_input == pytest.approx(float(expected.max()), abs=1e-5)
     named = pl.explain((model, tokenizer), TEXTS[0], target="label_1", n_steps=2, tolerance=1)
     assert named.certificate.f_input == pytest.approx(float(logits[1]), abs=1e-5) and "LABEL_1" in named.target
 
@@ -37,8 +37,8 @@ def test_a_pair_of_texts_is_one_input_with_two_segments():
     model, tokenizer = models.classifier("bert")
     result = pl.explain((model, tokenizer), TEXTS[1], TEXTS[0], target=0)
     with torch.no_grad():
-        own = model(**tokenizer(TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 0]
-    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5)
+        expected = model(**tokenizer(TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 0]
+    assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-5)
     assert set(result.segments) == {-1, 0, 1} and result.certificate.converged
     first = [t for t, s in zip(result.tokens, result.segments, strict=True) if s == 0]
     assert first == ["great", "!"]
@@ -60,8 +60,8 @@ def test_cross_encoder(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     cross = CrossEncoder(str(tmp_path), device="cpu")
     result = pl.explain(cross, TEXTS[1], TEXTS[0])
-    own = cross.predict([(TEXTS[1], TEXTS[0])], activation_fn=nn.Identity())[0]
-    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+    expected = cross.predict([(TEXTS[1], TEXTS[0])], activation_fn=nn.Identity())[0]
+    assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-5) and result.certificate.converged
 
 
 def test_pipeline_and_folder_are_the_same_model(tmp_path):
@@ -104,9 +104,9 @@ def test_question_answering(target):
         key=lambda p: float(out.start_logits[0, p[0]] + out.end_logits[0, p[1]]),
     )
     parts = {"start": out.start_logits[0, best[0]], "end": out.end_logits[0, best[1]]}
-    own = sum(parts.values()) if target == "span" else parts[target]
+    expected = sum(parts.values()) if target == "span" else parts[target]
     result = pl.explain((model, tokenizer), question, passage, target=target)
-    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+    assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-5) and result.certificate.converged
     exact = models.in_double((model, tokenizer))  # where no node is added by rounding
     listed = pl.explain(exact, [question, question], [passage, "it was"], target=target, score="logprob")
     alone = pl.explain(exact, question, "it was", target=target, score="logprob")
@@ -145,9 +145,11 @@ def test_the_surest_tag_is_of_a_word():
     """However sure the model is of a special token's tag, or that a word has none."""
     model = load(models.tagger())
     tokens = model.tokenise(TEXTS[1], None, Request())
-    sure = torch.full((len(tokens), 3), -9.0, dtype=torch.float64)
-    sure[0, 1], sure[-1, 2], sure[2, 0], sure[2, 2] = -0.1, -0.1, -0.1, -1.0
-    assert model._place(tokens, sure, {0: "O", 1: "PER", 2: "LOC"}, None) == (2, 2)
+    logits = torch.full((1, len(tokens), 3), -9.0, dtype=torch.float64)
+    logits[..., 0] = 0.0  # no tag, whatever the word
+    logits[0, [0, -1], [1, 2]] = 9.0
+    logits[0, 2, 2] = -1.0
+    assert model.target(tokens, logits, Request()).again == (2, 2)
 
 
 def test_a_decoder_without_padding_reads_each_text_at_its_own_end():
@@ -157,8 +159,8 @@ def test_a_decoder_without_padding_reads_each_text_at_its_own_end():
     together = pl.explain((module, tokenizer), texts, target=0, n_steps=3, tolerance=1)
     for text, result in zip(texts, together, strict=True):
         with torch.no_grad():
-            own = module(**tokenizer(text, return_tensors="pt")).logits[0, 0]
-        assert result.certificate.f_input == pytest.approx(float(own), abs=1e-9)
+            expected = module(**tokenizer(text, return_tensors="pt")).logits[0, 0]
+        assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-9)
 
 
 def test_a_pairs_baseline_texts_each_lie_over_their_own():
@@ -203,9 +205,9 @@ def test_prompts_are_part_of_the_input_and_held(tmp_path, include):
         prompts={"query": "what is this ? "},
         device="cpu",
     )
-    own = whole.encode(TEXTS[0], prompt_name="query")
+    expected = whole.encode(TEXTS[0], prompt_name="query")
     result = pl.explain(whole, TEXTS[0], method="vaig", prompt_name="query")
-    assert result.f_input[0] == pytest.approx(own, abs=1e-5)
+    assert result.f_input[0] == pytest.approx(expected, abs=1e-5)
     assert sum(result.special) == 2 + 4 and result.certificate.converged
     assert "held" in " ".join(result.meta["notes"])
     start, end = result.offsets[result.special.index(False)]
@@ -228,9 +230,9 @@ def test_bare_encoder_with_pooling(architecture, pooling):
     wrapped = pl.SentenceEncoder(model, tokenizer, pooling=pooling)
     with torch.no_grad():
         states = model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0]
-    own = {"mean": states.mean(0), "cls": states[0], "last": states[-1]}[pooling]
+    expected = {"mean": states.mean(0), "cls": states[0], "last": states[-1]}[pooling]
     result = pl.explain(wrapped, TEXTS, method="vaig")[0]
-    assert result.f_input[0] == pytest.approx(own.numpy(), abs=1e-5) and result.certificate.converged
+    assert result.f_input[0] == pytest.approx(expected.numpy(), abs=1e-5) and result.certificate.converged
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

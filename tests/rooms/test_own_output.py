@@ -81,8 +81,8 @@ def test_labels_that_do_not_exclude_each_other_have_a_sigmoid():
     model = copy.deepcopy(model)
     model.config.problem_type = "multi_label_classification"
     whole = hf.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
-    said = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
-    for label, score in said.items():
+    printed = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
+    for label, score in printed.items():
         result = pl.explain(whole, TEXTS[0], target=label, score="prob")
         assert result.certificate.f_input == pytest.approx(score, abs=1e-6)
         log = pl.explain(whole, TEXTS[0], target=label, score="logprob", n_steps=2)
@@ -96,24 +96,26 @@ def test_probabilities_are_what_the_pipeline_prints(function, problem):
     model, tokenizer = models.classifier("bert")
     model = copy.deepcopy(model)
     model.config.problem_type = problem
-    told = {} if function is None else {"function_to_apply": function}
-    whole = hf.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, **told)
-    said = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
+    choices = {} if function is None else {"function_to_apply": function}
+    whole = hf.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, **choices)
+    printed = {each["label"]: each["score"] for each in whole([TEXTS[0]])[0]}
     plain = pl.explain(whole, TEXTS[0], target=0, n_steps=2, check=False)
     if function == "none" or (function is None and problem == "regression"):
         label = next(iter(plain.target.split()))
-        assert plain.certificate.f_input == pytest.approx(said[label], abs=1e-6)
+        assert plain.certificate.f_input == pytest.approx(printed[label], abs=1e-6)
         assert not plain.probabilities and not plain.prediction, "logits are no probabilities"
         with pytest.raises(InputError, match="prints logits as they are.*score='logit'"):
             pl.explain(whole, TEXTS[0], score="prob")
         return
-    assert dict(plain.probabilities) == pytest.approx(said, abs=1e-6) and plain.prediction == max(said, key=said.get)
-    for label, score in said.items():
+    assert dict(plain.probabilities) == pytest.approx(printed, abs=1e-6) and plain.prediction == max(
+        printed, key=printed.get
+    )
+    for label, score in printed.items():
         for asked, wanted in (("prob", score), ("logprob", np.log(score))):
             result = pl.explain(whole, TEXTS[0], target=label, score=asked, n_steps=2, check=False)
             assert result.certificate.f_input == pytest.approx(wanted, abs=1e-5)
     every = pl.explain(whole, TEXTS[0], target="all", score="prob", n_steps=2, check=False)
-    assert sorted(each.certificate.f_input for each in every) == pytest.approx(sorted(said.values()), abs=1e-6)
+    assert sorted(each.certificate.f_input for each in every) == pytest.approx(sorted(printed.values()), abs=1e-6)
 
 
 def adapted(pair, kind, **more):
@@ -133,18 +135,39 @@ def test_an_adapter_in_the_layers_is_explained_with_both_segments_and_in_lists()
 
     bert = adapted(models.classifier("bert"), LoraConfig, task_type="SEQ_CLS", target_modules=["query", "value"])
     with torch.no_grad():
-        own = bert[0](**bert[1](TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 1]
+        expected = bert[0](**bert[1](TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 1]
         plain = models.classifier("bert")[0](**bert[1](TEXTS[1], TEXTS[0], return_tensors="pt")).logits[0, 1]
     result = pl.explain(bert, TEXTS[1], TEXTS[0], target=1)
-    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and abs(float(own - plain)) > 1e-3
+    assert (
+        result.certificate.f_input == pytest.approx(float(expected), abs=1e-5) and abs(float(expected - plain)) > 1e-3
+    )
     llama = adapted(models.classifier("llama"), LoraConfig, task_type="SEQ_CLS", target_modules=["q_proj", "v_proj"])
     texts = [PROMPT, f"{PROMPT} but moving"]
     listed = pl.explain(llama, texts, target=1, n_steps=8)
     for text, result in zip(texts, listed, strict=True):
         with torch.no_grad():
-            own = llama[0](**llama[1](text, return_tensors="pt")).logits[0, 1]
-        assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5)
+            expected = llama[0](**llama[1](text, return_tensors="pt")).logits[0, 1]
+        assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-5)
         assert result.scores == pytest.approx(pl.explain(llama, text, target=1, n_steps=8).scores, abs=1e-5)
+
+
+def test_an_adapter_that_the_model_took_in_itself_is_explained():
+    """transformers' own `add_adapter`, and a model whose layers peft changed in place: no wrapper is around it."""
+    import peft
+
+    model, tokenizer = models.classifier("bert")
+    took_in, changed = copy.deepcopy(model), copy.deepcopy(model)
+    config = peft.LoraConfig(target_modules=["query", "value"], lora_alpha=99, init_lora_weights=False)
+    took_in.add_adapter(config)
+    peft.get_peft_model(changed, config)
+    for each in (took_in.eval(), changed.eval()):
+        with torch.no_grad():
+            adapted = each(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0, 1]
+            plain = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0, 1]
+        result = pl.explain((each, tokenizer), TEXTS[0], target=1, n_steps=4, check=False)
+        assert (
+            result.certificate.f_input == pytest.approx(float(adapted), abs=1e-5) and abs(float(adapted - plain)) > 1e-3
+        )
 
 
 def test_learned_vectors_before_a_text_are_refused():
@@ -228,8 +251,8 @@ def test_a_chat_model_that_also_sees_is_explained_with_text_alone():
     result = pl.explain((model, tokenizer), PROMPT, **asked, n_steps=8)
     ids = tokenizer(PROMPT)["input_ids"]
 
-    def logprob(said):
-        tokens = tokenizer(said, add_special_tokens=False)["input_ids"]
+    def logprob(words):
+        tokens = tokenizer(words, add_special_tokens=False)["input_ids"]
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([[*ids, *tokens]])).logits[0].log_softmax(-1)
         return sum(float(logits[len(ids) - 1 + k, token]) for k, token in enumerate(tokens))
@@ -320,8 +343,8 @@ def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
     tokenizer = slow_tokenizers(tmp_path)[0]
     result = pl.explain((models.classifier("bert")[0], tokenizer), "日本語 the", target=1)
     with torch.no_grad():
-        own = models.classifier("bert")[0](**tokenizer("日本語 the", return_tensors="pt")).logits[0, 1]
-    assert result.certificate.f_input == pytest.approx(float(own), abs=1e-5) and result.certificate.converged
+        expected = models.classifier("bert")[0](**tokenizer("日本語 the", return_tensors="pt")).logits[0, 1]
+    assert result.certificate.f_input == pytest.approx(float(expected), abs=1e-5) and result.certificate.converged
     torch.manual_seed(7)
     config = hf.T5Config(
         vocab_size=384, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
@@ -332,12 +355,12 @@ def test_a_model_with_a_slow_tokenizer_is_explained(tmp_path):
     assert written.outputs == ("日[1/3]", "日[2/3]", "日[3/3]")
 
 
-def zero_shot(kind="bert", order=("contradiction", "neutral", "entailment"), **told):
+def zero_shot(kind="bert", order=("contradiction", "neutral", "entailment"), **choices):
     model, tokenizer = models.classifier(kind)
     model = copy.deepcopy(model)
     model.config.id2label = dict(enumerate(order))
     model.config.label2id = {name: i for i, name in model.config.id2label.items()}
-    return hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer, **told)
+    return hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer, **choices)
 
 
 LABELS = ["funny", "a great film", "awful"]
@@ -351,14 +374,14 @@ LABELS = ["funny", "a great film", "awful"]
 def test_zero_shot_probabilities_are_the_pipelines(kind, multi, order):
     whole, template = zero_shot(kind, order), "this movie is {} ."
     printed = whole(TEXTS[0], LABELS, hypothesis_template=template, multi_label=multi)
-    said = dict(zip(printed["labels"], printed["scores"], strict=True))
+    shares = dict(zip(printed["labels"], printed["scores"], strict=True))
     asked = {"hypothesis": template, "candidate_labels": LABELS, "multi_label": multi}
     for label in LABELS:
-        for score, wanted in (("prob", said[label]), ("logprob", np.log(said[label]))):
+        for score, wanted in (("prob", shares[label]), ("logprob", np.log(shares[label]))):
             result = pl.explain(whole, TEXTS[0], target=label, score=score, tolerance=1e-4, **asked)
             assert result.certificate.f_input == pytest.approx(wanted, abs=1e-5) and result.settled
             assert (
-                dict(result.probabilities) == pytest.approx(said, abs=1e-5)
+                dict(result.probabilities) == pytest.approx(shares, abs=1e-5)
                 and result.prediction == printed["labels"][0]
             )
             assert not any("entail" in note or "neutral" in note for note in result.meta["notes"])
@@ -366,7 +389,7 @@ def test_zero_shot_probabilities_are_the_pipelines(kind, multi, order):
     assert best.target == f"{printed['labels'][0]} (prob)", "the likeliest, where none is named"
     piped = zero_shot(kind, order, candidate_labels=LABELS, hypothesis_template=template, multi_label=multi)
     same = pl.explain(piped, TEXTS[0], target=LABELS[1], score="prob")
-    assert same.certificate.f_input == pytest.approx(said[LABELS[1]], abs=1e-5), "as the pipeline was made"
+    assert same.certificate.f_input == pytest.approx(shares[LABELS[1]], abs=1e-5), "as the pipeline was made"
 
 
 def test_a_share_among_labels_is_the_integral_of_its_gradient():
@@ -408,9 +431,9 @@ def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
     whole = zero_shot()
     model, tokenizer = whole.model, whole.tokenizer
     template = "this movie is {} ."
-    said = whole(TEXTS[0], ["funny"], hypothesis_template=template)["scores"][0]
+    printed = whole(TEXTS[0], ["funny"], hypothesis_template=template)["scores"][0]
     result = pl.explain(whole, TEXTS[0], target="funny", score="prob", hypothesis=template)
-    assert result.certificate.f_input == pytest.approx(said, abs=1e-6) and result.certificate.converged
+    assert result.certificate.f_input == pytest.approx(printed, abs=1e-6) and result.certificate.converged
     with torch.no_grad():
         logits = model(**tokenizer(TEXTS[0], "this movie is funny .", return_tensors="pt")).logits[0]
     assert pl.explain(whole, TEXTS[0], target="funny", hypothesis=template).certificate.f_input == pytest.approx(
@@ -436,9 +459,9 @@ def test_a_choice_is_explained_by_its_logit_among_the_others(name):
     encoded = tokenizer([question] * 2, choices, return_tensors="pt", padding=True)
     takes = inspect.signature(model.forward).parameters
     with torch.no_grad():
-        own = model(**{key: value[None] for key, value in encoded.items() if key in takes}).logits[0]
+        expected = model(**{key: value[None] for key, value in encoded.items() if key in takes}).logits[0]
     results = pl.explain((model, tokenizer), [question] * 2, choices)
-    for result, logit in zip(results, own, strict=True):
+    for result, logit in zip(results, expected, strict=True):
         assert result.certificate.f_input == pytest.approx(float(logit), abs=1e-5) and result.certificate.converged
     with pytest.raises(InputError, match="hangs on the others"):
         pl.explain((model, tokenizer), question, choices[0], score="prob")
@@ -460,8 +483,8 @@ def test_a_sentence_encoder_with_a_convolution_is_the_same_in_a_list(tmp_path):
     listed = pl.explain(whole, texts, [TEXTS[1]] * 2, method="ig", n_steps=8)
     for text, result in zip(texts, listed, strict=True):
         one, other = whole.encode([text], convert_to_tensor=True), whole.encode([TEXTS[1]], convert_to_tensor=True)
-        said = float(torch.nn.functional.cosine_similarity(one, other)[0])
-        assert result.certificate.f_input == pytest.approx(said, abs=1e-5)
+        words = float(torch.nn.functional.cosine_similarity(one, other)[0])
+        assert result.certificate.f_input == pytest.approx(words, abs=1e-5)
         assert result.scores == pytest.approx(
             pl.explain(whole, text, TEXTS[1], method="ig", n_steps=8).scores, abs=1e-5
         )
@@ -495,6 +518,40 @@ def test_a_sparse_encoder_is_loaded_from_its_folder(tmp_path):
     made.save(str(tmp_path / "splade"))
     again = load(str(tmp_path / "splade"))
     assert again.similarity == "dot" and type(again.sentence_transformer).__name__ == "SparseEncoder"
-    found = pl.explain(again, *TEXTS[:2]).similarity
+    result = pl.explain(again, *TEXTS[:2]).similarity
     a, b = made.encode(list(TEXTS[:2]), convert_to_sparse_tensor=False)
-    assert found == pytest.approx(float(a @ b), rel=1e-5)
+    assert result == pytest.approx(float(a @ b), rel=1e-5)
+
+
+def test_one_class_that_agrees_by_luck_clears_no_other():
+    """FlauBERT leaves its first block's inputs behind, so layer 1 is another network: by how little hangs on the class."""
+    config = hf.FlaubertConfig(
+        vocab_size=60, emb_dim=32, n_layers=2, n_heads=4, pad_index=0, eos_index=3, bos_index=2, unk_index=1,
+        mask_index=4, num_labels=2,
+    )  # fmt: skip
+    tokenizer = models.tokenizer()
+    for seed in (3, 9, 27):
+        torch.manual_seed(seed)
+        model = load((hf.FlaubertForSequenceClassification(config).eval(), tokenizer))
+        for target in (0, 1):
+            with pytest.raises(ModelError, match="layer=0"):
+                pl.explain(model, "this film was not really funny", layer=1, target=target, n_steps=2, check=False)
+
+
+def test_a_tuple_of_classes_is_not_taken_for_states():
+    class Bare(hf.PreTrainedModel):
+        config_class = hf.BertConfig
+
+        def __init__(self, config):
+            super().__init__(config)
+            self.bert, self.out = hf.BertModel(config), torch.nn.Linear(config.hidden_size, 3)
+            self.post_init()
+
+        def get_input_embeddings(self):
+            return self.bert.get_input_embeddings()
+
+        def forward(self, input_ids=None, attention_mask=None, token_type_ids=None):
+            return (self.out(self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state[:, 0]),)
+
+    with pytest.raises(ModelError, match="no states of the text's tokens"):
+        pl.explain((Bare(models.config("bert")).eval(), models.tokenizer()), TEXTS[0], target=1)

@@ -83,10 +83,10 @@ def test_texts_of_different_lengths_share_a_batch(kind):
 
 def test_a_text_that_cannot_be_read_does_not_end_the_others():
     model = load(models.classifier("bert"))
-    found = pl.Explainer(model, method="secant").run([(text, None) for text in (TEXTS[0], "", TEXTS[1])])
-    assert isinstance(found[1], InputError)
+    result = pl.Explainer(model, method="secant").run([(text, None) for text in (TEXTS[0], "", TEXTS[1])])
+    assert isinstance(result[1], InputError)
     for number, text in ((0, TEXTS[0]), (2, TEXTS[1])):
-        assert np.allclose(found[number].scores, pl.explain(model, text, method="secant").scores, atol=1e-6)
+        assert np.allclose(result[number].scores, pl.explain(model, text, method="secant").scores, atol=1e-6)
 
 
 def test_a_text_whose_output_is_not_a_number_is_found_among_the_others():

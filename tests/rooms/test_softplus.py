@@ -21,7 +21,7 @@ from pathlens.text.load import load
 from pathlens.text.softplus import kinks
 from tests.support import models
 
-WAYS = {
+FORMS = {
     "module": nn.ReLU(),
     "in place": nn.ReLU(inplace=True),
     "functional": functional.relu,
@@ -50,10 +50,10 @@ class Xor(nn.Module):
 ONE_ONE = torch.ones(2, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", FORMS)
 def test_every_relu_is_replaced_inside_and_restored_outside(way):
     x = torch.linspace(-3, 3, 13, dtype=torch.float64)
-    relu = WAYS[way]
+    relu = FORMS[way]
     with pl.softplus(beta=4) as mode:
         inside = relu(x.clone())
     assert_allclose(inside, torch.log1p(torch.exp(4 * x)) / 4, rtol=1e-12)

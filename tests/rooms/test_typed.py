@@ -1,8 +1,10 @@
 """What an editor shows of `pl.explain` is what the records of options say."""
 
 import inspect
+import re
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 import pathlens as pl
@@ -10,6 +12,8 @@ from pathlens.checks import options_of
 from pathlens.engine.options import EVERYONES, RECORDS
 from pathlens.engine.typed import Options, options_by_name
 from pathlens.text import options as of_models
+from pathlens.text.sentence import SentenceEncoder
+from tests.support import models
 
 
 def written() -> dict[str, list[object]]:
@@ -41,25 +45,79 @@ def test_python_shows_every_option_with_its_default(call):
             assert shown[name].default is each.default or shown[name].default == each.default
 
 
-@pytest.mark.slow
-def test_a_checker_sees_slips_and_results(tmp_path):
-    """mypy on what a user writes: a misspelt option is an error, and each method gives its own result."""
+CALLS = {  # what a user writes → what a checker says of it; each is also called, and gives just that
+    "pl.explain(m, 'a film')": "Explanation | Continuation",
+    "pl.explain(m, ['a film', 'fun'])": "Results[Explanation | Continuation]",
+    "pl.explain(m, ('a film', 'fun'), show_progress=False)": "Results[Explanation | Continuation]",
+    "pl.explain(m, (text for text in ['a film']), batch_size=1)": "Results[Explanation | Continuation]",
+    "pl.explain(m, 'a film', target='all')": "Results[Explanation | Continuation]",
+    "pl.explain(m, 'a film', target=[0, 1], layer=0)": "Results[Explanation | Continuation]",
+    "pl.explain(m, 'a film', target=0)": "Explanation | Continuation",
+    "pl.explain(m, 'a film', 'fun')": "Explanation | Continuation | PairExplanation",
+    "pl.explain(m, ['a film'], 'fun')": "Results[Explanation | Continuation | PairExplanation]",
+    "pl.explain(m, 'a film', method='ig', target='all')": "Results[Explanation | Continuation]",
+    "pl.explain(m, 'a film', method='secant', target=[0])": "Results[Explanation | Continuation | VectorExplanation | PairExplanation]",
+    "pl.explain(m, 'a film', method='idg', tree='right-branching')": "PhraseTree",
+    "pl.explain(m, 'a film', method='ih', target='all')": "Results[Interactions]",
+    "pl.explain(m, ['a film'], method='ih', layer=1)": "Results[Interactions]",
+    "pl.explain(m, 'a film', method=pl.IH(pairs=[(1, 2)]))": "Interactions",
+    "pl.explain(m, 'a film', method=pl.IH(), target='all')": "Results[Interactions]",
+    "pl.explain(m, ('a film', 'fun'), method=pl.SIG())": "Results[Explanation | Continuation]",
+    "pl.explain(m, 'a film', method='vaig')": "VectorExplanation",
+    "pl.explain(e, 'a film', 'fun')": "PairExplanation",
+    "pl.explain(e, ['a film'], ['fun'])": "Results[PairExplanation]",
+    "pl.explain(e, 'a film', 'fun', method='ij', n_steps=2)": "PairExplanation",
+    "pl.explain(m, np.array(['a film']))": "Any",
+    "pl.Explainer(m, method='ih')('a film')": "Interactions",
+    "pl.Explainer(m, method='ih')(('a film', 'fun'))": "Results[Interactions]",
+    "pl.Explainer(m, method='ih', target='all')('a film')": "Any",
+}
+SLIPS = ("pl.explain(m, 'x', basline='mask')", "pl.explain(m, 'x', layer='two')", "pl.Explainer(m, show_progress=True)")
+FILE = """
+from typing import Any
+import numpy as np
+import pathlens as pl
+class Mine(pl.TextModel): ...
+def shown(m: tuple[Any, Any], e: pl.SentenceEncoder, mine: Mine) -> None:
+    pl.explain(mine, "x", an_option_of_mine=1)
+"""
+
+
+def says(file, body: str) -> list[str]:
+    """What mypy says, line by line, of a user's file."""
     from mypy import api
 
-    (tmp_path / "typed.py").write_text(
-        "import pathlens as pl\n"
-        "one = pl.explain('sentiment', 'x', method='idg', baseline='mask')\n"
-        "reveal_type(one)\n"
-        "reveal_type(pl.explain('sentiment', ['x'], method='ih', layer=1))\n"
-        "reveal_type(pl.explain('sentiment', 'x', method=pl.UDIG(steps=3), unit='word'))\n"
-        "pl.explain('sentiment', 'x', basline='mask')\n"
-        "pl.explain('sentiment', 'x', layer='two')\n"
-        "class Mine(pl.TextModel): ...\n"
-        "def own(model: Mine) -> None:\n"
-        "    pl.explain(model, 'x', an_option_of_mine=1)\n"
-    )
-    said, _, _ = api.run(["--config-file", "pyproject.toml", "--follow-imports=silent", str(tmp_path / "typed.py")])
-    shown = {int(line.split(":")[1]): line for line in said.splitlines() if "Revealed type" in line}
-    wrong = {int(line.split(":")[1]) for line in said.splitlines() if ": error:" in line}
-    assert "PhraseTree" in shown[3] and "Results[pathlens.explanation.record.Interactions]" in shown[4]
-    assert "Explanation" in shown[5] and wrong == {6, 7}, said
+    file.write_text(body)
+    spoken, _, _ = api.run(["--config-file", "pyproject.toml", "--follow-imports=silent", str(file)])
+    return [re.sub(r"[\w.]+\.(?=\w)", "", line.partition(":")[2]) for line in spoken.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_checker_sees_what_comes_back_and_what_is_misspelt(tmp_path):
+    first = FILE.count("\n") + 1
+    lines = [*(f"    reveal_type({call})" for call in CALLS), *(f"    {call}" for call in SLIPS)]
+    spoken = says(tmp_path / "typed.py", FILE + "\n".join(lines) + "\n")
+    shown = {int(line.split(":")[0]): line.split('"')[1] for line in spoken if "Revealed type" in line}
+    wrong = {int(line.split(":")[0]) for line in spoken if ": error:" in line}
+    assert dict(zip(CALLS, shown.values(), strict=True)) == CALLS
+    assert wrong == {first + len(CALLS) + k for k in range(len(SLIPS))}, spoken
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_a_checker_says_comes_back(call):
+    encoder = SentenceEncoder(*models.encoder("bert"), pooling="mean")
+    given = {"pl": pl, "np": np, "m": models.classifier("bert"), "e": encoder}
+    made, kinds = eval(call, given), re.findall(r"\w+", CALLS[call])
+    assert kinds == ["Any"] or ("Results" in kinds) == isinstance(made, pl.Results)
+    each = made if isinstance(made, pl.Results) else [made]
+    assert kinds == ["Any"] or all(type(one).__name__ in kinds for one in each)
+
+
+@pytest.mark.slow
+def test_an_editor_shows_a_result_for_every_verb_of_the_door(tmp_path):
+    """No name of the door is an Any to a checker, and no verb gives one."""
+    names = [name for name in pl.__all__ if name not in ("explain", "corpus", "models", "studies", "__version__")]
+    spoken = says(tmp_path / "door.py", "import pathlens as pl\n" + "".join(f"reveal_type(pl.{n})\n" for n in names))
+    shown = dict(zip(names, (line.split('"')[1] for line in spoken if "Revealed type" in line), strict=True))
+    vague = {name: kind for name, kind in shown.items() if kind == "Any" or kind.endswith("-> Any")}
+    assert not vague, vague

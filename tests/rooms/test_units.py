@@ -82,12 +82,12 @@ def test_every_token_is_in_exactly_one_unit_and_special_tokens_stand_alone(made,
         if not real:
             return
         unit = [offsets[data.draw(st.sampled_from(real))]]
-    found = units(unit, tokens, offsets, segments, texts)
-    assert (found.members.sum(axis=0) == 1).all()
-    assert found.members.any(axis=1).all()
-    first = found.members.argmax(axis=1)
+    cut_units = units(unit, tokens, offsets, segments, texts)
+    assert (cut_units.members.sum(axis=0) == 1).all()
+    assert cut_units.members.any(axis=1).all()
+    first = cut_units.members.argmax(axis=1)
     assert (np.diff(first) > 0).all(), "left to right"
-    for row, segment, special in zip(found.members, found.segments, found.special, strict=True):
+    for row, segment, special in zip(cut_units.members, cut_units.segments, cut_units.special, strict=True):
         inside = {segments[k] for k in np.flatnonzero(row)}
         assert inside == {segment} and special == (segment == -1)
         assert not special or row.sum() == 1
@@ -98,8 +98,8 @@ def test_every_token_is_in_exactly_one_unit_and_special_tokens_stand_alone(made,
 def test_a_units_text_is_its_characters(made):
     tokens, offsets, segments, texts = made
     for unit in ("word", "sentence"):
-        found = units(unit, tokens, offsets, segments, texts)
-        for name, (start, end), segment in zip(found.names, found.offsets, found.segments, strict=True):
+        cut_units = units(unit, tokens, offsets, segments, texts)
+        for name, (start, end), segment in zip(cut_units.names, cut_units.offsets, cut_units.segments, strict=True):
             if segment >= 0 and texts[segment][start:end]:
                 assert name == texts[segment][start:end] == name.strip()
 
@@ -147,10 +147,10 @@ def test_words_in_many_scripts(text, words):
 
 def test_words_are_found_by_characters_not_by_marks(tokenizer):
     text = "Unbelievably, tokenizers don't agree: naïveté 👍🏽"
-    found = tokenizer.encode(text)
-    segments = [-1 if special else 0 for special in found.special_tokens_mask]
-    spans = [(0, 0) if segment < 0 else span for span, segment in zip(found.offsets, segments, strict=True)]
-    made = units("word", found.tokens, spans, segments, [text])
+    result = tokenizer.encode(text)
+    segments = [-1 if special else 0 for special in result.special_tokens_mask]
+    spans = [(0, 0) if segment < 0 else span for span, segment in zip(result.offsets, segments, strict=True)]
+    made = units("word", result.tokens, spans, segments, [text])
     kept = [name for name, special in zip(made.names, made.special, strict=True) if not special]
     assert kept[:7] == ["Unbelievably", ",", "tokenizers", "don't", "agree", ":", "naïveté"]
     assert made.names[0] == "[CLS]" and made.names.count("[SEP]") == 1
@@ -158,34 +158,34 @@ def test_words_are_found_by_characters_not_by_marks(tokenizer):
 
 def test_bytes_of_one_emoji_are_one_unit():
     tokens, offsets, segments, texts = by_bytes("a 👩‍👧!")
-    found = units("word", tokens, offsets, segments, texts)
-    assert found.names == ("[CLS]", "a", "👩‍👧", "!", "[SEP]")
-    assert found.members[2].sum() == len("👩‍👧".encode()) + 1, "the blank before goes with it"
+    cut_units = units("word", tokens, offsets, segments, texts)
+    assert cut_units.names == ("[CLS]", "a", "👩‍👧", "!", "[SEP]")
+    assert cut_units.members[2].sum() == len("👩‍👧".encode()) + 1, "the blank before goes with it"
 
 
 def test_a_token_over_two_words_joins_them():
-    found = units("word", *cut("great. The end", (0, 4), (4, 10), (10, 14)))
-    assert found.names == ("[CLS]", "great. The", "end", "[SEP]")
-    assert found.offsets[1] == (0, 10)
+    cut_units = units("word", *cut("great. The end", (0, 4), (4, 10), (10, 14)))
+    assert cut_units.names == ("[CLS]", "great. The", "end", "[SEP]")
+    assert cut_units.offsets[1] == (0, 10)
 
 
 def test_joins_chain():
-    found = units("word", *cut("ab cd ef gh", (0, 4), (4, 7), (7, 8), (9, 11)))
-    assert found.names == ("[CLS]", "ab cd ef", "gh", "[SEP]")
+    cut_units = units("word", *cut("ab cd ef gh", (0, 4), (4, 7), (7, 8), (9, 11)))
+    assert cut_units.names == ("[CLS]", "ab cd ef", "gh", "[SEP]")
 
 
 def test_blanks_go_with_what_follows_else_with_what_was():
-    found = units("word", *cut(" a  b ", (0, 1), (1, 2), (2, 3), (3, 3), (4, 5), (5, 6)))
-    assert found.names == ("[CLS]", "a", "b", "[SEP]")
-    assert found.members[1].nonzero()[0].tolist() == [1, 2]
-    assert found.members[2].nonzero()[0].tolist() == [3, 4, 5, 6]
+    cut_units = units("word", *cut(" a  b ", (0, 1), (1, 2), (2, 3), (3, 3), (4, 5), (5, 6)))
+    assert cut_units.names == ("[CLS]", "a", "b", "[SEP]")
+    assert cut_units.members[1].nonzero()[0].tolist() == [1, 2]
+    assert cut_units.members[2].nonzero()[0].tolist() == [3, 4, 5, 6]
     alone = units("word", *cut("  ", (0, 1), (1, 2)))
     assert len(alone) == 3 and alone.members[1].sum() == 2
 
 
 def test_a_cut_text_ends_where_the_model_stopped_reading():
-    found = units("sentence", *cut("One two three.", (0, 3), (4, 7)))
-    assert found.names == ("[CLS]", "One two", "[SEP]")
+    cut_units = units("sentence", *cut("One two three.", (0, 3), (4, 7)))
+    assert cut_units.names == ("[CLS]", "One two", "[SEP]")
 
 
 # ---- sentences
@@ -212,15 +212,15 @@ def test_sentences(text, sentences):
 
 
 def test_a_token_over_two_sentences_goes_where_most_of_it_is():
-    found = units("sentence", *cut("Yes. Really", (0, 2), (2, 8), (8, 11)))
-    assert found.names == ("[CLS]", "Yes.", "Really", "[SEP]")
-    assert found.members.sum(axis=1).tolist() == [1, 1, 2, 1]
+    cut_units = units("sentence", *cut("Yes. Really", (0, 2), (2, 8), (8, 11)))
+    assert cut_units.names == ("[CLS]", "Yes.", "Really", "[SEP]")
+    assert cut_units.members.sum(axis=1).tolist() == [1, 1, 2, 1]
 
 
 def test_two_texts_keep_apart():
     texts = ["one two", "three"]
-    found = units("sentence", ["a", "b", "|", "c"], [(0, 3), (4, 7), (0, 0), (0, 5)], [0, 0, -1, 1], texts)
-    assert found.names == ("one two", "|", "three") and found.segments == (0, -1, 1)
+    cut_units = units("sentence", ["a", "b", "|", "c"], [(0, 3), (4, 7), (0, 0), (0, 5)], [0, 0, -1, 1], texts)
+    assert cut_units.names == ("one two", "|", "three") and cut_units.segments == (0, -1, 1)
 
 
 # ---- given spans
@@ -230,22 +230,22 @@ CUT = cut(TEXT, (0, 3), (3, 8), (8, 11), (11, 15), (15, 19), (19, 22), (22, 26))
 
 
 def test_spans_and_what_lies_between_them():
-    found = units([(12, 19), (0, 8)], *CUT)
-    assert found.names == ("[CLS]", "New York", "is", "not bad", "at all", "[SEP]")
-    assert found.offsets[1:5] == ((0, 8), (9, 11), (12, 19), (20, 26))
+    cut_units = units([(12, 19), (0, 8)], *CUT)
+    assert cut_units.names == ("[CLS]", "New York", "is", "not bad", "at all", "[SEP]")
+    assert cut_units.offsets[1:5] == ((0, 8), (9, 11), (12, 19), (20, 26))
     named = units({"place": (0, 8), "praise": (0, 12, 19)}, *CUT)
     assert named.names == ("[CLS]", "place", "is", "praise", "at all", "[SEP]")
 
 
 def test_a_token_partly_in_two_spans_goes_to_the_larger_part():
-    found = units([(0, 2), (2, 6)], *cut("abcdef", (0, 1), (1, 5), (5, 6), special=False))
-    assert found.members.tolist() == [[True, False, False], [False, True, True]]
+    cut_units = units([(0, 2), (2, 6)], *cut("abcdef", (0, 1), (1, 5), (5, 6), special=False))
+    assert cut_units.members.tolist() == [[True, False, False], [False, True, True]]
 
 
 def test_spans_of_the_second_text():
     texts = ["one", "two three"]
-    found = units([(1, 0, 3)], ["a", "b", "c"], [(0, 3), (0, 3), (4, 9)], [0, 1, 1], texts)
-    assert found.names == ("one", "two", "three") and found.segments == (0, 1, 1)
+    cut_units = units([(1, 0, 3)], ["a", "b", "c"], [(0, 3), (0, 3), (4, 9)], [0, 1, 1], texts)
+    assert cut_units.names == ("one", "two", "three") and cut_units.segments == (0, 1, 1)
 
 
 @pytest.mark.parametrize(

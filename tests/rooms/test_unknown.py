@@ -39,11 +39,11 @@ def test_a_piece_gets_what_every_reading_gives_it_and_else_the_stretch():
     for _ in range(300):
         text = "".join(dice.choices("ab", k=dice.randint(1, 7)))
         pieces = [dice.choice([None, None, "a", "b"]) for _ in range(dice.randint(1, 5))]
-        found, every = unknown_places(pieces, text, [0] * len(text)), readings(pieces, text)
+        result, every = unknown_places(pieces, text, [0] * len(text)), readings(pieces, text)
         if not every:
             continue  # another reading is of a cut text
         places = [{(sum(sizes[:n]), sum(sizes[: n + 1])) for sizes in every} for n in range(len(pieces))]
-        for span, possible in zip(found, places, strict=True):
+        for span, possible in zip(result, places, strict=True):
             assert span[0] <= min(a for a, _ in possible) and span[1] >= max(b for _, b in possible)
             if len(every) == 1:
                 assert {span} == possible

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,13 @@ def tiny():
     return load(classifier("bert"))
 
 
+def test_a_comparisons_numbers_stand_beside_ticks_and_cannot_be_written_to():
+    two = pl.compare(classifier("bert"), "not really funny", methods=["ig", "sig"])
+    for numbers in (two.values, two.spearman, two.kendall):
+        with pytest.raises(ValueError, match="read-only"):
+            numbers[0, 0] = 9.0
+
+
 def test_agreement_of_known_lists():
     one, two = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
     assert spearman(one, two) == pytest.approx(0.8) and kendall(one, two) == pytest.approx(2 / 3)
@@ -55,23 +63,23 @@ def test_kendall_equals_the_count_of_pairs(pairs):
 
 
 def test_compare_columns_are_the_methods_own_scores(tiny, tmp_path):
-    found = compare(tiny, TEXT, methods=["ig", "sig"], baselines=["mask", "pad"])
-    assert found.labels == ("ig · mask", "ig · pad", "sig · mask", "sig · pad")
+    comparison = compare(tiny, TEXT, methods=["ig", "sig"], baselines=["mask", "pad"])
+    assert comparison.labels == ("ig · mask", "ig · pad", "sig · mask", "sig · pad")
     alone = pl.explain(tiny, TEXT, method="ig", baseline="pad")
-    assert np.allclose(found.values[:, 1], alone.scores)
-    for unit, up, down, high, low in found.disagreements():
-        assert high > 0 > low and up != down and unit in found.units
-    found.save(tmp_path / "c.json")
-    found.to_html(tmp_path / "c.html")
+    assert np.allclose(comparison.values[:, 1], alone.scores)
+    for unit, up, down, high, low in comparison.disagreements():
+        assert high > 0 > low and up != down and unit in comparison.units
+    comparison.save(tmp_path / "c.json")
+    comparison.to_html(tmp_path / "c.html")
     for name in ("c.json", "c.html"):
         again = pl.load(tmp_path / name)
         assert [r.method for r in again] == ["ig", "ig", "sig", "sig"]
-        assert np.array_equal(again[1].scores, found.results[1].scores)
+        assert np.array_equal(again[1].scores, comparison.results[1].scores)
 
 
 def test_two_models_are_compared_by_word(tiny):
-    found = compare(tiny, TEXT, models=[load(classifier("distilbert"))])
-    assert len(found.labels) == 2 and found.results[0].meta["unit"] == "word"
+    comparison = compare(tiny, TEXT, models=[load(classifier("distilbert"))])
+    assert len(comparison.labels) == 2 and comparison.results[0].meta["unit"] == "word"
 
 
 def test_what_cannot_be_compared_is_said():
@@ -83,20 +91,20 @@ def test_what_cannot_be_compared_is_said():
 
 
 def test_masking_is_predicted_exactly_by_sig(tiny):
-    found = whatif(tiny, TEXT, method="sig")
-    assert len(found.edits) == 6
-    for edit in found.edits:
+    study = whatif(tiny, TEXT, method="sig")
+    assert len(study.edits) == 6
+    for edit in study.edits:
         assert edit.predicted == pytest.approx(edit.actual, abs=1e-5)
-    assert found.agreement == pytest.approx(1.0)
+    assert study.agreement == pytest.approx(1.0)
 
 
 def test_the_target_stays_fixed_through_edits(tiny):
-    found = whatif(tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")])
+    study = whatif(tiny, TEXT, [("not", "delete"), ("not", "replace", "very"), (0 + 1, "replace", "a good plot")])
     before = pl.explain(tiny, TEXT).certificate.f_input
-    assert found.f_before == pytest.approx(before, abs=1e-5)
+    assert study.f_before == pytest.approx(before, abs=1e-5)
     after = pl.explain(tiny, "the movie was very really funny", target=_predicted(tiny, TEXT)).certificate.f_input
-    assert found.edits[1].actual == pytest.approx(after - before, abs=1e-5)
-    assert found.edits[0].text == "the movie was really funny" and found.edits[2].note
+    assert study.edits[1].actual == pytest.approx(after - before, abs=1e-5)
+    assert study.edits[0].text == "the movie was really funny" and study.edits[2].note
 
 
 def _predicted(model, text):
@@ -113,8 +121,8 @@ def test_edits_that_make_no_sense_are_refused(tiny):
 
 
 def test_the_path_starts_at_the_baseline_and_shares_end_at_the_scores(tiny):
-    found = pathview(tiny, TEXT, methods=["ig", "udig"], points=65, neighbours=10, steps=4)
-    line, words = found.tracks
+    study = pathview(tiny, TEXT, methods=["ig", "udig"], points=65, neighbours=10, steps=4)
+    line, words = study.tracks
     proof = pl.explain(tiny, TEXT).certificate
     for track in (line, words):
         assert track.output[0] == pytest.approx(proof.f_baseline, abs=1e-5)
@@ -136,8 +144,8 @@ def test_every_view_takes_hostile_text(tmp_path, capsys):
         assert view.to_png(tmp_path / "a.png").stat().st_size > 1000
         with pytest.raises(StoreError):
             view.save(tmp_path / "missing" / "a.json")
-    said = "".join(capsys.readouterr().out.split())
-    assert "onerror=alert(1)>日本語[bold]x[/bold]" in said, "markup in a text stays those characters"
+    output = "".join(capsys.readouterr().out.split())
+    assert "onerror=alert(1)>日本語[bold]x[/bold]" in output, "markup in a text stays those characters"
 
 
 def test_the_doctor_finds_a_model_that_looks_at_padding():
@@ -150,10 +158,10 @@ def test_the_doctor_finds_a_model_that_looks_at_padding():
             score = lambda points, cases: inner(points, cases) * points.shape[1]  # noqa: E731
             return replace(case, score=score, pack="counts")
 
-    found = examine(Counts(), "a b c d e f g h i j k l m n")
-    states = {check.law: check.state for check in found.checks}
-    assert states["6 batch = single"] == "fails" and states["1 rules"] == "holds" and not found.healthy
-    assert next(check.advice for check in found.checks if check.law == "6 batch = single")
+    study = examine(Counts(), "a b c d e f g h i j k l m n")
+    states = {check.law: check.state for check in study.checks}
+    assert states["6 batch = single"] == "fails" and states["1 rules"] == "holds" and not study.healthy
+    assert next(check.advice for check in study.checks if check.law == "6 batch = single")
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +172,10 @@ def ranking():
 
 def test_a_ranking_is_drawn_with_the_words_that_met(ranking, tmp_path, capsys):
     ranking.show(width=100)
-    said = capsys.readouterr().out
-    assert "adds up within" not in said and "not explained: 1 more" in said
+    output = capsys.readouterr().out
+    assert "adds up within" not in output and "not explained: 1 more" in output
     names = ranking[0].explanation.top(1)[0][:2]
-    assert "–".join(names) in said
+    assert "–".join(names) in output
     page = ranking.to_html(tmp_path / "rank.html").read_text("utf-8")
     assert "<img" not in page and "<details" in page
     scores = [h.score for h in ranking.hits[:3]]
@@ -192,12 +200,12 @@ def test_why_one_stands_above_another_is_on_every_picture(ranking, tmp_path, cap
 def test_layers_are_drawn_and_read_back(tmp_path, capsys):
     from pathlens.studies.layers import layers
 
-    found = layers(load(classifier("bert")), TEXT, layers=[0, 1])
+    study = layers(load(classifier("bert")), TEXT, layers=[0, 1])
     alone = pl.explain(load(classifier("bert")), TEXT, layer=1)
-    assert abs(found.results[1].scores - alone.scores).max() < 1e-9
-    found.show(width=100)
+    assert abs(study.results[1].scores - alone.scores).max() < 1e-9
+    study.show(width=100)
     assert "layer 1" in capsys.readouterr().out
-    page = found.to_html(tmp_path / "l.html").read_text("utf-8")
+    page = study.to_html(tmp_path / "l.html").read_text("utf-8")
     assert page.count('class="bars"') == 2 and page.count('class="chart"') == 1 and "✓ layer 1" in page
     assert len(pl.load(tmp_path / "l.html")) == 2
     with pytest.raises(pl.InputError, match="one value per token"):
@@ -207,26 +215,26 @@ def test_layers_are_drawn_and_read_back(tmp_path, capsys):
 def test_error_against_nodes_falls_as_each_rule_promises(tiny, tmp_path, capsys):
     from pathlens.studies.nodes import nodes
 
-    found = nodes(tiny, TEXT, counts=(8, 16, 32))
-    ratios = {rule: row[0] / row[-1] for rule, row in found.errors.items()}
+    study = nodes(tiny, TEXT, counts=(8, 16, 32))
+    ratios = {rule: row[0] / row[-1] for rule, row in study.errors.items()}
     assert 3 < ratios["left"] < 5, "first order: four times the nodes, a quarter of the error"
     assert 12 < ratios["midpoint"] < 20 and 12 < ratios["trapezoid"] < 22, "second order: a sixteenth"
-    assert max(found.errors["gauss"]) < min(found.errors["left"])
-    assert found.adaptive <= found.explanation.certificate.bound
-    found.show(width=100)
+    assert max(study.errors["gauss"]) < min(study.errors["left"])
+    assert study.adaptive <= study.explanation.certificate.bound
+    study.show(width=100)
     assert "as asked" in capsys.readouterr().out
-    assert "as asked" in found.to_html(tmp_path / "n.html").read_text("utf-8")
-    assert found.to_png(tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(pl.InputError, match="ig, dig and udig"):
+    assert "as asked" in study.to_html(tmp_path / "n.html").read_text("utf-8")
+    assert study.to_png(tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(pl.InputError, match="ig, dig, udig"):
         nodes(pl.ToyModel(), "a b", method="sig")
 
 
 def test_a_results_own_rounds_are_on_its_page():
-    found = pl.explain(pl.ToyModel(), "not really funny at all")
+    result = pl.explain(pl.ToyModel(), "not really funny at all")
     history = [[21, 1e-2, 3e-2], [45, 1e-5, 2e-4]]
-    twice = found.derived(meta={**found.meta, "history": history})
+    twice = result.derived(meta={**result.meta, "history": history})
     assert "error against nodes" in twice.to_html() and "45" in twice.to_html()
-    assert "error against nodes" not in found.derived(meta={**found.meta, "history": history[:1]}).to_html()
+    assert "error against nodes" not in result.derived(meta={**result.meta, "history": history[:1]}).to_html()
 
 
 def test_what_if_says_what_its_prediction_rests_on():
@@ -244,26 +252,62 @@ def test_a_single_text_shows_its_points_and_many_texts_themselves(capsys, monkey
     assert capsys.readouterr().err == "", "over at once: no bar"
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     pl.explain(pl.ToyModel(), "not really funny", show_progress=True)
-    said = capsys.readouterr().err
-    assert "point" in said and "text" not in said
+    output = capsys.readouterr().err
+    assert "point" in output and "text" not in output
+    assert "100%" not in output, "how many points it takes is not known before its end"
     pl.explain(pl.ToyModel(), ["a b", "c"], show_progress=True)
-    assert "2/2" in capsys.readouterr().err
+    assert re.search(r"2/2 .*, [1-9]\d* points", capsys.readouterr().err)
     pl.explain(pl.ToyModel(), "not really funny")
     assert capsys.readouterr().err == "", "quiet unless asked"
-    assert Progress(2, True).points is None and Progress(1, False).points is None
+    with Progress(1, False) as none:
+        assert none.points is None
+
+
+def test_the_bar_that_is_shown_moves_with_what_is_worked_on_inside_it(monkeypatch):
+    """Texts worked on together end one by one: they move the bar before the caller counts them, and are counted once."""
+    from pathlens.engine import progress
+
+    drawn = []
+    monkeypatch.setattr(
+        progress.Progress, "draw", lambda self, texts: (drawn.append((texts, self.seen)), self.bar.update(texts))
+    )
+    explainer = pl.Explainer(pl.ToyModel())
+    with progress.Progress(3, True) as bar:
+        explainer.run([("a b", None), ("c", None)])
+        assert bar.bar.n == 2 and bar.ahead == 2
+        assert [texts for texts, _ in drawn].count(0) >= 2, "points are told on the way"
+        assert drawn[-1][1] >= 2
+        bar.advance(2)
+        assert bar.bar.n == 2 and bar.ahead == 0, "counted once"
+        with progress.Progress(1, True) as inside:
+            assert inside.bar is None, "one bar at a time"
+            inside(None)
+        bar.advance(1)
+        assert bar.bar.n == 3
+    assert progress.shown() is None
+
+
+def test_a_ranking_moves_its_bar_document_by_document(minilm, capsys, monkeypatch):
+    from pathlens.engine import progress
+
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    documents = ["Rice is boiled in water.", "A", "The bank by the river was closed on the day of the long rain."]
+    pl.rank(minilm, "cooking rice", documents, show_progress=True, tolerance=0.1, method="secant")
+    drawn = capsys.readouterr().err
+    assert "0/3" in drawn and "3/3" in drawn and "points" in drawn
 
 
 def test_studies_draw_themselves_in_a_notebook(tiny, ranking):
     from pathlens.studies.layers import layers
 
-    for found in (
+    for result in (
         compare(pl.ToyModel(), "a b", methods=["ig", "sig"]),
         whatif(pl.ToyModel(), "a b"),
         pathview(tiny, "not funny", methods=["ig"], points=3),
         layers(tiny, "not funny", layers=[0]),
         ranking,
     ):
-        shown = found._repr_html_()
+        shown = result._repr_html_()
         assert shown.startswith("<style>") and "<article" in shown and "<!DOCTYPE" not in shown
         assert "<img" not in shown
 
@@ -284,13 +328,30 @@ def test_a_report_of_one_table_shows_every_feature(tmp_path):
     assert 'class="point' not in Report.of(mixed).to_html(), "a text is no row of the table"
 
 
+def test_a_report_opens_with_what_the_model_says_and_no_diagnostics(tiny, tmp_path, capsys):
+    results = pl.explain(tiny, ["good", "bad"])
+    page = results.to_html(tmp_path / "r.html").read_text("utf-8")
+    head = re.search(r"<thead>.*?</thead>", page, re.S)[0]
+    heads = re.findall(r"<button[^>]*>([^<]*)</button>", head)
+    assert heads == ["#", "method", "model", "explains", "text", "the model says", "output", "change", "strongest"]
+    results.report.show(width=200)
+    shown = capsys.readouterr().out
+    assert "gap" not in shown.split("good")[0], "the terminal's table has no gap either"
+    for row, result in zip(results.report.rows(), results, strict=True):
+        assert 0.0 in result.scores, "special tokens score nothing"
+        assert row["headline"].startswith("predicted ") and result.headline.startswith(row["headline"])
+        assert f'of-headline" dir="auto">{row["headline"]}</td>' in page and row["headline"] in shown
+        assert "good" in row["top"] or "bad" in row["top"]
+        assert not any(part.endswith(" +0") for part in row["top"].split(", ")), "what adds nothing is not strongest"
+
+
 def test_a_report_never_averages_what_raises_one_target_with_what_raises_another(tmp_path):
     """`dull` speaks for negative and against positive: one mean of both would say nothing."""
     good = explanation("fine film", [2.0, 0.5], target="positive")
     bad = explanation("dull film", [3.0, 0.1], target="negative")
-    found = Report.of([good, bad]).words()
-    assert found["positive"]["film"] == (0.5, 1) and found["negative"]["film"] == (0.1, 1)
-    assert set(found) == {"positive", "negative"}
+    result = Report.of([good, bad]).words()
+    assert result["positive"]["film"] == (0.5, 1) and result["negative"]["film"] == (0.1, 1)
+    assert set(result) == {"positive", "negative"}
     both = Report.of([good, good]).words()
     assert both["positive"]["film"] == (0.5, 2)
     assert Report.of([good, bad]).to_png(tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")

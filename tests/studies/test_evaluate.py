@@ -23,7 +23,7 @@ TEXTS = [*models.TEXTS, "the plot was awful .", "a very good film"]
 
 
 @pytest.fixture(scope="module")
-def found() -> Evaluation:
+def result() -> Evaluation:
     return evaluate(
         models.classifier("bert"),
         TEXTS,
@@ -35,35 +35,35 @@ def found() -> Evaluation:
     )
 
 
-def test_every_table_has_its_controls_and_says_what_favours_sig(found):
-    assert found.contenders == (
+def test_every_table_has_its_controls_and_says_what_favours_sig(result):
+    assert result.contenders == (
         "random", "leave-one-out", "gradient-x-input", "ig, mask", "ig, pad", "sig, mask", "sig, pad",
     )  # fmt: skip
-    assert SIG_NOTE in found.notes and found.references == ("mask", "pad")
+    assert SIG_NOTE in result.notes and result.references == ("mask", "pad")
     assert {"log-odds (mask)", "log-odds (pad)", "comprehensiveness", "sufficiency"} <= {
-        column.name for column in found.columns
+        column.name for column in result.columns
     }
-    assert found.texts == len(TEXTS) and all(c.values.shape == (7, len(TEXTS)) for c in found.columns)
+    assert result.texts == len(TEXTS) and all(c.values.shape == (7, len(TEXTS)) for c in result.columns)
 
 
-def test_a_cell_is_the_mean_of_its_texts_and_aopc_the_mean_of_its_curve(found):
-    for curve in found.curves:
+def test_a_cell_is_the_mean_of_its_texts_and_aopc_the_mean_of_its_curve(result):
+    for curve in result.curves:
         at = curve.shares.index(0.2)
-        assert np.allclose(found.column(curve.name).values, curve.values[..., at])
-        assert np.allclose(found.column(f"AOPC {curve.name}").values, curve.values.mean(-1))
-    cell = found.estimate("ig, mask", "comprehensiveness")
-    assert cell.value == pytest.approx(found.column("comprehensiveness").values[3].mean())
+        assert np.allclose(result.column(curve.name).values, curve.values[..., at])
+        assert np.allclose(result.column(f"AOPC {curve.name}").values, curve.values.mean(-1))
+    cell = result.estimate("ig, mask", "comprehensiveness")
+    assert cell.value == pytest.approx(result.column("comprehensiveness").values[3].mean())
     assert cell.low <= cell.value <= cell.high and cell.n == len(TEXTS)
-    gained = found.difference("sig, mask", "ig, mask", "comprehensiveness")
-    other = found.estimate("sig, mask", "comprehensiveness")
+    gained = result.difference("sig, mask", "ig, mask", "comprehensiveness")
+    other = result.estimate("sig, mask", "comprehensiveness")
     assert gained.value == pytest.approx(other.value - cell.value)
     with pytest.raises(InputError, match="no row 'idg'"):
-        found.estimate("idg", "comprehensiveness")
+        result.estimate("idg", "comprehensiveness")
     with pytest.raises(InputError, match="no metric"):
-        found.estimate("random", "beauty")
+        result.estimate("random", "beauty")
 
 
-def test_the_same_call_gives_the_same_numbers(found):
+def test_the_same_call_gives_the_same_numbers(result):
     again = evaluate(models.classifier("bert"), TEXTS[:2], methods=["sig"], baselines=["pad"], draws=50)
     other = evaluate(models.classifier("bert"), TEXTS[:2], methods=["sig"], baselines=["pad"], draws=50)
     assert again.to_dict() == other.to_dict()
@@ -72,11 +72,11 @@ def test_the_same_call_gives_the_same_numbers(found):
     assert not np.allclose(moved.column("comprehensiveness").values[0], again.column("comprehensiveness").values[0])
 
 
-def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_path):
-    body = json.loads(found.save(tmp_path / "e.json").read_text("utf-8"))
-    assert Evaluation.from_dict(body).to_dict() == found.to_dict()
+def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(result, tmp_path):
+    body = json.loads(result.save(tmp_path / "e.json").read_text("utf-8"))
+    assert Evaluation.from_dict(body).to_dict() == result.to_dict()
     earlier = {("ways" if name == "contenders" else name): value for name, value in body.items()}
-    assert "ways" in earlier and Evaluation.from_dict(earlier).to_dict() == found.to_dict()
+    assert "ways" in earlier and Evaluation.from_dict(earlier).to_dict() == result.to_dict()
     halves = [
         evaluate(models.classifier("bert"), some, methods=["ig", "sig"], baselines=["mask", "pad"],
                  reference=["mask", "pad"], draws=300)
@@ -86,61 +86,61 @@ def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(found, tmp_
     assert both.texts == len(TEXTS)
     for name in ("comprehensiveness", "sufficiency", "log-odds (pad)"):
         for way in ("ig, mask", "sig, pad", "leave-one-out"):
-            assert both.estimate(way, name).value == pytest.approx(found.estimate(way, name).value, abs=1e-5)
-    rows = [found.contenders.index(way) for way in both.contenders if way != "random"]
-    assert np.allclose(both.agreement[1:, 1:], found.agreement[np.ix_(rows, rows)], atol=1e-3)
+            assert both.estimate(way, name).value == pytest.approx(result.estimate(way, name).value, abs=1e-5)
+    rows = [result.contenders.index(way) for way in both.contenders if way != "random"]
+    assert np.allclose(both.agreement[1:, 1:], result.agreement[np.ix_(rows, rows)], atol=1e-3)
     with pytest.raises(InputError, match="same rows"):
-        joined([halves[0], found])
+        joined([halves[0], result])
 
 
-def test_the_table_as_csv(found, tmp_path):
-    text = found.to_csv(tmp_path / "t.csv")
+def test_the_table_as_csv(result, tmp_path):
+    text = result.to_csv(tmp_path / "t.csv")
     lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
-    assert text.splitlines() == lines and len(lines) == 1 + len(found.contenders) * len(found.columns)
+    assert text.splitlines() == lines and len(lines) == 1 + len(result.contenders) * len(result.columns)
     assert lines[0] == "way,metric,better,value,low,high,n,protocol"
     assert not any("nan" in line for line in lines)
     with pytest.raises(StoreError, match="cannot write"):
-        found.to_csv(tmp_path / "none" / "t.csv")
+        result.to_csv(tmp_path / "none" / "t.csv")
 
 
-def test_the_views_name_rows_reference_and_note(found, tmp_path, capsys):
-    found.show(width=180)
+def test_the_views_name_rows_reference_and_note(result, tmp_path, capsys):
+    result.show(width=180)
     shown = capsys.readouterr().out
-    page = found.to_html(tmp_path / "e.html").read_text("utf-8")
+    page = result.to_html(tmp_path / "e.html").read_text("utf-8")
     for text in (shown, re.sub(r"<[^>]+>", " ", page)):
-        for way in found.contenders:
+        for way in result.contenders:
             assert way in text
         assert "log-odds (mask) ↓" in text and "comprehensiveness ↑" in text
         assert "leave-one-out (the token put to the baseline" in text and "protocol default" in text
         assert "95 % of 300 bootstrap draws" in text
-    assert page.count('class="chart"') == len(found.curves) and "http:" not in page
+    assert page.count('class="chart"') == len(result.curves) and "http:" not in page
     from pathlens.explanation import store
 
-    assert store.extract(page)["contenders"] == list(found.contenders)
+    assert store.extract(page)["contenders"] == list(result.contenders)
     for name in ("e.png", "e.svg"):
-        assert found.to_png(tmp_path / name).stat().st_size > 20_000
+        assert result.to_png(tmp_path / name).stat().st_size > 20_000
     assert b"gradient-x-input" in (tmp_path / "e.svg").read_bytes()
 
 
-def test_a_metric_stands_where_it_belongs_whatever_its_name(found):
-    mine = Column("AOPC of mine", "higher", found.columns[0].values)
-    page = page_of(replace(found, columns=(*found.columns, mine)))
+def test_a_metric_stands_where_it_belongs_whatever_its_name(result):
+    mine = Column("AOPC of mine", "higher", result.columns[0].values)
+    page = page_of(replace(result, columns=(*result.columns, mine)))
     at, over, others = (table.columns for table in page.blocks[:3])
-    assert at == over and len(at) == 1 + len(found.curves)
+    assert at == over and len(at) == 1 + len(result.curves)
     assert "AOPC of mine ↑" in others
 
 
 def test_a_text_that_fails_is_left_out_of_every_row_and_told():
-    found = evaluate(models.classifier("bert"), ["great !", "", "a bad film"], methods=["sig"], draws=20)
-    assert found.texts == 2 and all(c.values.shape[1] == 2 for c in found.columns)
-    assert any("1 texts are left out" in note and "text 1" in note for note in found.notes)
+    evaluation = evaluate(models.classifier("bert"), ["great !", "", "a bad film"], methods=["sig"], draws=20)
+    assert evaluation.texts == 2 and all(c.values.shape[1] == 2 for c in evaluation.columns)
+    assert any("1 texts are left out" in note and "text 1" in note for note in evaluation.notes)
     with pytest.raises(InputError, match="no text could be explained"):
         evaluate(models.classifier("bert"), ["", " "], methods=["sig"])
 
 
 def test_labels_give_the_accuracy():
-    found = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=["LABEL_0", 1, "2"], draws=20)
-    assert any("names the given label for" in note for note in found.notes)
+    evaluation = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=["LABEL_0", 1, "2"], draws=20)
+    assert any("names the given label for" in note for note in evaluation.notes)
 
 
 def test_labels_that_are_none_of_the_models_are_no_accuracy():
@@ -150,9 +150,9 @@ def test_labels_that_are_none_of_the_models_are_no_accuracy():
         ([None, " ", None], "accuracy is not told: no label is given"),
         ([None, 1, "LABEL_0"], "of 2 texts"),
     ):  # fmt: skip
-        found = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=labels, draws=20)
-        assert any(words in note for note in found.notes), found.notes
-    assert any("1 texts have no label" in note for note in found.notes)
+        evaluation = evaluate(models.classifier("bert"), TEXTS[:3], methods=["sig"], labels=labels, draws=20)
+        assert any(words in note for note in evaluation.notes), evaluation.notes
+    assert any("1 texts have no label" in note for note in evaluation.notes)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_rows_that_are_left_out_are_counted(tmp_path, folder):  # noqa: F811
 
 def test_tables_are_read_as_run_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text('a "good; film;1\nbad;0\n')
-    found = read_sample(str(tmp_path / "t.csv"), "0", label="1", separator=";", quoting=False, header=False)
-    assert found[0] == ['a "good', "bad"] and found[2] == [" film", "0"]
+    result = read_sample(str(tmp_path / "t.csv"), "0", label="1", separator=";", quoting=False, header=False)
+    assert result[0] == ['a "good', "bad"] and result[2] == [" film", "0"]
 
 
 def test_the_command(folder, tmp_path):  # noqa: F811

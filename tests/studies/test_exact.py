@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import pathlens as pl
-from pathlens.studies import exact as tuning
-from pathlens.studies.exact import checked, exact, read_pairs
+from pathlens.studies.exact import Run, checked, exact, read_pairs
 from pathlens.text import shift as shifting
 from pathlens.text.fingerprint import fingerprint
 from pathlens.text.load import load
@@ -90,7 +89,7 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_bytes(made, tmp_path, mo
     plain, _, _ = made
     choices = {**CHOICES, "rank": rank}
     exact(plain, PAIRS, tmp_path / "whole", **choices)
-    step, left = tuning.Run._step, [4]
+    step, left = Run.take_step, [4]
 
     def dies(self, *args):
         left[0] -= 1
@@ -98,7 +97,7 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_bytes(made, tmp_path, mo
             raise KeyboardInterrupt
         return step(self, *args)
 
-    monkeypatch.setattr(tuning.Run, "_step", dies)
+    monkeypatch.setattr(Run, "take_step", dies)
     with pytest.raises(KeyboardInterrupt):
         exact(plain, PAIRS, tmp_path / "killed", **choices)
     assert not (tmp_path / "killed").exists()
@@ -144,9 +143,9 @@ def test_no_steps_is_the_shift_alone(made, tmp_path):
     plain, _, _ = made
     report = exact(plain, PAIRS, tmp_path / "made", test=PAIRS, steps=0)
     assert report.after == report.shifted and report.steps == 0
-    found = pl.explain(str(tmp_path / "made"), A, B, method="secant", similarity="dot")
+    result = pl.explain(str(tmp_path / "made"), A, B, method="secant", similarity="dot")
     slow = pl.explain(pl.Shifted(load(plain)), A, B, method="secant", similarity="dot")
-    np.testing.assert_allclose(found.full_matrix, slow.full_matrix, atol=1e-4 * np.abs(slow.full_matrix).max())
+    np.testing.assert_allclose(result.full_matrix, slow.full_matrix, atol=1e-4 * np.abs(slow.full_matrix).max())
 
 
 def test_the_built_in_one_says_nothing_at_its_reference_and_is_the_same_everywhere():
@@ -174,14 +173,14 @@ def test_a_folder_with_other_code_in_it_is_not_run(made, tmp_path):
 
 def test_bad_input_is_named(made, tmp_path):
     plain, folder, _ = made
-    for wrong, said in (
+    for wrong, words in (
         ([(A, B)], "pair 0 must be"),
         ([(A, B, 1.0), (A, " ", 0.5)], "pair 1 needs two texts"),
         ([(A, B, 1.0), (A, B, float("nan"))], "finite"),
         ([(A, B, 5.0), (A, B, -1.0)], "between 0 and the largest"),
         ([(A, B, 1.0)], "at least two pairs"),
     ):
-        with pytest.raises(pl.InputError, match=said):
+        with pytest.raises(pl.InputError, match=words):
             exact(plain, wrong, tmp_path / "out")
     with pytest.raises(pl.InputError, match="no token of this model"):
         exact(plain, PAIRS, tmp_path / "out", reference="nonsense")
@@ -226,6 +225,6 @@ def test_the_command_line_says_what_was_reached(made, tmp_path, monkeypatch, cap
     monkeypatch.setattr("sys.argv", ["pathlens", *words, "--rank", "2", "--batch-size", "2"])
     with pytest.raises(SystemExit) as ended:
         main()
-    told = capsys.readouterr()
-    assert ended.value.code == 0 and "pairs held out" in told.out and str(tmp_path / "out") in told.out
+    output = capsys.readouterr()
+    assert ended.value.code == 0 and "pairs held out" in output.out and str(tmp_path / "out") in output.out
     assert torch.isfinite(load(str(tmp_path / "out")).shift.table).all()

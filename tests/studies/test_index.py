@@ -46,17 +46,17 @@ def _empty(folder):
 
 
 def test_hits_are_the_ranking_and_add_up_to_the_score(folder, model):
-    found = Index.open(folder, model).search(QUERY, k=5)
+    hits = Index.open(folder, model).search(QUERY, k=5)
     fresh = pl.rank(model, QUERY, DOCUMENTS, method="secant")
-    assert [hit.document for hit in found] == [hit.document for hit in fresh]
-    for a, b in zip(found, fresh, strict=True):
+    assert [hit.document for hit in hits] == [hit.document for hit in fresh]
+    for a, b in zip(hits, fresh, strict=True):
         assert a.score == pytest.approx(b.score, abs=1e-6)
         assert a.explanation.certificate.converged
         assert abs(a.explanation.full_matrix.sum() - a.score) < 1e-3 * max(abs(a.score), 0.1)
         assert a.explanation.tokens_b == (*b.explanation.tokens_b, "(remainder)")
         assert np.abs(a.explanation.full_matrix[:, :-1] - b.explanation.full_matrix).max() < 3e-3  # 16 bits
-    why = found.why(0, 4)
-    assert why.full_matrix.sum() == pytest.approx(found[0].score - found[4].score, abs=1e-3)
+    why = hits.why(0, 4)
+    assert why.full_matrix.sum() == pytest.approx(hits[0].score - hits[4].score, abs=1e-3)
 
 
 def test_equal_documents_stand_in_the_order_given_wherever_their_vectors_come_from(model, tmp_path):
@@ -94,11 +94,11 @@ def test_a_damaged_vector_file_is_named_and_nothing_else_is_lost(folder, model):
     index = Index.open(folder, model)
     assert [victim.name in line for line in index.verify()] == [True]
     with pytest.warns(UserWarning, match=victim.name):
-        found = index.search(QUERY, k=5)
-    assert len(found) == 5
-    assert {hit.document for hit in found if hit.explanation is None} == {2, 3}
+        hits = index.search(QUERY, k=5)
+    assert len(hits) == 5
+    assert {hit.document for hit in hits if hit.explanation is None} == {2, 3}
     fresh = {hit.document: hit.score for hit in pl.rank(model, QUERY, DOCUMENTS, top=1)}
-    assert all(hit.score == pytest.approx(fresh[hit.document], abs=1e-5) for hit in found)
+    assert all(hit.score == pytest.approx(fresh[hit.document], abs=1e-5) for hit in hits)
     before = (folder / "vectors-00000.safetensors").stat().st_mtime_ns
     build(DOCUMENTS, folder, model, tolerance=1e-3)  # builds what is damaged again, keeps the rest
     assert (folder / "vectors-00000.safetensors").stat().st_mtime_ns == before
@@ -111,9 +111,9 @@ def test_a_damaged_table_is_rebuilt_without_the_model(folder, model):
         if file.is_file():
             file.write_bytes(file.read_bytes()[:20])
     index = Index.open(folder, model)
-    said = [line for line in index.verify() if "table of embeddings" in line]
-    assert said or _fails(index)
-    assert not any(".rs" in line for line in said), "where it happened in the store's source is no help"
+    words = [line for line in index.verify() if "table of embeddings" in line]
+    assert words or _fails(index)
+    assert not any(".rs" in line for line in words), "where it happened in the store's source is no help"
     index.repair()
     assert Index.open(folder, model).verify() == []
     assert [hit.score for hit in Index.open(folder, model).search(QUERY, one_sided=True)] == before
@@ -256,12 +256,12 @@ def test_files_of_others_are_left_alone(model, tmp_path):
 def test_another_baseline_of_numbers_is_another_making(model, tmp_path):
     """Vectors of an earlier build are kept only when they were made the same way."""
     generator = torch.Generator().manual_seed(0)
-    found = []
+    gathered = []
     for _ in range(2):
         build(DOCUMENTS[:2], tmp_path, model, n_steps=2, baseline=torch.randn(32, generator=generator))
         hit = Index.open(tmp_path, model).search(QUERY, 1, one_sided=True)[0]
-        found.append(hit.explanation.certificate.f_baseline)
-    assert abs(found[0] - found[1]) > 1e-3
+        gathered.append(hit.explanation.certificate.f_baseline)
+    assert abs(gathered[0] - gathered[1]) > 1e-3
 
 
 @pytest.mark.parametrize("how", ["another index", "numbers turned"])

@@ -44,7 +44,7 @@ def scores(model, documents) -> dict[str, float]:
     return {list(documents)[hit.document]: hit.score for hit in ranking}
 
 
-def found(index, **how) -> dict[str, float]:
+def scores_in(index, **how) -> dict[str, float]:
     return {hit.name: hit.score for hit in index.search(QUERY, 9, **how)}
 
 
@@ -52,7 +52,7 @@ def found(index, **how) -> dict[str, float]:
 def test_every_storage_finds_the_same_and_adds_up(model, tmp_path, few, storage):
     made = build(DOCUMENTS, tmp_path, model, storage=storage, keep=3 if storage in building.KEEP else None)
     index = Index.open(tmp_path, model)
-    assert found(index) == pytest.approx(scores(model, DOCUMENTS), abs=1e-6) and index.verify() == []
+    assert scores_in(index) == pytest.approx(scores(model, DOCUMENTS), abs=1e-6) and index.verify() == []
     for single in (None, True, False):
         for hit in index.search(QUERY, 9, one_sided=single):
             whole = hit.explanation.full_matrix.sum() if single is False else None
@@ -85,7 +85,7 @@ def test_documents_come_change_and_go_by_id(model, tmp_path, few, storage):
     index.delete(["c", "e"])
     wanted = {name: text for name, text in changed.items() if name not in ("c", "e")}
     for each in (index, other, Index.open(tmp_path, model)):
-        assert found(each) == pytest.approx(scores(model, wanted), abs=1e-6) and each.verify() == []
+        assert scores_in(each) == pytest.approx(scores(model, wanted), abs=1e-6) and each.verify() == []
     assert {hit.name: hit.text for hit in index.search(QUERY, 9)} == wanted
     assert index.manifest["documents"] == len(index) == 5
     assert len({hit.document for hit in index.search(QUERY, 9)}) == 5, "every document has a number of its own"
@@ -99,20 +99,20 @@ def test_documents_come_change_and_go_by_id(model, tmp_path, few, storage):
     ]:
         with pytest.raises(pl.InputError, match=words):
             change()
-    assert found(Index.open(tmp_path, model)) == found(index)
+    assert scores_in(Index.open(tmp_path, model)) == scores_in(index)
 
 
 def test_a_repaired_table_leaves_out_what_was_deleted(model, tmp_path, few):
     build(DOCUMENTS, tmp_path, model)
     index = Index.open(tmp_path, model)
     index.delete("a")
-    before = found(index)
+    before = scores_in(index)
     shutil.rmtree(tmp_path / "table")
     broken = Index.open(tmp_path, model)
     with pytest.raises(pl.PathlensError, match=r"table of embeddings.*missing or damaged.*repair"):
         broken.search(QUERY)
     broken.repair()
-    assert found(Index.open(tmp_path, model)) == pytest.approx(before, abs=1e-6) and "a" not in before
+    assert scores_in(Index.open(tmp_path, model)) == pytest.approx(before, abs=1e-6) and "a" not in before
     assert Index.open(tmp_path, model).verify() == []
 
 
@@ -120,7 +120,7 @@ def test_a_change_that_is_interrupted_was_never_there(model, tmp_path, few, monk
     """Killed between the table and the manifest: readers go by the manifest, and the next change undoes the rest."""
     build(DOCUMENTS, tmp_path, model, storage="plain")
     index, before = Index.open(tmp_path, model), None
-    before = found(index)
+    before = scores_in(index)
 
     def killed(*arguments):
         raise KeyboardInterrupt
@@ -130,9 +130,9 @@ def test_a_change_that_is_interrupted_was_never_there(model, tmp_path, few, monk
         with pytest.raises(KeyboardInterrupt):
             index.delete("a")
     again = Index.open(tmp_path, model)
-    assert again.table.count() == 4 and found(again) == before
+    assert again.table.count() == 4 and scores_in(again) == before
     again.add({"f": "the plot is funny"})
-    assert set(found(again)) == {*DOCUMENTS, "f"} and again.verify() == []
+    assert set(scores_in(again)) == {*DOCUMENTS, "f"} and again.verify() == []
 
 
 @pytest.mark.parametrize("storage", ["plain", "full", "compact"])
@@ -150,13 +150,13 @@ def test_an_interrupted_build_goes_on_and_the_old_index_stays(model, tmp_path, f
         patch.setattr(building.IndexWriter, "write", dies_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             build(DOCUMENTS, tmp_path, model, storage=storage)
-    assert list(found(Index.open(tmp_path, model))) == ["old"]
+    assert list(scores_in(Index.open(tmp_path, model))) == ["old"]
     with monkeypatch.context() as patch:
         patch.setattr(building.IndexWriter, "write", lambda self, n, *rest: done.append(n) or write(self, n, *rest))
         build(DOCUMENTS, tmp_path, model, storage=storage)
     assert done == [0, 1, 2], "finished parts are kept"
     build(DOCUMENTS, tmp_path / "whole", model, storage=storage)
-    assert found(Index.open(tmp_path, model)) == found(Index.open(tmp_path / "whole", model))
+    assert scores_in(Index.open(tmp_path, model)) == scores_in(Index.open(tmp_path / "whole", model))
     assert Index.open(tmp_path, model).verify() == [] and not (tmp_path / building.JOURNAL).exists()
 
 
@@ -169,13 +169,13 @@ def test_a_build_of_other_documents_takes_nothing_of_an_interrupted_one(model, t
         Index.open(tmp_path, model)
     other = {**DOCUMENTS, "c": "what is it"}  # the second part differs
     build(other, tmp_path, model, storage="plain")
-    assert found(Index.open(tmp_path, model)) == pytest.approx(scores(model, other), abs=1e-6)
+    assert scores_in(Index.open(tmp_path, model)) == pytest.approx(scores(model, other), abs=1e-6)
 
 
 @pytest.mark.parametrize("how", ["deleted", "edited", "added"])
 def test_a_table_that_someone_else_changed_is_said_in_a_line_and_taken_back(model, tmp_path, few, how):
     build(DOCUMENTS, tmp_path, model, storage="plain")
-    before, table = found(Index.open(tmp_path, model)), Index.open(tmp_path, model).table.open()
+    before, table = scores_in(Index.open(tmp_path, model)), Index.open(tmp_path, model).table.open()
     if how == "deleted":
         table.delete("name = 'c'")
     elif how == "edited":
@@ -189,7 +189,7 @@ def test_a_table_that_someone_else_changed_is_said_in_a_line_and_taken_back(mode
     (line,) = index.verify()
     assert ("part 0" if how == "added" else "part 1") in line
     index.repair()
-    assert found(Index.open(tmp_path, model)) == before and Index.open(tmp_path, model).verify() == []
+    assert scores_in(Index.open(tmp_path, model)) == before and Index.open(tmp_path, model).verify() == []
 
 
 def test_a_table_that_was_only_tidied_is_accepted(model, tmp_path, few):
@@ -200,7 +200,7 @@ def test_a_table_that_was_only_tidied_is_accepted(model, tmp_path, few):
     with pytest.raises(pl.PathlensError, match="changed by someone else"):
         index.search(QUERY)
     index.repair()
-    assert found(Index.open(tmp_path, model)) == pytest.approx(scores(model, DOCUMENTS), abs=1e-6)
+    assert scores_in(Index.open(tmp_path, model)) == pytest.approx(scores(model, DOCUMENTS), abs=1e-6)
 
 
 def test_a_text_that_is_not_the_vectors_is_never_explained(model, tmp_path):

@@ -74,16 +74,16 @@ def test_error_falls_with_nodes_and_with_depth():
 
 def test_shares_read_who_speaks_to_whom_and_links_are_mutual():
     matrix = np.array([[0.9, 0.3, -0.2], [0.3, 0.2, 0.0], [0.0, 0.0, -0.1]])
-    found = reduce.shares(matrix)
+    result = reduce.shares(matrix)
     slow = np.zeros((3, 3))
     for i, j in np.ndindex(3, 3):
         row, column = (sum(max(x, 0) for x in line) for line in (matrix[i], matrix[:, j]))
         slow[i, j] = max(matrix[i, j], 0) / (row * column) ** 0.5 if row * column > 0 else 0
-    np.testing.assert_allclose(found, slow)
-    assert found.min() == 0 and found.max() <= 1
+    np.testing.assert_allclose(result, slow)
+    assert result.min() == 0 and result.max() <= 1
     assert reduce.shares(np.diag([5.0, 0.01])).tolist() == [[1, 0], [0, 1]]  # no rival: weak or strong, all of it
     assert reduce.mutual(matrix, 0.0) == [(0, 0)]  # a strong word is everyone's best
-    assert reduce.mutual(found, 0.0) == [(0, 0), (1, 1)]  # what is left of the second belongs to its own
+    assert reduce.mutual(result, 0.0) == [(0, 0), (1, 1)]  # what is left of the second belongs to its own
     assert reduce.mutual(np.diag([5.0, 0.01]), 1.0) == [(0, 0)] and reduce.mutual(np.zeros((0, 2)), 0.0) == []
 
 

@@ -63,10 +63,10 @@ def test_units_are_the_characters_people_marked(folder):
 
 
 def test_links_are_counted_as_by_hand():
-    told = [([[0, 0, 0.9], [1, 2, 0.2]], {(0, 0), (1, 1)}, 2), ([[0, 0, 0.5]], {(0, 0)}, 1)]
-    assert tables.link_f1(told, 0.0) == pytest.approx(2 * 2 / (3 + 3))
-    assert tables.link_f1(told, 0.4) == pytest.approx(2 * 2 / (2 + 3))
-    assert tables.best([0.2, 0.5, 0.9], lambda t: tables.link_f1(told, t)) > 0.2
+    choices = [([[0, 0, 0.9], [1, 2, 0.2]], {(0, 0), (1, 1)}, 2), ([[0, 0, 0.5]], {(0, 0)}, 1)]
+    assert tables.link_f1(choices, 0.0) == pytest.approx(2 * 2 / (3 + 3))
+    assert tables.link_f1(choices, 0.4) == pytest.approx(2 * 2 / (2 + 3))
+    assert tables.best([0.2, 0.5, 0.9], lambda t: tables.link_f1(choices, t)) > 0.2
 
 
 def test_auc_and_f1_at_the_ends():

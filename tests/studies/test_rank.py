@@ -123,9 +123,9 @@ def test_long_documents_are_cut_at_sentences_on_request(model):
     long = "the movie was good . " * 4 + "a funny film ! " + "the plot was bad . " * 3
     with pytest.raises(pl.InputError, match=r"document 1 has \d+ tokens and the model takes 16.*chunk=True"):
         pl.rank(model, QUERY, ["a plot", long])
-    found = {hit.document: hit for hit in pl.rank(model, QUERY, ["a plot", long], chunk=True)}
-    piece = found[1]
-    assert len(found) == 2 and long[piece.start :].startswith(piece.text) and piece.text.rstrip().endswith((".", "!"))
+    hits = {hit.document: hit for hit in pl.rank(model, QUERY, ["a plot", long], chunk=True)}
+    piece = hits[1]
+    assert len(hits) == 2 and long[piece.start :].startswith(piece.text) and piece.text.rstrip().endswith((".", "!"))
     assert piece.explanation.full_matrix.sum() == pytest.approx(piece.score, abs=1e-3)
     assert long[piece.start : piece.start + len(piece.text)] == piece.text and piece.start > 0
     pieces = passages(model, [long], chunk=True)
@@ -196,8 +196,8 @@ def test_a_document_of_length_zero_is_named():
     )
     with pytest.raises(pl.PathlensError, match=r"document 1: .*length zero.*similarity='dot'"):
         pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2)
-    found = pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2, similarity="dot")
-    assert [hit.score for hit in found if hit.document == 1] == [0.0]
+    hits = pl.rank(encoder, QUERY, [DOCUMENTS[0], "great !"], n_steps=2, similarity="dot")
+    assert [hit.score for hit in hits if hit.document == 1] == [0.0]
 
 
 def test_a_text_that_fails_is_called_by_its_own_number(model):

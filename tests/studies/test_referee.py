@@ -20,9 +20,9 @@ scores = st.lists(st.integers(-3, 3), min_size=2, max_size=9)
 def test_auc_counts_pairs(values, data):
     """Against the double loop: a wanted word above another counts one, level with it one half."""
     wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
-    own = np.array(values, dtype=float)
-    pairs = [(a > b) + (a == b) / 2 for a in own[wanted] for b in own[~wanted]]
-    value = judge.auc(own, wanted)
+    expected = np.array(values, dtype=float)
+    pairs = [(a > b) + (a == b) / 2 for a in expected[wanted] for b in expected[~wanted]]
+    value = judge.auc(expected, wanted)
     assert value == pytest.approx(np.mean(pairs)) if pairs else np.isnan(value)
 
 
@@ -33,9 +33,9 @@ def test_words_keep_the_sum_of_their_pieces(words, seed):
     pieces, wanted = [(0, 0, 7.0)], []
     for start, end in record.words_of(text):
         cuts = sorted({start, end, *(chance.randint(start, end) for _ in range(2))})
-        own = [(a, b, chance.uniform(-1, 1)) for a, b in itertools.pairwise(cuts)]
-        pieces += own
-        wanted.append(sum(value for *_, value in own))
+        expected = [(a, b, chance.uniform(-1, 1)) for a, b in itertools.pairwise(cuts)]
+        pieces += expected
+        wanted.append(sum(value for *_, value in expected))
     assert record.at_words(text, pieces) == pytest.approx(wanted)
 
 

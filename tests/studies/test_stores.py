@@ -44,14 +44,14 @@ def test_a_langchain_retriever(model):
 
     from pathlens.vectors.langchain import ExplainedRetriever
 
-    class Own(Embeddings):
+    class Vectors(Embeddings):
         def embed_documents(self, texts):
             return [embed(model, text) for text in texts]
 
         def embed_query(self, text):
             return embed(model, text)
 
-    store = InMemoryVectorStore.from_texts(TEXTS, Own(), metadatas=[{"source": str(n)} for n in range(3)])
+    store = InMemoryVectorStore.from_texts(TEXTS, Vectors(), metadatas=[{"source": str(n)} for n in range(3)])
     plain = store.as_retriever(search_kwargs={"k": 2})
     explained = ExplainedRetriever(retriever=plain, encoder=model)
     before, after = plain.invoke(QUERY), explained.invoke(QUERY)

@@ -55,6 +55,16 @@ def test_one_pass_backwards_gives_what_the_columns_of_the_matrix_sum_to(model):
         _ = one[0].matrix
 
 
+@pytest.mark.parametrize("method", ["secant", "ij"])
+def test_rows_backwards_give_the_matrix_that_pushes_give(model, method):
+    """A hit with more units than the query has rows goes by passes backwards; `explain` always pushes."""
+    long = " . ".join(TEXTS)
+    hit = pl.why(model, "funny", [long], pairs=True, method=method, tolerance=1e-6).hits[0]
+    pushed = pl.explain(model, "funny", long, method=method, tolerance=1e-6)
+    assert len(hit.tokens) > 2 * len(hit.explanation.tokens_a)  # so that it did go backwards
+    assert np.abs(hit.explanation.full_matrix - pushed.full_matrix).max() < 1e-5
+
+
 def test_hits_as_stores_give_them(model):
     mixed = [
         TEXTS[0],
@@ -73,8 +83,8 @@ def test_hits_as_stores_give_them(model):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_stores_score_is_known_for_what_it_is_and_a_foreign_one_is_named(model, form):
-    own = cosines(model)
-    scores = [float(FORMS[form](value)) for value in own]
+    expected = cosines(model)
+    scores = [float(FORMS[form](value)) for value in expected]
     agree = pl.why(model, QUERY, list(zip(TEXTS, scores, strict=True)))
     assert not any("the store says" in note for hit in agree for note in hit.notes)
     scores[1] += 0.2

@@ -55,17 +55,17 @@ def pathlens(monkeypatch: Any, capfd: Any, *arguments: Any) -> tuple[int, str, s
         code: Any = 0
     except SystemExit as leaving:
         code = leaving.code or 0
-    said = capfd.readouterr()
-    return int(code), said.out, said.err
+    output = capfd.readouterr()
+    return int(code), output.out, output.err
 
 
 def refused(done: tuple[int, str, str], *words: str) -> None:
     """Exit code 2 and one clear line."""
-    code, _, said = done
-    lines = said.strip().splitlines()
+    code, _, message = done
+    lines = message.strip().splitlines()
     assert code == 2 and len(lines) == 1 and lines[0].startswith("pathlens: "), done
     for word in words:
-        assert word in lines[0], said
+        assert word in lines[0], message
 
 
 def same_rows(one: Path, two: Path, tolerance: float = 1e-6) -> int:

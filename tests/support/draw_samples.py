@@ -38,8 +38,8 @@ def certificate(total: float, *, f_baseline: float = 0.5, **changed: Any) -> Cer
 
 def cut(text: str, pattern: str = r"\w+|[^\w\s]") -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
     """Words and their characters."""
-    found = list(re.finditer(pattern, text))
-    return tuple(m.group() for m in found), tuple(m.span() for m in found)
+    matches = list(re.finditer(pattern, text))
+    return tuple(m.group() for m in matches), tuple(m.span() for m in matches)
 
 
 def explanation(text: str, scores: Any = None, *, pattern: str = r"\w+|[^\w\s]", **changed: Any) -> Explanation:
@@ -213,8 +213,8 @@ def continuation(
     (words, at), (outputs, out_at) = cut(prompt), cut(answer)
     rng = np.random.default_rng(seed)
     mine = rng.normal(size=(len(words), len(outputs))) ** 3
-    own = np.triu(rng.normal(size=(len(outputs), len(outputs))), 1)
-    matrix = np.vstack([np.zeros((1, len(outputs))), mine, own])
+    expected = np.triu(rng.normal(size=(len(outputs), len(outputs))), 1)
+    matrix = np.vstack([np.zeros((1, len(outputs))), mine, expected])
     n = len(words)
     values: dict[str, Any] = {
         "method": "ig", "target": answer, "matrix": matrix, "outputs": outputs, "output_offsets": out_at,
@@ -254,8 +254,8 @@ def answer(sources: int = 3, sentences: int = 2, words: int = 6) -> Answer:
     draw = np.random.default_rng(sources)
     named = [TRICKS[k % len(TRICKS)] if k % 3 == 2 else f"word{k}" for k in range(words)]
     texts = [f"  Source {k} says {' '.join(named)}. And {k} more." for k in range(1, sources + 1)]
-    said = [f"Sentence {n} is what it said." for n in range(1, sentences + 1)]
-    whole = " ".join(said)
+    message = [f"Sentence {n} is what it said." for n in range(1, sentences + 1)]
+    whole = " ".join(message)
     spans = [(match.start(), match.end()) for text in texts for match in re.finditer(r"\S.*?\d more\.", text)]
     halves = [
         each
@@ -264,13 +264,13 @@ def answer(sources: int = 3, sentences: int = 2, words: int = 6) -> Answer:
     ]
     matrix = draw.normal(size=(sentences, len(halves))) ** 3
     columns = tuple(certificate(float(row.sum()), f_baseline=-40.0) for row in matrix)
-    starts = [whole.index(each) for each in said]
+    starts = [whole.index(each) for each in message]
     return Answer(
         method="secant", target=f"{whole!r} (logprob)", certificate=certificate(float(matrix.sum()), f_baseline=-80.0),
         meta={"model": "smollm", "baseline": "mean", "unit": "sentence", "notes": [f"a note {NASTY}"]},
         question=f"What? {NASTY}", answer=whole, names=tuple(f"source {k + 1}" for k in range(sources)),
         sources=tuple(texts), owners=tuple(u // 2 for u in range(len(halves))), offsets=tuple(halves),
-        sentence_offsets=tuple((at, at + len(each)) for at, each in zip(starts, said, strict=True)),
+        sentence_offsets=tuple((at, at + len(each)) for at, each in zip(starts, message, strict=True)),
         lengths=(7,) * sentences, matrix=matrix, certificates=columns, repeats=((0.0, 1.0, 0.1, 0.2, 3.0),),
     )  # fmt: skip
 

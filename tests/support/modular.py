@@ -172,8 +172,8 @@ def vector(model: Any, text: str, side: str = "query") -> Tensor:
             ids = tokenizer(text, **PADDED, return_tensors="pt")["input_ids"]
             return module.get_text_features(input_ids=ids).pooler_output[0]
         output = module(**{k: v for k, v in tokenizer(text, return_tensors="pt").items() if k != "token_type_ids"})
-        found: Tensor = output.pooler_output[0] if "pooler_output" in output else output.last_hidden_state[0].mean(0)
-        return found
+        result: Tensor = output.pooler_output[0] if "pooler_output" in output else output.last_hidden_state[0].mean(0)
+        return result
     for part in model.modules():
         if type(part).__name__ == "SpladePooling":
             part.training = True  # else it writes over what a gradient needs
@@ -225,9 +225,9 @@ def slow(kind: Kind, model: Any, ids: list[int], held: list[bool]) -> tuple[floa
 
     def number(rows: Tensor) -> Tensor:
         with moved(model, rows):
-            own = vector(model, TEXT)
-        product = (own * other).sum()
-        return product / own.norm() / other.norm() if kind.similarity == "cosine" else product
+            expected = vector(model, TEXT)
+        product = (expected * other).sum()
+        return product / expected.norm() / other.norm() if kind.similarity == "cosine" else product
 
     total, nodes = torch.zeros(end.shape[1], dtype=torch.float64), gauss(NODES)
     for t, share in zip(nodes.t, nodes.weight, strict=True):
@@ -244,7 +244,7 @@ def examined(name: str) -> dict[str, Any]:
     model = kind.build()
     choices = {"method": "ig", "n_steps": NODES, "rule": "gauss", "baseline": "unk", "tolerance": 9.0}
     try:
-        found = pl.explain(model, [TEXT, OTHER], [OTHER, OTHER], **choices)
+        result = pl.explain(model, [TEXT, OTHER], [OTHER, OTHER], **choices)
         alone = [pl.explain(model, text, OTHER, **choices) for text in (TEXT, OTHER)]
     except PathlensError as error:
         return {"state": "refused", "words": str(error)[:200]}
@@ -254,10 +254,10 @@ def examined(name: str) -> dict[str, Any]:
     ids = tokenizer(TEXT, add_special_tokens=not bare, **padded)["input_ids"]
     value, scores = slow(kind, model, ids, [token in (0, 2, 3) for token in ids])
     size = max(float(np.abs(scores).max()), 1e-9)
-    own, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
-    listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(found, alone, strict=True)) / size
-    state = "holds" if own < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
-    return {"state": state, "own": own, "slow": far, "listed": listed, "layers": _deeper(model)}
+    expected, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
+    listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(result, alone, strict=True)) / size
+    state = "holds" if expected < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
+    return {"state": state, "own": expected, "slow": far, "listed": listed, "layers": _deeper(model)}
 
 
 def _deeper(model: Any) -> bool:

@@ -33,14 +33,16 @@ def relative_of(name: str) -> Callable[[Callable[[], Two]], Callable[[], Two]]:
 def a_logits_vector_is_its_ig() -> Two:
     pair = models.classifier("bert")
     vectors = pl.explain(pair, TEXT, method="vaig", **FINE).vectors[0]  # (S, labels)
-    return vectors, np.stack([pl.explain(pair, TEXT, target=label, **FINE).scores for label in range(3)], axis=1)
+    return vectors, np.stack(
+        [pl.explain(pair, TEXT, method="ig", target=label, **FINE).scores for label in range(3)], axis=1
+    )
 
 
 @relative_of("sig")
 def one_word_alone_moves_as_ig_moves_it() -> Two:
     """With a single token that can move, the token's own line is the whole line."""
     pair = models.classifier("bert")
-    return pl.explain(pair, "funny", method="sig").scores, pl.explain(pair, "funny", **FINE).scores
+    return pl.explain(pair, "funny", method="sig").scores, pl.explain(pair, "funny", method="ig", **FINE).scores
 
 
 @relative_of("dig")
@@ -62,7 +64,7 @@ def _along(method: str) -> Two:
 @relative_of("idg")
 def phrases_are_read_from_ig() -> Two:
     pair = models.classifier("bert")
-    return pl.explain(pair, TEXT, method="idg", **FINE).scores, pl.explain(pair, TEXT, **FINE).scores
+    return pl.explain(pair, TEXT, method="idg", **FINE).scores, pl.explain(pair, TEXT, method="ig", **FINE).scores
 
 
 @relative_of("ij")
@@ -78,7 +80,7 @@ def a_pair_is_the_product_of_two_texts_vectors() -> Two:
 @relative_of("ih")
 def rows_of_interactions_sum_to_ig() -> Two:
     pair = models.classifier("bert")
-    return pl.explain(pair, TEXT, method="ih", **FINE).matrix.sum(1), pl.explain(pair, TEXT, **FINE).scores
+    return pl.explain(pair, TEXT, method="ih", **FINE).matrix.sum(1), pl.explain(pair, TEXT, method="ig", **FINE).scores
 
 
 @relative_of("secant")

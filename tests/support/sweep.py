@@ -152,16 +152,16 @@ def looked_up(model: Any, ids: list[int]) -> Tensor:
 def moved(model: Any, *given: tuple[Tensor, Tensor]) -> Iterator[None]:
     """The word embeddings of these ids are these rows, wherever the model looks them up."""
 
-    def answer(table: Any, asked: tuple[Any, ...], found: Tensor) -> Tensor:
+    def answer(table: Any, asked: tuple[Any, ...], result: Tensor) -> Tensor:
         for ids, rows in given:
             length = ids.shape[1]
             if asked[0].shape == ids.T.shape and torch.equal(asked[0].T, ids):  # XLNet counts tokens first
                 return rows.transpose(0, 1)
             if asked[0].ndim == 2 and asked[0].shape[1] >= length and torch.equal(asked[0][:, :length], ids):
-                return torch.cat([rows, found[:, length:]], 1)
+                return torch.cat([rows, result[:, length:]], 1)
         ids, rows = given[0]
         shifted = asked[0].shape == ids.shape and torch.equal(asked[0][:, 1:], ids[:, :-1])
-        return torch.cat([found[:, :1], rows[:, :-1]], 1) if shifted else found
+        return torch.cat([result[:, :1], rows[:, :-1]], 1) if shifted else result
 
     size = model.get_input_embeddings().weight.shape
     tables = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.weight.shape == size]
@@ -227,9 +227,9 @@ def question(pair: tuple[Any, Any], head: str, text: str) -> Question:
 def writing(pair: tuple[Any, Any], head: str, text: str, ids: list[int]) -> Question:
     """Two continuations against each other, each written after the prompt by itself."""
     model, tokenizer = pair
-    said = [tokenizer(each, add_special_tokens=False)["input_ids"] for each in ("good bad", "funny plot film")]
+    words = [tokenizer(each, add_special_tokens=False)["input_ids"] for each in ("good bad", "funny plot film")]
     start = [model.config.decoder_start_token_id] if head == "translate" else []
-    opening, tails = len(ids) + len(start), [each[:-1] for each in said]
+    opening, tails = len(ids) + len(start), [each[:-1] for each in words]
     rows_of = [list(range(opening)), list(range(opening))]
     at = opening
     for line, tail in zip(rows_of, tails, strict=True):
@@ -253,7 +253,7 @@ def writing(pair: tuple[Any, Any], head: str, text: str, ids: list[int]) -> Ques
 
     held = [i for i in range(opening) if int(every[i]) in (2, 3) or i >= len(ids)]
     asked = {"target": " good bad", "contrast": " funny plot film"}
-    both = lambda rows: logprob(rows, rows_of[0], said[0]) - logprob(rows, rows_of[1], said[1])  # noqa: E731
+    both = lambda rows: logprob(rows, rows_of[0], words[0]) - logprob(rows, rows_of[1], words[1])  # noqa: E731
     return Question((text,), asked, every.tolist(), held, both)
 
 
@@ -287,7 +287,7 @@ def examined(name: str, head: str) -> Row:
     try:
         alone = [pl.explain(pair, *each.texts, **choices, **asked[0].asked) for each in asked]
         sides = [list(each) for each in zip(*(each.texts for each in asked), strict=True)]
-        found = pl.explain(pair, *sides, **choices, **asked[0].asked)
+        result = pl.explain(pair, *sides, **choices, **asked[0].asked)
     except PathlensError as error:
         return Row(name, head, "refused", words=str(error)[:200])
     except Exception as error:
@@ -297,7 +297,7 @@ def examined(name: str, head: str) -> Row:
     except Exception as error:
         return Row(name, head, "not built", words=f"the model itself: {type(error).__name__}: {error}"[:160])
     size = max(float(np.abs(scores).max()), 1e-9)
-    listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(found, alone, strict=True)) / size
+    listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(result, alone, strict=True)) / size
     off, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
     state = "holds" if off < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
     return Row(name, head, state, off, far, listed, layers=_deeper(pair, asked[0]))
@@ -314,10 +314,10 @@ def _deeper(pair: tuple[Any, Any], asked: Question) -> bool:
 def table(rows: Sequence[Row]) -> str:
     """A line for every kind, a column for every head."""
     kinds = list(dict.fromkeys(row.kind for row in rows))
-    found = {(row.kind, row.head): row for row in rows}
+    result = {(row.kind, row.head): row for row in rows}
     lines = [f"| | {' | '.join(HEADS)} |", f"|---|{'---|' * len(HEADS)}"]
     for kind in kinds:
-        cells = [_cell(found.get((kind, head))) for head in HEADS]
+        cells = [_cell(result.get((kind, head))) for head in HEADS]
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -107,7 +107,9 @@ def _in_words(error: Exception) -> tuple[str, int]:
     from pathlens.errors import PathlensError
 
     if isinstance(error, PathlensError):
-        return str(error), BAD_INPUT
+        from pathlens.cli.options import as_flags
+
+        return as_flags(str(error)), BAD_INPUT
     if hasattr(error, "format_message"):  # wrong usage, as typer sees it
         context = getattr(error, "ctx", None)
         if type(error).__name__ == "NoArgsIsHelpError":

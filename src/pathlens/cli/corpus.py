@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 import pathlens as pl
 from pathlens.cli import options as o
+from pathlens.engine.explainer import check_choices
 from pathlens.errors import InputError
 
 
@@ -23,7 +25,7 @@ def run(
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to carry along; repeatable (default: all plain ones).")
     ] = None,
-    method: o.OneMethod = None,
+    method: o.Method = None,
     baseline: o.Baseline = None,
     choices: o.AllExplainFlags,
     limit: Annotated[int | None, typer.Option(help="The first so many rows; may be raised later.")] = None,
@@ -47,6 +49,8 @@ def run(
 
       pathlens run sentiment reviews.csv --text review --out out/reviews
 
+      pathlens run sentiment reviews.csv --text review --method ig,sig --out out/both      (out/both/ig and out/both/sig)
+
       pathlens run minilm pairs.jsonl --text a --text-b b --method ij --out out/pairs --workers 2
 
       pathlens run ./my-model ./parquet --text body --out out/all --engine ray --address auto --workers 8
@@ -58,18 +62,34 @@ def run(
     from pathlens.corpus.job import plan
 
     source = Source(data, text, text_b, id, tuple(keep) if keep else None, **reading.given())
-    once = o.one(method, "run once for each, into folders of their own")
-    given: dict[str, Any] = {"method": once, "baseline": o.baseline(baseline), **choices.given()}
+    given: dict[str, Any] = {"baseline": o.baseline(baseline), **choices.given()}
+    folders = folders_of(out, o.methods_of(method))
+    for name in folders:
+        check_choices(name, given)  # the last one's too, before the first is run
     given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
     given |= {"overwrite": overwrite, "engine": engine, "workers": workers, "address": address, "gpus": gpus}
-    with o.at_work():
-        if dry_run:
-            typer.echo("\n".join(plan(model, source, out, **given).lines()))
-            return
-        done = verb(model, source, out, show_progress=o.watched() and not quiet, **given)
-    for note in done.notes:
-        typer.echo(f"pathlens: {note}", err=True)
-    typer.echo("\n".join(done.lines()))
+    for name, folder in folders.items():
+        with o.at_work():
+            if dry_run:
+                lines = plan(model, source, folder, method=name, **given).lines()
+            else:
+                bar = o.watched() and not quiet
+                done = verb(model, source, folder, show_progress=bar, method=name, **given)
+                lines = done.lines()
+        for note in () if dry_run else done.notes:
+            typer.echo(f"pathlens: {note}", err=True)
+        typer.echo("\n".join([f"{name}:", *lines] if dry_run and len(folders) > 1 else lines))
+
+
+def folders_of(out: Path, methods: Sequence[str | None]) -> dict[str | None, Path]:
+    """Method → its folder: the one that was named, or of several methods one in it for each, called as the method is."""
+    if len(methods) == 1:
+        return {methods[0]: out}
+    if (out / "_manifest.json").exists():
+        raise InputError(
+            f"{str(out)!r} holds a run of one method; several methods take a folder of their own in it, so choose another --out"
+        )
+    return {name: out / str(name) for name in methods}
 
 
 def parse_shard(text: str) -> tuple[int, int]:

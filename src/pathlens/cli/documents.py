@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pathlens.cli.options import read_text
+from pathlens.errors import InputError
+from pathlens.explanation.base import shortened
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
@@ -30,7 +33,6 @@ def read_table(path: str | Path, column: str) -> dict[str, str]:
     """The rows of a table that hold a text, named by their numbers from 1; those that hold none are left out."""
     from pathlens.corpus.formats import Source
     from pathlens.corpus.reading import rows
-    from pathlens.errors import InputError
 
     name = Path(path).name
     read = list(rows(Source(str(path), column, keep=())))
@@ -44,6 +46,11 @@ def read_sources(files: list[Path], column: str) -> dict[str, str]:
     """Sources by the names of their files; every row of a table is one."""
     each: list[tuple[str, str]] = []
     for file in files:
+        if not os.path.exists(file):
+            raise InputError(
+                f"--source takes a file, and there is none called {shortened(str(file), 200)!r}; write the source into one, or in "
+                "Python: pl.answer(model, question, [source, …])"
+            )
         whole = not is_table(file)
         each += [(file.name, file.read_text(encoding="utf-8-sig"))] if whole else read_table(file, column).items()
     named = [name for name, _ in each]

@@ -21,7 +21,7 @@ def explain(
     text: Annotated[str | None, typer.Argument(help="The text or prompt; - reads it from standard input.")] = None,
     text_b: o.TextB = None,
     *,
-    method: o.OneMethod = None,
+    method: o.Method = None,
     baseline: o.Baseline = None,
     choices: o.AllExplainFlags,
     of_model: o.OfModels,

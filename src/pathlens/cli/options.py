@@ -9,26 +9,30 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from itertools import chain
 from pathlib import Path
-from threading import Event, Thread
 from types import NoneType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from pathlens.checks import Option, option_names, options_of
-from pathlens.engine.options import Accuracy, CommonOptions, Compared, Resources, options
-from pathlens.engine.progress import PATIENCE
+from pathlens.cli import COMMANDS
+from pathlens.engine.options import Accuracy, AnswerOptions, CommonOptions, Compared, Resources, options
+from pathlens.engine.progress import elapsed
 from pathlens.errors import InputError
 from pathlens.text.options import BUILT_IN, GeneratorOptions, LoadOptions, PromptedOptions
 from pathlens.types import BASELINES
 
+AT_HAND: ContextVar[Callable[..., None] | None] = ContextVar("the command at hand", default=None)
+TEXTS = ("text", "query", "question")  # arguments that - reads from standard input
 FILES = (".csv", ".tsv", ".jsonl", ".json", ".txt", ".md", ".parquet")
 
 
@@ -78,7 +82,6 @@ Baseline = Annotated[
 Method = Annotated[
     list[str] | None, typer.Option("--method", help="See `pathlens methods`. Repeated or with commas: several.")
 ]
-OneMethod = Annotated[list[str] | None, typer.Option("--method", help="See `pathlens methods`.")]
 OneSided = Annotated[bool, typer.Option("--one-sided", help="Integrate the documents alone: quicker, no word pairs.")]
 Why = Annotated[str | None, typer.Option(help="Two places, 1,2: why the first stands above the second.")]
 Chunk = Annotated[bool, typer.Option("--chunk", help="Cut documents that are too long at sentences.")]
@@ -138,7 +141,8 @@ def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:
     kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     name = option.name.replace("_", "-")
-    flag = f"--{name}/--no-{name}" if option.default is True else f"--{name}"  # what is on must be turned off
+    off = kind is bool and option.default is not False  # what is on, or may be, must be turned off
+    flag = f"--{name}/--no-{name}" if off else f"--{name}"
     alike = {choices: [t for t in option.takers if option.takers[t] == choices] for choices in option.takers.values()}
     named = [(f"[{', '.join(names)}]" if any(names) else "", " | ".join(choices)) for choices, names in alike.items()]
     shown = " ".join(part for part in (option.help, *chain.from_iterable(named)) if part).replace("[", r"\[")
@@ -171,15 +175,19 @@ OF_PAIRS = ("baseline", "layer", "truncation", *option_names(Accuracy))
 _of_pairs = (*options_of(Compared), *(EVERYONES[name] for name in OF_PAIRS))
 
 
-def _of_a_pair(record: Any) -> dict[str, Any]:
-    given = _given(record)
-    if "method" in given:
-        given["method"] = one(record.method, "documents are encoded once")
-    return given
+def _but_method(record: Any) -> dict[str, Any]:
+    """What was given besides the methods, which a command takes one by one."""
+    return {name: value for name, value in _given(record).items() if name != "method"}
 
 
 OfPairs: Any = make_dataclass(
-    "OfPairs", [("method", OneMethod, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _of_a_pair}
+    "OfPairs", [("method", Method, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _but_method}
+)
+OfAnswers: Any = make_dataclass(
+    "OfAnswers",
+    [("method", Method, None), *(_field(each) for each in options_of(AnswerOptions) if each.name != "method")],
+    frozen=True,
+    namespace={"given": _but_method},
 )
 OfEveryone: Any = make_dataclass(
     "OfEveryone",
@@ -242,6 +250,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         parameters += [inspect.Parameter(n, kind, default=d, annotation=types[n]) for n, d in described.items()]
 
     def command(**values: Any) -> None:
+        AT_HAND.set(function)
         check_order(values)
         made = {
             n: record(**{each.name: values.pop(each.name) for each in fields(record)}) for n, record in records.items()
@@ -272,9 +281,35 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
     return named
 
 
+FLAGS = "|".join(
+    sorted({"method", *EVERYONES, *(each.name for each in (*OF_METHODS, *OF_MODELS))}, key=len, reverse=True)
+)
+IN_PYTHON = re.compile(rf"\b({FLAGS})=('[^']*'|\"[^\"]*\"|\d[\w.-]*|True|False|None|torch\.\w+|\.\.\.)")
+ONLY_PYTHON = re.compile(r" \(The word itself: .*?,\)\)")  # a tuple, which no flag can say
+
+
+def as_flags(message: str) -> str:
+    """What Python writes as unit='word', as it is written here: --unit word."""
+
+    def flag(met: re.Match[str]) -> str:
+        name, value = met[1].replace("_", "-"), met[2]
+        if value in ("True", "False"):
+            return f"--{name}" if value == "True" else f"--no-{name}"
+        plain = value.strip("'\"").removeprefix("torch.")
+        blanks = len(plain.split()) != 1
+        return f"--{name} {json.dumps(plain, ensure_ascii=False) if blanks else {'None': 'null', '...': '…'}.get(plain, plain)}"
+
+    return IN_PYTHON.sub(flag, ONLY_PYTHON.sub("", message))
+
+
 def wrote(place: Any) -> None:
     """Said beside the output, which may be read by a program."""
     typer.echo(f"wrote {place}", err=True)
+
+
+def methods_of(given: list[str] | None) -> list[str | None]:
+    """Every method once, in the order given; none: the model's own."""
+    return list(dict.fromkeys(several(given))) or [None]
 
 
 def several(given: list[str] | None) -> list[str]:
@@ -321,10 +356,22 @@ def _no_file(text: str) -> None:
     if not there and (len(text.split()) != 1 or not text.lower().endswith(FILES)):
         return
     what = "is a file" if there else "looks like a file's name, and there is no such file"
+    rows = ", and `pathlens run MODEL FILE --out FOLDER` explains every row of a file"
+    command, every = _piped()
     raise InputError(
-        f"{text!r} {what}; a text is expected here. - reads it from standard input (pathlens explain MODEL - < FILE), and "
-        "`pathlens run MODEL FILE --out FOLDER` explains every row of a file"
+        f"{text!r} {what}; a text is expected here. - reads it from standard input ({command} < FILE){rows if every else ''}"
     )
+
+
+def _piped() -> tuple[str, bool]:
+    """The command at hand with its text from standard input, as it is typed; and can `run` do the same for every row?"""
+    function = AT_HAND.get()
+    named = inspect.signature(function).parameters.values() if function else ()
+    arguments = [each for each in named if each.kind is each.POSITIONAL_OR_KEYWORD]
+    needed = [each.name for each in arguments if each.default is each.empty or each.name in TEXTS]
+    shown = ["-" if name in TEXTS else name.upper() for name in needed]
+    name = function.__name__ if function else "explain"
+    return " ".join(["pathlens", *([] if name in COMMANDS else ["index"]), name, *shown]), name == "explain"
 
 
 def watched() -> bool:
@@ -334,28 +381,9 @@ def watched() -> bool:
 
 @contextmanager
 def working(what: str = "working") -> Iterator[Callable[[str], None]]:
-    """For a person, when it takes longer than two seconds: a line that says what is done and for how long, above whatever
-    bars there are; and a function that changes it. A pipe or a log gets none."""
-    if not watched():
-        yield lambda _: None
-        return
-    from tqdm import tqdm
-
-    line = tqdm(desc=what, bar_format="{desc} … {elapsed}", leave=False, delay=PATIENCE, miniters=0)
-    over = Event()
-
-    def tick() -> None:
-        while not over.wait(0.2):
-            line.update(0)
-
-    shown = Thread(target=tick, daemon=True)
-    shown.start()
-    try:
-        yield lambda words: line.set_description_str(words, refresh=False)
-    finally:
-        over.set()
-        shown.join()
-        line.close()
+    """For a person, when it takes longer than two seconds: what is done and for how long. A pipe or a log gets nothing."""
+    with elapsed(what) if watched() else nullcontext(lambda _: None) as tell:
+        yield tell
 
 
 @contextmanager
@@ -364,5 +392,5 @@ def at_work() -> Iterator[Callable[[str], None]]:
     with warnings.catch_warnings(record=True) as caught, working() as tell:
         warnings.simplefilter("always")
         yield tell
-    for line in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+    for line in dict.fromkeys(as_flags(str(w.message)) for w in caught if issubclass(w.category, UserWarning)):
         typer.echo(f"pathlens: {' '.join(line.split())}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,11 @@ import pathlens as pl
 from pathlens.cli import COMMANDS
 from pathlens.cli import options as o
 from pathlens.cli.documents import read_documents
+from pathlens.engine.explainer import check_choices
 from pathlens.errors import InputError
+from pathlens.explanation.base import shortened
+from pathlens.explanation.view import Viewable
+from pathlens.text.load import load
 
 Query = Annotated[str, typer.Argument(help="The query.")]
 Where = Annotated[Path, typer.Argument(help="The index.")]
@@ -41,15 +46,60 @@ def rank(
 
     pathlens rank minilm "How do I cook rice?" faq.csv --text answer
 
+    pathlens rank minilm "How do I cook rice?" recipes.txt --method ij,secant --top 2
+
     cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
     """
     asked, texts = o.read_text(query), list(read_documents(documents, column).values())
     places = parse_places(why, len(texts))
     shown = max([top, *[place + 1 for place in places]])
     how: dict[str, Any] = {"top": shown, "one_sided": one_sided, "chunk": chunk, "show_progress": o.watched()}
+    methods, chosen = o.methods_of(choices.method), {"unit": unit, **choices.given()}
+    for method in methods:
+        check_choices(method, chosen)
     with o.at_work():
-        ranking = pl.rank(model, asked, texts, unit=unit, **how, **choices.given())
-    output.give(ranking.with_reason(*places) if places else ranking)
+        loaded = load(model)
+        every = [pl.rank(loaded, asked, texts, method=method, **how, **chosen) for method in methods]
+    if places:
+        every = [ranking.with_reason(*places) for ranking in every]
+    output.give(every[0] if len(every) == 1 else RankedInTurn(tuple(every)))
+
+
+@dataclass(frozen=True, eq=False)
+class RankedInTurn(Viewable):
+    """One ranking for each method. The order is the model's, so it is the same; reasons stand side by side, hit by hit."""
+
+    rankings: tuple[pl.Ranking, ...]
+
+    @property
+    def reasons(self) -> list[tuple[Any, ...]]:
+        """Of every explained hit what each method says, and last why one stands above another, where that was asked."""
+        rows = [tuple(hit.explanation for hit in row) for row in zip(*self.rankings, strict=True)]
+        return [row for row in (*rows, tuple(each.reason for each in self.rankings)) if None not in row]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `pl.load` of the saved file gives the explanations back as a list."""
+        from pathlens.explanation.store import many_to_dict
+
+        every = [each for row in self.reasons for each in row]
+        return many_to_dict(every, query=self.rankings[0].query, order=self.rankings[0].rows())
+
+    def to_page(self) -> Any:
+        from pathlens.draw import page_of
+        from pathlens.draw.blocks import Fold, Folds, Inset, Page
+        from pathlens.draw.evaluations import meetings, nearest
+        from pathlens.studies.compare import side_by_side
+
+        first, reasons = self.rankings[0], self.reasons
+        each = [page_of(side_by_side(row)) for row in reasons]
+        why = [Inset(each.pop(), title="why one stands above the other")] if first.places is not None else []
+        folds = []
+        for k, (hit, row, page) in enumerate(zip(first.hits, reasons, each, strict=False), 1):
+            below = (*(f"{one.method}: {meetings(one)}" for one in row), page.notes[0])
+            folds.append(Fold(f"{k:3}. {hit.score:+.4f}", shortened(hit.text), below, page))
+        title = f"documents by similarity to “{shortened(first.query)}”, the reasons side by side"
+        inside = (Folds(tuple(folds), 0), *why)
+        return Page(title, headline=nearest(first), blocks=inside, data=self.to_dict, kind="ranking")
 
 
 def parse_places(text: str | None, count: int) -> list[int]:
@@ -101,10 +151,12 @@ def build(
     """Embeddings of every document and, unless --plain, vectors that explain them, written once."""
     from pathlens.vectors.index import build as verb
 
+    method = o.one(choices.method, "an index keeps the vectors of one; build another for each")
+    chosen = {**choices.given(), **({"method": method} if method else {})}
     kept: dict[str, Any] = {"storage": "plain" if plain else storage, "keep": keep, "chunk": chunk, "store": store}
     texts = read_documents(documents, column)
     with o.at_work():
-        made = verb(texts, where, model, show_progress=o.watched() and not quiet, unit=unit, **kept, **choices.given())
+        made = verb(texts, where, model, show_progress=o.watched() and not quiet, unit=unit, **kept, **chosen)
     typer.echo(
         f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
         f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"

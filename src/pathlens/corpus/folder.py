@@ -72,7 +72,11 @@ def finished_run(folder: str | Path) -> dict[str, Any]:
     """The manifest of a folder that is to be read; one without a run, or of another version, is refused."""
     body = read_manifest(Path(folder))
     if body is None:
-        raise InputError(f"{str(folder)!r} holds no run; `pathlens run … --out {folder}` writes one")
+        inside = sorted(each.parent.name for each in Path(folder).glob(f"*/{MANIFEST}"))  # of several methods
+        where = (
+            f"runs are in {', '.join(inside)} inside it" if inside else f"`pathlens run … --out {folder}` writes one"
+        )
+        raise InputError(f"{str(folder)!r} holds no run; {where}")
     if body["corpus"] != VERSION:
         raise InputError(
             f"{str(folder)!r} was written by another version (files of version {body['corpus']}, this pathlens reads {VERSION})"

@@ -165,13 +165,19 @@ class Questions:
         return self.first(f"select count(distinct {quoted(column)}) from run")
 
     def slices(self, column: str) -> list[tuple[Any, ...]]:
-        """(value, rows, failed, converged, mean change, low, high)."""
-        name = quoted(column)
+        """(value, rows, failed, converged)."""
+        return self.rows(  # by place: a column of the data may have any name
+            f"select {quoted(column)}, count(*), count(error), count(*) filter (converged) from run "
+            "group by 1 order by 1 nulls last"
+        )
+
+    def changes_by_slice(self, column: str, least: int) -> list[tuple[Any, ...]]:
+        """(value, class, rows, mean change, low, high) of classes that `least` rows have: two classes share no mean."""
         change, spread = "avg(f_input - f_baseline)", "stddev_samp(f_input - f_baseline)"
         return self.rows(
-            f"select {name}, count(*), count(error), count(*) filter (converged), {change}, "
-            f"{change} - half({spread}, count(f_input)), {change} + half({spread}, count(f_input)) "
-            "from run group by 1 order by 1 nulls last"  # by place: a column of the data may have any name
+            f"select {quoted(column)}, target, count(*), {change}, {change} - half({spread}, count(*)), "
+            f"{change} + half({spread}, count(*)) from run where error is null and f_input is not null "
+            f"group by 1, 2 having count(*) >= {least} order by 1 nulls last, 2"
         )
 
     def words_by_slice(self, column: str, most: int, least: int) -> list[tuple[Any, ...]]:

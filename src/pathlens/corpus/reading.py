@@ -59,6 +59,11 @@ def files(source: Source) -> list[Path] | None:
         return [path]
     if formats.suffix(path) in KINDS or source.data.startswith((".", "/", "~")):
         raise InputError(f"there is no file or folder {source.data!r}")
+    if len(source.data.split()) != 1:  # no data set of the hub is called so
+        raise InputError(
+            f"there is no file or folder {source.data!r}; a data set is expected here: a file or folder of texts, or a hub id. "
+            "One text: pathlens explain MODEL TEXT"
+        )
     return None
 
 

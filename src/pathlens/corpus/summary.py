@@ -18,6 +18,8 @@ from pathlens.corpus.folder import finished_run, results
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.schema import carried
 from pathlens.corpus.shard import check_shards
+from pathlens.draw import evaluations
+from pathlens.draw.blocks import Page
 from pathlens.errors import InputError
 from pathlens.explanation.view import Viewable
 from pathlens.files import writing
@@ -42,7 +44,7 @@ class SummaryTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
-    is_slice: bool = False  # a row per value of a column, with the output's mean change
+    is_change: bool = False  # the output's mean change, by the values of a column and by class
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +72,10 @@ class Summary(Viewable):
                 for name, table in self.tables.items()
             },
         }
+
+    def to_page(self) -> Page:
+        """What is drawn of it."""
+        return evaluations.corpus(self)
 
     def to_csv(self, where: str | Path) -> list[Path]:
         """One file per table."""
@@ -209,8 +215,12 @@ def _slices(
     chosen = few if by is None else list(dict.fromkeys(here[name] for name in by))
     tables = []
     for name in chosen:
-        columns = _beside(name, "rows", "failed", "settled", "mean_change", "low", "high")
-        tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name)), is_slice=True))
+        columns = _beside(name, "rows", "failed", "settled")
+        tables.append(SummaryTable(f"slice_{name}", f"by {name}", columns, tuple(ask.slices(name))))
+        columns = _beside(name, "class", "rows", "mean_change", "low", "high")
+        changes = tuple(ask.changes_by_slice(name, 1 if ask.values("target") <= FEW else least))
+        title = f"change of the output by {name} and class"
+        tables.append(SummaryTable(f"change_by_{name}", title, columns, changes, is_change=True))
         words = tuple(ask.words_by_slice(name, min(most, 5), least))
         columns = _beside(name, "class", "word", *MEASURED)
         tables.append(SummaryTable(f"words_by_{name}", f"strongest words by {name} and class", columns, words))

@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient, left_out
-from pathlens.errors import InputError, PathlensError, first_line
+from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient, left_out, with_gap
+from pathlens.errors import InputError, PathlensError, first_line, or_error
 from pathlens.explanation.view import Viewable
+from pathlens.text.zeroshot import ZeroShot
 from pathlens.types import TOLERANCE, brief
 
 __all__ = ["Check", "Diagnosis", "examine"]
 MARKS = {HOLDS: "✓", FAILS: "✗", LEFT_OUT: "·"}
 TEXT = "The film was not really funny, but it moved me."
 SECOND = "I laughed little and cried a lot."
+QUESTION = "What was the film?"
+LABEL = "cinema"  # a zero-shot pipeline without labels of its own is asked about one
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,12 +100,17 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
             raise InputError(f"the text to examine with is empty ({given!r}); give one with words, or none")
     if not tolerance > 0:  # no law can be tried: that is the asker's mistake, not the model's
         raise InputError(f"tolerance must be a positive number, got {tolerance!r}")
-    questions = model.kind == "question answering"
+    asks = model.kind in ("question answering", "multiple choice")
     if text is None:
-        text, text_b = ("What was the film?", TEXT) if questions else (TEXT, text_b)
-    if text_b is None and (questions or model.two_texts_are_a_pair()):
+        text, text_b = (QUESTION, text_b or TEXT) if asks else (with_gap(model, TEXT), text_b)
+    if text_b is None and (asks or model.two_texts_are_a_pair()):
         text_b = SECOND
-    return Patient(model, text, text_b, tolerance)
+    unlabelled = isinstance(model, ZeroShot) and not model.defaults.candidate_labels
+    patient = Patient(model, text, text_b, tolerance, {"target": LABEL} if unlabelled else {})
+    refusal = or_error(lambda: patient.predicted)
+    if isinstance(refusal, InputError):  # of the text: again the asker's, and every law would say the same
+        raise refusal
+    return patient
 
 
 def _once(check: Check, before: list[Check]) -> Check:

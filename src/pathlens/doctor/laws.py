@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from pathlens.doctor.patient import FAILS, HOLDS, Check, Law, Patient, left_out, within_limit
-from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
 from pathlens.errors import PathlensError
@@ -22,28 +21,22 @@ from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
-from pathlens.text.adapter import Altered, Request
-from pathlens.text.heads import Classifier
+from pathlens.text.adapter import Altered
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import check_weights
 from pathlens.text.options import GeneratorOptions
 from pathlens.types import RULES, SCORES
 
-ROUNDING = 2e-4  # relative to the largest score: float32 sums in another order
 EIGHT: dict[str, Any] = {"n_steps": 8, "rule": "gauss"}  # enough where runs are compared with each other
 MOST_PARAMETERS = 400_000_000  # a copy of a larger model may not fit beside it
-DRIFT = {"float64": 1e-3, "bfloat16": 0.15}  # of the largest score, against float32
+DRIFT = 1e-3  # of the largest score, from float32 to float64
+HALF_DRIFT = 0.15  # … from half the digits to float32
 OTHER, SHORT = "A short text.", "not really funny"
 
 
 def furthest(*pairs: tuple[Any, Any]) -> float:
     """The largest difference within any of the pairs of arrays."""
     return max(float(np.abs(np.asarray(one) - np.asarray(two)).max()) for one, two in pairs)
-
-
-def rounding(values: Any) -> float:
-    """How far numbers of this size may differ by rounding alone."""
-    return ROUNDING * max(1.0, float(np.abs(values).max()))
 
 
 def rules(patient: Patient) -> Check:
@@ -85,9 +78,13 @@ def completeness(patient: Patient) -> Check:
 
 
 def _for_sums(patient: Patient) -> str:
-    """What helps where a sum is off; a deeper layer only where this model has one that can be entered."""
+    """What helps where a sum is off: of each remedy only where this model has it."""
+    if patient.half:
+        return f"load it with dtype=torch.float32: in {patient.model.dtype_name} rounding alone is larger than the tolerance"
     deeper = "layer=1, " if patient.has_layers else ""
-    return f"raise max_nodes or n_steps, try baseline='pad' or 'mean', score='logprob', {deeper}or rule='split'"
+    classes = not patient.model.two_texts_are_a_pair() and "logprob" in getattr(patient.model, "scores", SCORES)
+    logprob = "score='logprob', " if classes and patient.predicted.chosen.score != "logprob" else ""
+    return f"raise max_nodes or n_steps, try baseline='pad' or 'mean', {logprob}{deeper}or rule='split'"
 
 
 def per_token(patient: Patient) -> Check:
@@ -99,7 +96,9 @@ def per_token(patient: Patient) -> Check:
         without[i] = ends.start[i]
         alone.append(whole - patient.value(without))
     advice = "is dropout or another random part on?"
-    return within_limit(furthest((alone, scores)), rounding(whole), "SIG equals leaving each token out", advice)
+    return within_limit(
+        furthest((alone, scores)), patient.rounding(scores), "SIG equals leaving each token out", advice
+    )
 
 
 def linear(patient: Patient) -> Check:
@@ -110,8 +109,8 @@ def linear(patient: Patient) -> Check:
     wanted = (case.ends.delta * slope).sum(-1).double().cpu().numpy()
     model = Altered(patient.subject, lambda *_: flat)
     names = [rule for rule in RULES if rule != "adaptive"]
-    runs = [Explainer(model, method="ig", rule=rule, n_steps=2)(patient.text, patient.text_b).scores for rule in names]
-    limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
+    runs = [patient.explain(model=model, rule=rule, n_steps=2).scores for rule in names]
+    limit = (0.1 if patient.half else 1e-5) * max(1.0, float(np.abs(wanted).max()))
     worst = furthest(*((scores, wanted) for scores in runs))
     return within_limit(worst, limit, f"{len(names)} rules with 2 nodes on a linear function", "report this")
 
@@ -139,9 +138,9 @@ def packing(patient: Patient) -> Check:
     near = f"{patient.text} Indeed."  # nearly as long, so that both share batches and one is padded
     alone, batch = patient.explain().scores, patient.explain([near, patient.text])[1].scores
     usual = patient.explain(**EIGHT).scores
-    turned = patient.explain([patient.text, OTHER, near], **EIGHT)[0].scores
+    turned = patient.explain([patient.text, patient.like(OTHER), near], **EIGHT)[0].scores
     single = patient.explain(internal_batch_size=1, **EIGHT).scores
-    limit = max(rounding(alone), patient.tolerance * float(np.abs(alone).max()))
+    limit = max(patient.rounding(alone), patient.tolerance * float(np.abs(alone).max()))
     advice = "the model mixes rows or looks at padding: explain with internal_batch_size=1"
     worst = furthest((alone, batch), (usual, turned), (usual, single))
     return within_limit(worst, limit, "alone, in a batch, in another order and row by row agree", advice)
@@ -151,10 +150,15 @@ def padding(patient: Patient) -> Check:
     """The output of a text does not change when it is padded for a batch."""
     if patient.language is None:
         return left_out("this kind of model is never padded")
+    if isinstance(patient.text, str):  # two lengths show whether this model's texts may share a batch
+        with patient.model.quiet():
+            patient.model.case(f"{patient.text} Indeed.", patient.text_b, request=patient.request())
+    if patient.language.packs is False:
+        return left_out("padding would change this model's output, so only texts of one length are put into one batch")
     rows = patient.case().ends.end
     alone, padded = patient.value(rows), patient.value(torch.nn.functional.pad(rows, (0, 0, 0, 7)))
     advice = "the model ignores its attention mask: explain one text at a time"
-    return within_limit(abs(alone - padded), rounding(alone), "7 padded positions change nothing", advice)
+    return within_limit(abs(alone - padded), patient.rounding(alone), "7 padded positions change nothing", advice)
 
 
 def entrance(patient: Patient) -> Check:
@@ -169,7 +173,9 @@ def entrance(patient: Patient) -> Check:
     for name, text_b, choices in _requests(patient, model):
         try:
             with model.quiet():
-                model.case(patient.text, text_b, request=Request(**choices))  # an error with both numbers if not
+                model.case(
+                    patient.text, text_b, request=patient.request(**choices)
+                )  # an error with both numbers if not
             tried.append(name)
         except PathlensError:
             if "layer" not in choices:
@@ -186,12 +192,12 @@ def _requests(patient: Patient, model: LanguageModel) -> Iterator[tuple[str, Any
     yield "the default", second, {"vector": pair}
     if pair:
         yield "a pair", second, {}
-    elif second is None and isinstance(model, Classifier) and isinstance(patient.text, str):
+    elif second is None and model.kind == "sequence classification" and isinstance(patient.text, str):
         yield "two texts", OTHER, {}
     for layer in range(1, model.network.depth + 1):
         yield f"layer {layer}", second, {"layer": layer, "vector": pair}
     if not pair:
-        yield from ((score, second, {"score": score}) for score in SCORES)
+        yield from ((score, second, {"score": score}) for score in model.scores)
     if model.options is GeneratorOptions:
         number = min(20, model.network.embedding.weight.shape[0] - 1)  # any token will do
         word = str(model.tokenizer.decode([number])).strip() or "a"
@@ -209,7 +215,7 @@ def twin(patient: Patient) -> Check:
             (slope,) = torch.autograd.grad(case.score(point, [case]).sum(), point)
             total += float(weight) * (slope[0] * case.ends.delta).sum(-1).double().cpu()
     advice = "the model keeps state between calls: load it again"
-    return within_limit(furthest((fast, total)), rounding(fast), "the engine equals a plain loop", advice)
+    return within_limit(furthest((fast, total)), patient.rounding(fast), "the engine equals a plain loop", advice)
 
 
 def round_trip(patient: Patient) -> Check:
@@ -239,16 +245,17 @@ def kernels(patient: Patient) -> Check:
         return left_out("no attention here")
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    module, usual = patient.language.network.module, patient.explain(**EIGHT).scores
+    parts, usual = patient.language.whole().modules(), patient.explain(**EIGHT).scores
+    module = next((part for part in parts if hasattr(part, "set_attn_implementation")), None)
     scores = {}
     with sdpa_kernel(SDPBackend.MATH):
         scores["math"] = patient.explain(**EIGHT).scores
-    if hasattr(module, "set_attn_implementation"):
+    if module is not None:
         with _attention(module, "eager"):
             scores["eager"] = patient.explain(**EIGHT).scores
     worst = furthest(*((usual, each) for each in scores.values()))
     words, advice = " and ".join(scores), "load the model with attn_implementation='eager'"
-    return within_limit(worst, 5 * rounding(usual), f"{words} attention give the same scores", advice)
+    return within_limit(worst, 5 * patient.rounding(usual), f"{words} attention give the same scores", advice)
 
 
 @contextmanager
@@ -262,7 +269,10 @@ def _attention(module: Any, name: str) -> Iterator[None]:
 
 
 def drift(patient: Patient) -> Check:
-    """How far scores of the same class, token or span move in other number formats."""
+    """How far scores of the same class, token or span move in other number formats.
+
+    In a finer one they must not; what a coarser one would do to them is said, and is no fault of the model as it is.
+    """
     model = patient.language
     if model is None:
         return left_out("only for models made of a network and a tokenizer")
@@ -271,19 +281,24 @@ def drift(patient: Patient) -> Check:
     usual = patient.explain(**EIGHT).scores
     size = max(float(np.abs(usual).max()), 1e-6)
     here = str(model.network.dtype).removeprefix("torch.")
-    moved, loose = {}, []
-    for name in (each for each in DRIFT if each != here):
+    finer, coarser = ("float32", None) if patient.half else ("float64", "bfloat16")
+    moved: dict[str, float] = {}
+    remarks = []
+    for name in (each for each in (finer, coarser) if each not in (None, here)):
         try:
-            scores = patient.explain(model=recast(model, getattr(torch, name)), **EIGHT).scores
+            scores = patient.explain(model=recast(model, getattr(torch, str(name))), **EIGHT).scores
         except PathlensError as error:
-            loose.append(f"{name}: {error}")
+            if name == finer:
+                return Check(FAILS, f"{name}: {error}")
+            remarks.append(f"in {name} it fails: {error}")
             continue
-        moved[name] = furthest((scores, usual)) / size
-        if not moved[name] <= DRIFT[name]:
-            loose.append(f"{name} moves scores by {moved[name]:.0%}")
+        moved[str(name)] = furthest((scores, usual)) / size
     measured = f"from {here}, scores move by " + ", ".join(f"{v:.1e} in {k}" for k, v in moved.items())
-    advice = f"explain in float32 (load with dtype=torch.float32): {'; '.join(loose)}"
-    return Check(FAILS, measured, advice) if loose else Check(HOLDS, measured)
+    if not moved.get(finer, 0.0) <= (HALF_DRIFT if patient.half else DRIFT):
+        return Check(FAILS, measured, f"load it with dtype=torch.{finer}")
+    if moved.get(str(coarser), 0.0) > HALF_DRIFT:
+        remarks.append(f"do not load it in {coarser}")
+    return Check(HOLDS, "; ".join([measured, *remarks]))
 
 
 def recast(model: LanguageModel, dtype: torch.dtype) -> LanguageModel:
@@ -303,7 +318,7 @@ def recast(model: LanguageModel, dtype: torch.dtype) -> LanguageModel:
 def second(patient: Patient) -> Check:
     """Second derivatives exist, and rows of the interactions sum to IG."""
     try:
-        result = patient.explain(SHORT if isinstance(patient.text, str) else patient.text, method="ih")
+        result = patient.explain(patient.like(SHORT) if isinstance(patient.text, str) else patient.text, method="ih")
     except PathlensError as error:
         return Check(FAILS, str(error), "methods of the first order (ig, sig, vaig, ij) are not touched by this")
     proof, rows = result.certificate, furthest((np.nansum(result.matrix, axis=1), result.scores))
@@ -311,7 +326,9 @@ def second(patient: Patient) -> Check:
     measured = f"{words}, {proof.nodes} nodes (gap {proof.gap:.1e})"
     if proof.converged:
         return Check(HOLDS, measured)
-    return Check(FAILS, measured, "ReLU inside? use softplus=…, or raise n_steps")
+    return Check(
+        FAILS, measured, _for_sums(patient) if patient.half else "ReLU inside? use softplus=…, or raise n_steps"
+    )
 
 
 LAWS: tuple[tuple[str, Law], ...] = (

@@ -28,7 +28,6 @@ PAGES = {
     "SoftplusCurve": "studies.softplus_curve",
     "Ranking": "evaluations.ranking",
     "Evaluation": "evaluations.evaluation",
-    "Summary": "evaluations.corpus",
 }
 
 

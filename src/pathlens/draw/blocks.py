@@ -330,11 +330,11 @@ class Inset(Block):
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A line that opens: a number, a text, what stands below it, and the page inside."""
+    """A line that opens: a number, a text, the lines below it, and the page inside."""
 
     lead: str
     text: str
-    below: str = ""
+    below: tuple[str, ...] = ()
     page: Page | None = None
 
 

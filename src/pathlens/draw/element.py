@@ -119,7 +119,9 @@ def heat_table(grid: Grid) -> Markup:
         total = _margin(grid.text(grid.values.sum(), 4), "total")
         rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
     body = element("thead", None, first), element("tbody", None, *rows)
-    return element("div", {**SCROLL, "aria-label": "table"}, element("table", {"class": f"matrix{upright}"}, *body))
+    return element(
+        "div", {**SCROLL, "aria-label": grid.title or "table"}, element("table", {"class": f"matrix{upright}"}, *body)
+    )
 
 
 def _head(grid: Grid, side: int, index: int) -> Markup:

@@ -147,7 +147,7 @@ def ranking(study: Ranking) -> blocks.Page:
     for place, hit in enumerate(hits, 1):
         page = None if hit.explanation is None else page_of(hit.explanation)
         lead = f"{place:3}. {hit.score:+.4f}"
-        folds.append(blocks.Fold(lead, cut(hit.text, LONG), _meetings(hit.explanation), page))
+        folds.append(blocks.Fold(lead, cut(hit.text, LONG), (meetings(hit.explanation),), page))
     explained = [hit.explanation for hit in study.hits if hit.explanation is not None]
     why: list[blocks.Block] = []
     if reason is not None:
@@ -157,11 +157,21 @@ def ranking(study: Ranking) -> blocks.Page:
         why = [blocks.Inset(replace(page, headline="", title="", subtitle=under), title=title)]
     return blocks.Page(
         f"documents by similarity to “{visible(cut(study.query, LONG))}”",
+        headline=nearest(study),
         blocks=(blocks.Folds(tuple(folds), 0 if reason is None and folds[:1] and folds[0].page else -1), *why),
         notes=(f"scored and not explained: {left} more",) if left > 0 else (),
         data=lambda: many_to_dict([*explained, *([reason] if reason else [])], query=study.query),
         kind="ranking",
     )
+
+
+def nearest(study: Ranking) -> str:
+    """The winner and by how much it wins."""
+    if not study.hits:
+        return ""
+    first, *others = study.hits
+    lead = f" (the next: {others[0].score:.3f})" if others else ""
+    return f"nearest: “{visible(cut(first.text, 60))}”, similarity {first.score:.3f}{lead}"
 
 
 def _question(study: Ranking) -> str:
@@ -171,7 +181,7 @@ def _question(study: Ranking) -> str:
     return f"why {above}. “{first}” stands {how} {below}. “{second}”"
 
 
-def _meetings(explanation: Any) -> str:
+def meetings(explanation: Any) -> str:
     """The strongest pairs of words (or words, read one-sided), and what is amiss where something is."""
     if explanation is None:
         return "not explained"
@@ -214,12 +224,16 @@ def _plain(cell: Any) -> blocks.Cell:
 
 def _panels(summary: Any) -> list[blocks.Bars]:
     """Words of each class, pairs, parts of speech, slices, and how far sums are off."""
-    slices = [
-        _with_counts(table.title, "mean change of the output", 0, [row for row in table.rows if row[4] is not None])
+    changes = [
+        blocks.Bars(
+            tuple(blocks.Bar(f"{value}, {target} ×{count}", *mean) for value, target, count, *mean in table.rows),
+            axis="mean change of the output",
+            title=table.title,
+        )
         for table in summary.tables.values()
-        if table.is_slice
+        if table.is_change
     ]
-    every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *slices]
+    every = [*_by_class(summary, "words"), *_by_class(summary, "pairs"), *_by_class(summary, "speech"), *changes]
     if (table := summary.tables.get("gap_histogram")) is not None:
         bars = tuple(blocks.Bar(str(row[0]), float(row[1])) for row in table.rows)
         every.append(blocks.Bars(bars, signed=False, axis="rows", title="relative gaps (rows by size)"))
@@ -236,13 +250,12 @@ def _by_class(summary: Any, name: str) -> list[blocks.Bars]:
     frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
     title = "words" if name == "words" else table.title
     shown = [each for each in classes if each in frequent]
-    return [_with_counts(f"{title}: {each}", "mean score", 1, classes[each]) for each in shown]
+    return [blocks.Bars(_with_counts(classes[each]), axis="mean score", title=f"{title}: {each}") for each in shown]
 
 
-def _with_counts(title: str, axis: str, name: int, rows: Sequence[Any]) -> blocks.Bars:
-    """Bars with intervals: the column with the names, how often each occurs, and in columns 4 to 6 its mean."""
-    bars = tuple(blocks.Bar(f"{row[name]} ×{row[1 + 2 * name]}", *row[4:7]) for row in rows)
-    return blocks.Bars(bars, axis=axis, title=title)
+def _with_counts(rows: Sequence[Any]) -> tuple[blocks.Bar, ...]:
+    """Bars with intervals: the name, in how many texts it is, and in columns 4 to 6 its mean."""
+    return tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows)
 
 
 # ---------------------------------------------------------------- rows of a table

@@ -397,8 +397,11 @@ def inset(block: blocks.Inset, inner: float) -> Drawn:
 @draw_block.register
 def folds(block: blocks.Folds, inner: float) -> Drawn:
     """The lines as a table; below it the page that is open."""
-    rows = tuple((fold.lead.strip(), fold.text, fold.below) for fold in block.folds)
-    table, _ = listing(blocks.Listing(("", "", ""), rows), inner)
+    rows: list[tuple[str, str, str]] = []
+    for fold in block.folds:
+        first, *others = fold.below or ("",)
+        rows += [(fold.lead.strip(), fold.text, first), *(("", "", each) for each in others)]
+    table, _ = listing(blocks.Listing(("", "", ""), tuple(rows)), inner)
     page = block.folds[block.opened].page if block.opened >= 0 else None
     return (*table, *(whole(page, inner) if page is not None else ())), ()
 

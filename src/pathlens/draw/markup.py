@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Sequence
 from functools import singledispatch
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,13 @@ def _unit(value: float, limit: float) -> str:
 
 @draw.register
 def texts(block: blocks.Texts) -> Drawn:
-    return join(element("p", {"class": "text plain", "dir": "auto"}, text) for _, text in block.named), ()
+    return join(starmap(_plain, block.named)), ()
+
+
+def _plain(name: str, text: str) -> Markup:
+    """A text as it is; its name stands before it, whichever way it runs."""
+    part = element("p", {"class": "text plain", "dir": "auto"}, text)
+    return element("div", {"class": "named"}, element("b", None, name), part) if name else part
 
 
 @draw.register
@@ -242,7 +249,7 @@ def listing(block: blocks.Listing) -> Drawn:
         rows.append(element("tr", None, *sign, *[_cell(block, k, value) for k, value in enumerate(row)]))
     body = element("thead", None, element("tr", None, *mark, *heads)), element("tbody", None, *rows)
     table = element("table", {"class": "listing"}, *body)
-    return element("div", {**SCROLL, "aria-label": block.title or "table"}, table), ()
+    return element("div", {**SCROLL, "aria-label": block.title or block.columns[0] or "table"}, table), ()
 
 
 def _cell(block: blocks.Listing, column: int, value: blocks.Cell) -> Markup:
@@ -277,14 +284,16 @@ def charts(block: blocks.Charts) -> Drawn:
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
     common, every = palette.limit([panel.limit for panel in block.panels]), []
+    falls = any(bar.value < 0 for panel in block.panels for bar in panel.bars)
     for panel in block.panels:
         limit = common if block.common else panel.limit
         rows = []
         for bar in panel.bars:
             text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
-            rows.append(_bar(bar, text, limit, panel.signed))
+            rows.append(_bar(bar, text, limit, panel.signed, falls))
         head = element("h3", _level(block), f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
-        every.append(element("section", None, head, element("table", {"class": "bars"}, *rows)))
+        kind = "bars" if falls or not panel.signed else "bars rising"
+        every.append(element("section", None, head, element("table", {"class": kind}, *rows)))
     return element("div", {"class": "panels"}, *every), ()
 
 
@@ -308,7 +317,7 @@ def inset(block: blocks.Inset) -> Drawn:
 def folds(block: blocks.Folds) -> Drawn:
     parts = []
     for k, fold in enumerate(block.folds):
-        below = element("span", {"class": "met"}, fold.below) if fold.below else ""
+        below = join([element("span", {"class": "met"}, each) for each in fold.below])
         line = element("summary", {"dir": "auto"}, element("b", None, fold.lead.strip()), fold.text, below)
         inner = article(fold.page) if fold.page is not None else ""
         parts.append(element("details", {"open": "open" if k == block.opened else None}, line, inner))

@@ -5,8 +5,8 @@
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     for (let node = root.parentElement; node; node = node.parentElement) {
       const [red, green, blue, alpha = 1] = (getComputedStyle(node).backgroundColor.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
-      const found = 0.3 * red + 0.6 * green + 0.1 * blue < 128 ? "dark" : "light";
-      if (alpha > 0.5) return found === system ? "" : found;
+      const scheme = 0.3 * red + 0.6 * green + 0.1 * blue < 128 ? "dark" : "light";
+      if (alpha > 0.5) return scheme === system ? "" : scheme;
     }
     return "";
   };

@@ -7,13 +7,13 @@
     const words = root.querySelector(".filter");
     const loose = root.querySelector(".loose");
     const picks = [...root.querySelectorAll(".choose select")];
-    const told = bodies.map((body) => body.querySelector(".row").textContent.toLowerCase());
+    const texts = bodies.map((body) => body.querySelector(".row").textContent.toLowerCase());
     const filter = () => {
       const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       bodies.forEach((body, i) => {
         const on =
-          wanted.every((word) => told[i].includes(word)) &&
+          wanted.every((word) => texts[i].includes(word)) &&
           (!loose.checked || body.dataset.loose) &&
           picks.every((pick) => !pick.value || body.dataset[pick.dataset.key] === pick.value);
         body.hidden = !on;

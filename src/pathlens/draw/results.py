@@ -87,7 +87,7 @@ def pair(result: record.PairExplanation) -> Page:
     beyond = not _quiet(result) and palette.limit(result.full_matrix) > full
     legend = (
         f"{_colors(result)}; {_pair_sum(result)}; full colour is {_top(full)}, the largest |contribution| of two "
-        f"tokens{'; larger ones, with the reference, have that colour too' if beyond else ''}."
+        f"{_unit(result)}s{'; larger ones, with the reference, have that colour too' if beyond else ''}."
     )
     both = Texts(tuple(named), title="the two texts, A and B")
     page = _page(result, (both, grid, links), legend, full)
@@ -121,8 +121,8 @@ def _pair_sum(result: record.PairExplanation) -> str:
     if _quiet(result):
         rest = palette.short(result.rest)
         return (
-            f"numbers are contributions to the similarity: pairs of {_unit(result)}s {palette.short(result.core)}, the reference {rest}, and "
-            f"they {_verb(result)} {palette.short(result.similarity)}"
+            f"numbers are contributions to the similarity: pairs of {_unit(result)}s {palette.short(result.core)}, the rest (pairs "
+            f"with the reference) {rest}, and they {_verb(result)} {palette.short(result.similarity)}"
         )
     return f"numbers are contributions to the similarity, with the reference row and column they {_verb(result)} {palette.short(result.similarity)}"
 
@@ -137,8 +137,8 @@ def interactions(result: record.Interactions) -> Page:
     full = palette.limit(result.matrix)
     whole = f", everything to {_change(result)}" if _sums(result) else ""
     legend = (
-        f"{_colors(result)}; a cell is how two tokens act together, the diagonal a token by itself; a row sums to "
-        f"the token's score{whole}; full colour is {_top(full)}, the largest |cell|."
+        f"{_colors(result)}; a cell is how two {_unit(result)}s act together, the diagonal a {_unit(result)} by itself; a row "
+        f"sums to the {_unit(result)}'s score{whole}; full colour is {_top(full)}, the largest |cell|."
     )
     top = palette.short(palette.limit(result.scores))
     note = f"the running text is coloured by score, the sum of a row; full colour there is {top}"
@@ -155,7 +155,7 @@ def vectors(result: record.VectorExplanation) -> Page:
     grid = Grid(outputs, units, norms, signed=False, corner="out ↓  in →", between="←", title="out × in")
     grid = grid.without_zeros((), result.special)
     legend = (
-        f"{LENGTH_WORD} is the length of a token's contribution to {_target(result)} (no sign); full colour is "
+        f"{LENGTH_WORD} is the length of a {_unit(result)}'s contribution to {_target(result)} (no sign); full colour is "
         f"{_top(palette.limit(norms))}, the longest; the vectors add up, their lengths do not."
     )
     if len(outputs) > 1:
@@ -196,8 +196,9 @@ def continuation(result: record.Continuation) -> Page:
         if additive
         else "a cell is the change of an output token when that source alone is put back; columns have no common sum"
     )
+    raised = f"{RAISES_WORD} raises an output token's score, {LOWERS_WORD} lowers it"
     legend = (
-        f"{RAISES_WORD} raises an output token's score, {LOWERS_WORD} lowers it; {each}; full colour in the table is "
+        f"{_colors(result) if result.difference else raised}; {each}; full colour in the table is "
         f"{_top(full)}, the largest |cell|."
     )
     return _page(result, (block,), legend, full, notes=_column_notes(result))
@@ -442,6 +443,13 @@ def _column_notes(result: record.Continuation) -> list[str]:
     return [*notes, f"the running text is coloured by {WHOLE} until a token is chosen; full colour there is {full}"]
 
 
+def _ends(result: record.Continuation, each: Certificate) -> str:
+    """The output at both ends; a difference has none of its own."""
+    if result.difference:
+        return f"sums differ by {each.total:.4g}"
+    return f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}"
+
+
 def _facts(result: record.Continuation) -> dict[str, Any]:
     """What the script needs besides the matrix; every text already safe to be shown on one line."""
     certificates = (*result.certificates, result.certificate)
@@ -450,7 +458,7 @@ def _facts(result: record.Continuation) -> dict[str, Any]:
         "outputs": [visible(output) for output in result.outputs],
         "whole": WHOLE,
         **proofs(result, certificates),
-        "ends": [f"{each.f_input:.4g}, at the baseline {each.f_baseline:.4g}" for each in certificates],
+        "ends": [_ends(result, each) for each in certificates],
         "score": result.origin.score or "output",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pathlens.studies.pathview import PathView, Track
     from pathlens.studies.whatif import Edit, WhatIf
 
+ADDED = (
+    "total",
+    "matrix",
+)  # kinds of certificates of numbers that have a sum: not of differences by token, nor of lengths
 ROWS = 40  # units of a comparison; the strongest of more
 STEPS = 3  # places along a path whose words are listed
 TOKENS = 30  # of those lists
@@ -38,7 +42,7 @@ def comparison(study: Comparison) -> blocks.Page:
         size = np.abs(study.values) / np.maximum(np.abs(study.values).max(0), 1e-30)
         order = sorted(sorted(order, key=lambda i: -size[i].max())[:ROWS])
     sums = [
-        palette.number(float(total), palette.decimals(limit)) if each.certificate.kind == "total" else "no common sum"
+        palette.number(float(total), palette.decimals(limit)) if each.certificate.kind in ADDED else "no common sum"
         for total, each in zip(study.values.sum(0), study.results, strict=True)
     ]
     rows: list[tuple[blocks.Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
@@ -57,22 +61,26 @@ def comparison(study: Comparison) -> blocks.Page:
         {each.target: None for each in study.results},
     )
     about = [" and ".join(map(str, names)) for names in (models, targets) if all(names)]
-    legend = f"{COLORS}; in a running text full colour is that text's largest |value|, in the table the table's."
+    table = blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit")
+    title = "rank agreement (1 the same order, 0 none, -1 opposite)"
+    agreement = correlations(title, ("Spearman", "Kendall"), _pairs(study))
+    legend = f"{_colors(study.results)}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
         f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
         " · ".join(part for part in (*map(visible, about), _quoted(first)) if part),
-        blocks=(
-            *([blocks.Abreast(inside=running)] if running else []),
-            blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit"),
-            correlations(
-                "rank agreement (1 the same order, 0 none, -1 opposite)", ("Spearman", "Kendall"), _pairs(study)
-            ),
-        ),
+        blocks=(*([blocks.Abreast(inside=running)] if running else []), blocks.Abreast(inside=(table, agreement))),
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
         **(head_of(first) if len(models) == 1 else {"headline": visible(_each_says(study))}),
     )
+
+
+def _colors(results: Sequence[Result]) -> str:
+    """What the colours mean: a length has no sign, whatever its colour."""
+    lengths = [isinstance(each, VectorExplanation) for each in results]
+    unsigned = "a length has no sign: the more colour, the longer"
+    return unsigned if all(lengths) else f"{COLORS}; {unsigned}" if any(lengths) else COLORS
 
 
 def _each_says(study: Comparison) -> str:
@@ -214,7 +222,7 @@ def layers(study: Layers) -> blocks.Page:
     curves = blocks.Chart(series, "layer", "score", ticks=tuple((float(k), name) for k, name in enumerate(study.names)))
     scale = palette.number(limit, palette.decimals(limit), sign=False)
     where = "Layer k: the states that enter block k; 0: the word embeddings."
-    legend = f"{COLORS}; all panels have one scale, up to {scale}. {where}"
+    legend = f"{_colors(study.results)}; all panels have one scale, up to {scale}. {where}"
     sums = tuple(sum_of(each, f"layer {n}") for n, each in zip(study.names, study.results, strict=True))
     return blocks.Page(
         f"{title_of(study.results[0])}, layer by layer",

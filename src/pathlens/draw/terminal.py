@@ -225,9 +225,9 @@ def inset(block: blocks.Inset, paper: Paper) -> Drawn:
 
 @draw.register
 def folds(block: blocks.Folds, paper: Paper) -> Drawn:
-    """Two lines for each, which read well at any width."""
+    """Lines below each other, which read well at any width."""
     rows: list[tuple[Text, Text]] = []
     for fold in block.folds:
         rows.append((Text(fold.lead), Text(visible(fold.text))))
-        rows += [(Text(), Text(visible(fold.below), "dim"))] if fold.below else []
+        rows += [(Text(), Text(visible(each), "dim")) for each in fold.below]
     return (_pairs(rows, paper),), ()

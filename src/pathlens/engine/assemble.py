@@ -104,6 +104,7 @@ def _shared(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         "offsets": units.offsets,
         "special": units.special,
         "check": order.check,
+        "prediction": case.meta.get("prediction", ""),
         **spoken(order.probabilities),
     }
 

@@ -23,6 +23,7 @@ from pathlens.engine.methods import entry_for
 from pathlens.engine.options import (
     EVERYONES,
     IDG,
+    IG,
     RECORDS,
     SIG,
     Accuracy,
@@ -41,12 +42,13 @@ from pathlens.engine.prepare import (
     for_target,
     prepare,
     prepare_side,
+    refuse_distance,
     tree_source,
     trees_for,
 )
-from pathlens.engine.progress import Progress
+from pathlens.engine.progress import Progress, shown
 from pathlens.engine.solve import Solution, solve, solve_targets
-from pathlens.engine.typed import Options, kinds_of_options, shows_options
+from pathlens.engine.typed import Many, One, Options, OtherOptions, Several, kinds_of_options, shows_options
 from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
@@ -61,7 +63,7 @@ from pathlens.text.chat import as_chat
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions
-from pathlens.types import brief
+from pathlens.types import SIMILARITIES, brief
 
 
 class Explainer(Generic[R]):
@@ -72,6 +74,8 @@ class Explainer(Generic[R]):
     """
 
     # fmt: off
+    @overload
+    def __init__(self: Explainer[Any], model: Any, *, method: Any = ..., target: Several, **choices: Unpack[OtherOptions]) -> None: ...
     @overload
     def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Unpack[Options]) -> None: ...
     @overload
@@ -96,7 +100,7 @@ class Explainer(Generic[R]):
         named = dict(choices)
         common, accuracy, room = taken(CommonOptions, named), taken(Accuracy, named), taken(Resources, named)
         self.model = load(model, **given(taken(LoadOptions, named)))
-        if self.model.similarity is not None:
+        if self.model.similarity in SIMILARITIES:
             named.setdefault("similarity", self.model.similarity)
         self.choices = Choices(
             **vars(common),
@@ -144,21 +148,26 @@ class Explainer(Generic[R]):
         method = self.method or self._build(self._default(pair))
         method = method.settled(encoder=self.model.two_texts_are_a_pair(), two_texts=text_b is not None)
         check_method(self.choices, entry_for(method), text_b)
+        if text_b is not None and "similarity" not in self._options and getattr(method, "similarity", None) is None:
+            refuse_distance(self.model)
         return method
 
     def _default(self, pair: bool) -> str:
         """The model kind's own method (a sentence encoder's is for two texts); an integral where one was spoken of."""
-        accuracy = self.choices.accuracy
-        named = accuracy.n_steps is not None or accuracy.rule is not None
+        accuracy, default = self.choices.accuracy, self.model.default_method
+        along = set(self._options) & set(option_names(IG)) - set(option_names(RECORDS[default]))  # which path, say
+        named = accuracy.n_steps is not None or accuracy.rule is not None or bool(along)
         usual = pair or not self.model.two_texts_are_a_pair()
-        return self.model.default_method if usual and (pair or not named) else "ig"
+        return default if usual and (pair or not named) else "ig"
 
     @overload
     def __call__(
-        self, text: list[str], text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...
+        self, text: Many, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...
     ) -> Results[R]: ...
     @overload
-    def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> R: ...
+    def __call__(self, text: One, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> R: ...
+    @overload
+    def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Any: ...
     def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
         """One text gives a result; several (a list, a column, any iterable) a list of them. `batch_size`: texts worked on
         together."""
@@ -200,23 +209,13 @@ class Explainer(Generic[R]):
     def _targets(self, many: bool) -> tuple[Any, ...]:
         """Targets that every text is asked about: all classes, or those in a list for one text; none: each text has one."""
         target = self.choices.target
-        several = (isinstance(target, str) and target == "all") or (not many and isinstance(target, list))
-        if several and self.model.every_target() and self._explains_vectors():
-            name = self.method_for().name
-            raise InputError(
-                f"method={name!r} explains the whole output, every class at once, and has no target: leave target={target!r} out, "
-                "or ask for the classes one by one with method='ig' or 'secant'"
-            )
         if isinstance(target, str) and target == "all":
-            return self.model.every_target()
+            return self.model.every_target(self.choices.options)
         if not many and isinstance(target, list):
             if not target:
                 raise InputError("the list of targets is empty; give at least one, or target='all'")
             return tuple(target)
         return ()
-
-    def _explains_vectors(self) -> bool:
-        return entry_for(self.method_for()).vector
 
     def _every_target(
         self,
@@ -367,12 +366,14 @@ class Explainer(Generic[R]):
         self,
         prepared: Sequence[Prepared],
         done: Callable[[Any], None] | None = None,
-        watch: Callable[[Any], None] | None = None,
+        watch: Callable[[int], None] | None = None,
     ) -> list[tuple[Solution, ...] | Exception]:
         """The integrals of prepared texts, many in a batch: a solution per case, or the text's error in its place.
 
-        `done` is called at every text's end, `watch` after every batch.
+        `done` is called at every text's end, `watch` after every batch; the bar that is shown hears of both where they are not given.
         """
+        if done is None and (bar := shown()) is not None:
+            done, watch = lambda _: bar.early(), bar.points
         with self.at_work():
             return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
 

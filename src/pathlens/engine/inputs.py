@@ -17,12 +17,13 @@ def as_list(text: Any) -> Any:
     if (names := getattr(text, "columns", getattr(text, "column_names", None))) is not None:
         listed = ", ".join(map(repr, list(names)[:6]))
         raise InputError(f"a whole table was given; give the column with the texts, table[name], of {listed}")
+    kind = getattr(getattr(text, "dtype", None), "kind", "")
+    if kind in ("U", "O") and getattr(text, "shape", None) == ():  # numpy's, around one text
+        text = text.item()
+    if hasattr(text, "to_pylist"):  # pyarrow's, whose items are no strings
+        text = text.to_pylist()
     one = isinstance(text, str | bytes | list | Mapping | Chat | Prompt | torch.Tensor)
-    if (
-        one
-        or not isinstance(text, Iterable)
-        or getattr(getattr(text, "dtype", None), "kind", "") in ("i", "u", "f", "b")
-    ):
+    if one or not isinstance(text, Iterable) or kind in ("i", "u", "f", "b"):
         return text
     each = list(text)
     texts = all(isinstance(item, str | Chat | Prompt) for item in each)

@@ -19,6 +19,7 @@ from pathlens.integrand import Coordinates, Directional, Gradient, Hessian, Inte
 from pathlens.integrand.secant import SecantCoordinates, SecantScores, SecantVectors
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, token_lines
+from pathlens.path.words.options import WordOptions
 from pathlens.path.words.route import word_route
 from pathlens.text.adapter import Case
 from pathlens.types import RULES, Ends, Route
@@ -41,7 +42,6 @@ class Entry:
     rules: tuple[str, ...] = RULES
     rule: str = "adaptive"
     telescopes: bool = False  # token scores are differences of outputs
-    by_output: bool = False  # gives a continuation's output tokens one by one, not only their sum
 
     @property
     def name(self) -> str:
@@ -53,6 +53,11 @@ class Entry:
         bases = (base for each in self.record.__mro__ for base in each.__dict__.get("__orig_bases__", ()))
         (named,) = get_args(next(base for base in bases if get_origin(base) is Method))
         return self.instead or (get_args(named) or (named,))[0]
+
+    @property
+    def along_one_path(self) -> bool:
+        """Are token scores integrated along one path of all tokens, the straight line or through words?"""
+        return issubclass(self.record, WordOptions) and not self.vector
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -103,18 +108,19 @@ _SECANT = "ours; after Shrikumar, Greenside, Kundaje: Learning Important Feature
 # fmt: off
 _TABLE: tuple[Entry, ...] = (
     #          title                                       path            integrand
-    Entry(IG, "Integrated Gradients",                     _line_or_words, _share, _IG, by_output=True),
-    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share, _SIG, by_output=True, telescopes=True, rules=NOT_SPLIT),
-    Entry(DIG, "Discretized Integrated Gradients",        _line_or_words, _share, _DIG, by_output=True, rules=NOT_SPLIT),
-    Entry(UDIG, "Uniform Discretized Integrated Gradients", _line_or_words, _share, _UDIG, by_output=True, rules=NOT_SPLIT),
+    Entry(IG, "Integrated Gradients",                     _line_or_words, _share, _IG),
+    Entry(SIG, "Sequential Integrated Gradients",         _sequential,    _share, _SIG, telescopes=True, rules=NOT_SPLIT),
+    Entry(DIG, "Discretized Integrated Gradients",        _line_or_words, _share, _DIG, rules=NOT_SPLIT),
+    Entry(UDIG, "Uniform Discretized Integrated Gradients", _line_or_words, _share, _UDIG, rules=NOT_SPLIT),
     Entry(IDG, "Integrated Directional Gradients",        _straight,      _share, _IDG),
     Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product, _IJ, vector=True),
     Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product, _IJ, vector=True, sides=2),
     Entry(IH, "Integrated Hessians",                      _straight,      _curvature, _IH, rules=("log",), rule="log"),
-    Entry(SECANT, "Secants",                              _straight,      _secants, _SECANT, by_output=True, rules=("secant",), rule="secant"),
+    Entry(SECANT, "Secants",                              _straight,      _secants, _SECANT, rules=("secant",), rule="secant"),
 )
 # fmt: on
 METHODS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _TABLE})
+ALONG_ONE_PATH = tuple(name for name, entry in METHODS.items() if entry.along_one_path)
 
 
 def methods() -> dict[str, str]:

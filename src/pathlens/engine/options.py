@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pathlens.checks import Option, check_options, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError
+from pathlens.explanation.answer import CUTS, THRESHOLD, check_threshold
 from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import (
     Continuation,
@@ -24,7 +25,7 @@ from pathlens.explanation.record import (
     VectorExplanation,
 )
 from pathlens.path.words.options import STRATEGIES, PathOptions, WordOptions
-from pathlens.text.options import check_baseline_name
+from pathlens.text.options import LoadOptions, check_baseline_name
 from pathlens.types import BASELINES, MAX_NODES, NORMS, PROMPT_UNITS, RULES, SCORES, SIMILARITIES, TEXT_UNITS, TOLERANCE
 
 R = TypeVar("R", covariant=True)
@@ -90,6 +91,7 @@ class Method(Generic[R]):
     """A method with its options; `R` is the result it gives."""
 
     name: ClassVar[str]
+    by_output: ClassVar[bool] = False  # gives a continuation's output tokens one by one, not only their sum
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -164,6 +166,7 @@ class IG(_ByCoordinate, PathOptions, Method[Scores]):
     """Integrated Gradients."""
 
     name: ClassVar[str] = "ig"
+    by_output: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +174,7 @@ class SIG(_ByCoordinate, Method[Scores]):
     """Sequential Integrated Gradients."""
 
     name: ClassVar[str] = "sig"
+    by_output: ClassVar[bool] = True
 
     context: str = option(
         "full",
@@ -181,6 +185,8 @@ class SIG(_ByCoordinate, Method[Scores]):
 
 @dataclass(frozen=True, kw_only=True)
 class _AlongWords(_ByCoordinate, WordOptions, Method[Scores]):
+    by_output: ClassVar[bool] = True
+
     def check(self) -> None:
         self.settings(self.name)
 
@@ -268,6 +274,7 @@ class SECANT(OfBlock, Compared, _ByCoordinate, Method[Secants]):
     """Secants: scores, vectors or pairs, exact in one pass."""
 
     name: ClassVar[str] = "secant"
+    by_output: ClassVar[bool] = True
 
     gives: str = option(
         "auto",
@@ -297,6 +304,27 @@ EVERYONES = (CommonOptions, Accuracy, Resources)  # whatever the method and the 
 RECORDS: Mapping[str, type[Method[Any]]] = {each.name: each for each in (IG, SIG, DIG, UDIG, IDG, VAIG, IJ, IH, SECANT)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """What may be chosen where an answer is explained to its sources; names as in `pl.answer`."""
+
+    contrast: str | None = option(None, "Another answer: why not that?")
+    method: str = option(
+        "secant",
+        "How sources get their share: exact in one pass (secant), by leaving them out (sig), an integral.",
+        choices=[name for name, record in RECORDS.items() if record.by_output],
+    )
+    unit: str = option("sentence", "What sources are cut into.", choices=CUTS)
+    threshold: float = option(THRESHOLD, "Share of what sources add from which one is cited.")
+    generate: int = option(100, "At most so many tokens of its own.", bounds=(1, None))
+    truncation: bool = option(False, "Cut sources that do not fit.")
+    redundant: bool | None = option(None, "Check every two sources for saying the same (default: those alike).")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_threshold(self.threshold)
+
+
 def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterable[str] = ()) -> Method[Any]:
     """The record of a method: from its name and options, or a record with some of its options given anew.
 
@@ -305,12 +333,16 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
     named = dict(options or {})
     record = type(method) if isinstance(method, Method) else RECORDS.get(method) if isinstance(method, str) else None
     if record is None:
+        if isinstance(method, list | tuple | set):
+            raise InputError(
+                f"one method is taken here, got {method!r}; pl.compare(model, text, methods=…) puts several side by side"
+            )
         hint = did_you_mean(method, RECORDS) if isinstance(method, str) else ""
         raise InputError(f"method={method!r} is not known; methods: {', '.join(RECORDS)}{hint}")
     known = option_names(record)
     unknown = [name for name in named if name not in known]
     if unknown:
-        everyones = [name for each in EVERYONES for name in option_names(each)]
+        everyones = ["method", *(name for each in (*EVERYONES, LoadOptions) for name in option_names(each))]
         hint = did_you_mean(unknown[0], (*known, *everyones, *others))
         raise InputError(
             f"{', '.join(unknown)}: not an option of {record.name}; it takes "

@@ -20,9 +20,10 @@ from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import Explanation, Interactions, PhraseTree
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Request, TextModel, Wanted, in_batches, texts_of
+from pathlens.text.language import function_name
 from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
-from pathlens.types import PROMPT_UNITS, RULES
+from pathlens.types import PROMPT_UNITS, RULES, SIMILARITIES
 from pathlens.units.brackets import Treebank
 from pathlens.units.parse import parser
 from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
@@ -59,7 +60,7 @@ class Choices(CommonOptions):
             layer=self.layer_of(method),
             integral=_integrates(method),
             vector=entry.vector,
-            each_output=entry.by_output and not method.by_coordinate,
+            each_output=method.by_output and not method.by_coordinate,
             block=of_block.block,
             hold=(hold,) if isinstance(hold, str) else tuple(hold),
             norm=embedded.norm,
@@ -176,6 +177,53 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
         )
     if entry.sides == 2 and text_b is None:
         raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
+    _refuse_unread(choices, entry, text_b)
+
+
+def _refuse_unread(choices: Choices, entry: Entry, text_b: Any) -> None:
+    """A choice that nothing would look at is refused: whoever made it would read the answer to another question."""
+    model, target, score = choices.model, choices.target, choices.score
+    encodes, name = model.two_texts_are_a_pair(), f"method={entry.name!r}"
+    if score is not None and encodes:
+        raise InputError(
+            f"score={score!r}: {model.name!r} gives vectors and has neither logits nor probabilities; leave score out "
+            "(similarity= says how two texts are compared)"
+        ).plainly("This model compares texts and has no probabilities. Leave the score out.", "score")
+    if score is not None and (entry.vector or callable(target)):
+        what = f"{name} explains the whole output" if entry.vector else "target is a function of the output"
+        raise InputError(f"score={score!r}: {what}, as it is; leave score out").plainly(
+            "The whole output is explained, as it is. Leave the score out.", "score"
+        )
+    if target is not None and entry.sides == 2:
+        raise InputError(
+            f"target={shown(target)}: {name} explains the similarity of two texts and has no target; leave target out, or give "
+            "one text and a function of its vector with method='ig'"
+        ).plainly("Two texts are compared here, and that has no target. Empty it.", "target")
+    if target is not None and entry.vector and not model.places_vector:
+        raise InputError(
+            f"target={shown(target)}: {name} explains the whole output at once and has no target; leave target out, "
+            "or ask for one with method='ig' or 'secant'"
+        ).plainly("This method explains every class at once. Empty the target, or choose another method.", "target")
+    if encodes and text_b is not None and entry.sides == 1 and (entry.vector or callable(target)):
+        what = f"{name} explains the vector" if entry.vector else f"target={shown(target)} is a function of the vector"
+        raise InputError(
+            f"{what} of one text, and the second would not be looked at: leave it out, or compare both with method='ij'"
+        ).plainly("One text's vector is explained here. Empty the second text, or choose another method.", "text_b")
+
+
+def refuse_distance(model: TextModel) -> None:
+    """A model that compares its vectors by a distance is not explained by another measure without a word."""
+    if model.similarity in (None, *SIMILARITIES):
+        return
+    raise InputError(
+        f"{model.name!r} compares texts by the {model.similarity} distance, which pairs of words do not add up to; say which of "
+        "its vectors' other measures to explain: similarity='cosine' or similarity='dot'"
+    ).plainly(f"This model compares texts by the {model.similarity} distance. Choose cosine or dot.", "similarity")
+
+
+def shown(target: Any) -> str:
+    """A target for an error's line: a function by its name."""
+    return function_name(target) if callable(target) else repr(target)
 
 
 def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> list[tuple[TextModel, Wanted]]:

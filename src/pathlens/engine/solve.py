@@ -24,6 +24,7 @@ from pathlens.integrate.drive import (
     Drive,
     Goal,
     Integral,
+    Kind,
     covering,
     differences,
     doubling,
@@ -95,11 +96,11 @@ def solve(
     accuracy: Accuracy,
     limits: Limits,
     done: Callable[[Any], None] | None = None,
-    watch: Callable[[Any], None] | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> list[tuple[Solution, ...] | Exception]:
     """The integrals of many texts, in shared batches; a text that fails gives its error, the others go on.
 
-    `done` hears of every text at its end, `watch` of every batch on the way.
+    `done` hears of every text at its end, `watch` of the points of every batch on the way.
     """
     jobs = [
         [
@@ -120,7 +121,7 @@ def solve_targets(
     accuracy: Accuracy,
     limits: Limits,
     done: Callable[[Any], None] | None = None,
-    watch: Callable[[Any], None] | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> list[list[tuple[Solution, ...] | Exception]]:
     """`solve` for texts that were read for several targets each: those of one text share their passes where they can."""
     solutions: list[list[tuple[Solution, ...] | Exception]] = []
@@ -184,6 +185,13 @@ class _Text:
     def several(self) -> bool:
         """T numbers, each explained on its own, and not one vector?"""
         return bool(self.case.outputs) and not self.entry.vector
+
+    @property
+    def kind(self) -> Kind:
+        """What the integral of a unit is."""
+        if self.several:
+            return "list"
+        return "vector" if self.entry.vector else "row" if self.by_coordinate else "number"
 
     @property
     def by_coordinate(self) -> bool:
@@ -251,20 +259,20 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         path = text.entry.path(text.method, case.ends, text.members).detail if words else None
         tokens = case.ends.end.shape if text.by_coordinate else (0,)
         value = torch.zeros((*tokens, *f_end.shape), dtype=torch.float64)
-        nothing = Integral(value, torch.zeros_like(size(value, text.several)), 0)
+        nothing = Integral(value, torch.zeros_like(size(value, text.kind)), 0)
         return text.solution(nothing, moving, text.bound(), float(text.change.norm()), path=path)
     route = text.entry.path(text.method, case.ends, text.members)
     if not route.complete:
         return (yield from _per_unit(text, route, moving, shares))
     limit = text.bound() if limit is None else limit
     known = {route.place(0, 0.0): f_start, route.place(len(route.legs) - 1, 1.0): f_end}
-    goal = Goal(limit, text.missing, accuracy.max_nodes, each=text.several, known=known)
+    goal = Goal(limit, text.missing, accuracy.max_nodes, kind=text.kind, known=known)
     rows = moving
     if by_secants:
         if shares is None:
             shares = yield from once(route, text.entry.integrand(text.method))
         # nothing was approximated but by rounding, which the gap shows
-        integral = Integral(shares, covering(torch.zeros_like(size(shares, text.several)), goal.gap(shares)), 0)
+        integral = Integral(shares, covering(torch.zeros_like(size(shares, text.kind)), goal.gap(shares)), 0)
     elif text.entry.rule == "log":
         wanted = prepared.rows  # those that do not move need no work
         asked = None if wanted is None else tuple(k for k, unit in enumerate(moving.tolist()) if unit in wanted)
@@ -318,7 +326,7 @@ def _integrate(text: _Text, route: Route, integrand: Integrand, goal: Goal, larg
 
 def _exact(text: _Text, route: Route, shares: Float[Tensor, "U ..."]) -> Integral:
     """Differences of outputs: nothing was approximated."""
-    return Integral(shares, torch.zeros_like(size(shares, text.several)), 1 + len(route.legs))
+    return Integral(shares, torch.zeros_like(size(shares, text.kind)), 1 + len(route.legs))
 
 
 def _per_unit(text: _Text, route: Route, moving: Int[Tensor, "M"], shares: Float[Tensor, "U ..."] | None) -> Driver:
@@ -333,7 +341,7 @@ def _per_unit(text: _Text, route: Route, moving: Int[Tensor, "M"], shares: Float
     def gaps(value: Float[Tensor, "S d"]) -> Float[Tensor, "M"]:
         return (belongs @ value.sum(-1) - wanted).abs()
 
-    goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * len(route.legs))
+    goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * len(route.legs), kind="row")
     integral = yield from _integrate(text, route, Coordinates(), goal)
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = off = gaps(integral.value)

@@ -6,18 +6,24 @@ The records of options say the same to everyone else, with help, defaults and ch
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from torch import Tensor
 
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import EVERYONES, RECORDS
+from pathlens.text.chat import Chat, Prompt
 from pathlens.text.options import LoadOptions, ModelOptions
 
+One = str | Chat | Prompt | Tensor | Mapping[str, Any] | list[dict[str, Any]]  # one text, one chat, one row
+Many = list[str] | tuple[str, ...] | list[Chat] | Iterator[str]  # arrays and columns may be either: no type says which
+Several = Literal["all"] | list[Any]  # targets of one text: a result for each
 
-class Options(TypedDict, total=False):
-    """Everyone's options, then those of methods and of model kinds; see `pl.explain`."""
 
-    target: Any
+class OtherOptions(TypedDict, total=False):
+    """Everyone's options but the target, then those of methods and of model kinds; see `pl.explain`."""
+
     baseline: Any
     layer: int | None
     unit: Any
@@ -66,6 +72,12 @@ class Options(TypedDict, total=False):
     prompt: str | None
     prompt_name: str | None
     features: Sequence[str] | None
+
+
+class Options(OtherOptions, total=False):
+    """What is given by name where one target is meant, or any."""
+
+    target: Any
 
 
 def kinds_of_options() -> list[type[ModelOptions]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -48,6 +48,7 @@ class Answer(Result):
     contrast: str = ""
     threshold: float = THRESHOLD
     repeats: tuple[tuple[float, ...], ...] = ()  # (source, source, loss without one, without the other, without both)
+    instead: ClassVar[str] = "to ask why this and not that, give the other answer as contrast='…'"
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores", self.matrix, self.certificate)
@@ -118,7 +119,7 @@ class Answer(Result):
         """One sentence of the answer as a result over the parts of all sources; −1 is the last, as in a list."""
         return Explanation(
             method=self.method,
-            target=f"{self.sentences[index]!r} ({self.meta.get('score', 'logprob')})",
+            target=f"{self.sentences[index]!r} ({self.origin.score or 'logprob'})",
             certificate=self.certificates[index],
             meta={**self.meta, "texts": list(self.sources), "sentence": int(index)},
             tokens=self.parts,
@@ -166,7 +167,7 @@ class Answer(Result):
 
     def finer(self) -> str:
         """The next cut after this result's own."""
-        cut = str(self.meta.get("unit", "sentence"))
+        cut = self.origin.unit or "sentence"
         return CUTS[min(CUTS.index(cut) + 1, len(CUTS) - 1)] if cut in CUTS else CUTS[-1]
 
 

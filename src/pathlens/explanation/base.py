@@ -38,7 +38,7 @@ def likeliest(probabilities: Mapping[str, float]) -> str:
 
 def percent(share: float) -> str:
     """Three digits; a whole is said of nothing less."""
-    hidden = 0.9995 <= share < 1 or 0 < share < 0.0005
+    hidden = 0.9995 <= share < 1 or 0 < share < 0.001
     return (">99.9 %" if share > 0.5 else "<0.1 %") if hidden else f"{100 * share:.3g} %"
 
 
@@ -77,13 +77,17 @@ class Result(TableExport, Viewable):
     target: str
     certificate: Certificate
     meta: Mapping[str, Any] = field(default_factory=dict)
-    prediction: str = ""  # the likeliest class at the text, where the model has classes
+    prediction: str = (
+        ""  # the likeliest class at the text, where the model has classes; of a generator what it writes itself
+    )
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
     check: Belief | None = None  # what the scores predict for the strongest units, and what the model does
     edited: str = ""  # loaded from a file that is not as it was written, or made of such a result: what shows it
     seal: str = ""  # a checksum of all the rest, taken when the result is made (explanation/binding.py)
     entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives
+    places: ClassVar[tuple[str, ...]] = ()  # fields that two results must share to be subtracted
+    instead: ClassVar[str] = ""  # of a kind without differences: what to subtract
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -141,7 +145,7 @@ class Result(TableExport, Viewable):
     @property
     def text(self) -> str | tuple[str, ...]:
         """What was explained; of two texts, both."""
-        texts = tuple(self.meta.get("texts", ()))
+        texts = self.origin.texts
         return texts[0] if len(texts) == 1 else texts
 
     @property
@@ -149,7 +153,10 @@ class Result(TableExport, Viewable):
         """What the model says, in words: "predicted positive, 81 % (from the baseline alone: positive, 94.5 %)"."""
         if self.difference:
             (one, total), (other, less) = self.difference
-            return f"difference: {one} − {other}; sums {total:.4g} − {less:.4g} = {self.certificate.total:.4g}"
+            sums = f"sums {total:.4g} − {less:.4g} = {self.certificate.total:.4g}"
+            if self.certificate.kind == "vector":
+                sums = f"sums of length {total:.4g} and {less:.4g}, their difference of length {self.certificate.total:.4g}"
+            return f"difference: {one} − {other}; {sums}"
         return in_words(self.probabilities, self.baseline_probabilities) or self._written() or self._number()
 
     @property
@@ -157,15 +164,15 @@ class Result(TableExport, Viewable):
         """Are the output's two values in the headline already?"""
         return bool(self.difference or (self.target and not self.probabilities and not self._written()))
 
-    def _written(self) -> str:
+    def _written(self, *, alone: bool = False) -> str:
         """What a generator writes, and how likely that is: the output itself where it is a probability or its logarithm."""
-        written: Any = self.meta.get("outputs") or ()
-        score = self.meta.get("score")
-        if score not in ("logprob", "prob") or len(written) != 1:
-            return ""
+        written, score = self.origin.outputs, self.origin.score
+        if score not in ("logprob", "prob") or len(written) != 1 or self.certificate.kind == "vector":
+            return ""  # of a vector the certificate has lengths, no probabilities
         ends = self.certificate.f_input, self.certificate.f_baseline
         text, start = (percent(f if score == "prob" else math.exp(min(f, 0.0))) for f in ends)
-        return f"“{shortened(str(written[0]).strip())}” is {text} likely (from the baseline alone: {start})"
+        line = f"“{shortened(written[0].strip())}” is {text} likely"
+        return line if alone else f"{line} (from the baseline alone: {start})"
 
     def _number(self) -> str:
         """What is explained and its value, of a model without words for it."""
@@ -182,8 +189,9 @@ class Result(TableExport, Viewable):
     @property
     def about(self) -> tuple[str, ...]:
         """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
-        text = shortened(" | ".join(self.meta.get("texts", ())))
-        return self.target, text and repr(text), "" if self.difference else in_words(self.probabilities, {})
+        text = shortened(" | ".join(self.origin.texts))
+        spoken = in_words(self.probabilities, {}) or self._written(alone=True)
+        return self.target, text and repr(text), "" if self.difference else spoken
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
@@ -205,30 +213,33 @@ class Result(TableExport, Viewable):
     def top(self, k: int = 5) -> list[Any]:
         """The k entries with the largest |value|, largest first."""
 
-    def minus(self, other: Any, **values: Any) -> Any:
-        """The same places with `values`, which are this result's less the other's: what `a - b` gives."""
+    def __sub__(self: Made, other: Made) -> Made:
+        """Place by place; it adds up to the difference of what the two add up to."""
+        self.same_places(other)
+        values = self.less(other)
         mine, its = self.certificate, other.certificate
-        alone = "per token" in (mine.kind, its.kind)  # no common sum to miss: each unit's own
-        proof = Certificate.judge(
-            f_input=mine.f_input - its.f_input,
-            f_baseline=mine.f_baseline - its.f_baseline,
-            total=mine.total - its.total,
-            tolerance=max(mine.tolerance, its.tolerance),
-            nodes=mine.nodes + its.nodes,
-            passes=mine.passes + its.passes,
-            errors=np.add(mine.error_estimate, its.error_estimate),
-            bound=mine.bound + its.bound,
-            gap=mine.gap + its.gap if alone else None,
-            parts=(mine, its),
-            kind="per token" if alone else "total",
-        )
+        proof = values.pop("certificate", None) or mine.less(its, total=mine.total - its.total)
         target = f"{self.target} − {other.target}" if self.target != other.target else self.target
         plain: dict[str, Any] = {"prediction": "", "probabilities": {}, "baseline_probabilities": {}, "check": None}
         names, sums = names_of_both(self, other), (mine.total, its.total)
-        notes = list(dict.fromkeys((*self.meta.get("notes", ()), *other.meta.get("notes", ()))))
+        notes = list(dict.fromkeys((*self.origin.notes, *other.origin.notes)))
         meta = {**self.meta, "difference": [list(each) for each in zip(names, sums, strict=True)], "notes": notes}
         altered = self.altered or other.altered
         return self.derived(target=target, certificate=proof, edited=altered, meta=meta, **plain, **values)
+
+    def less(self: Made, other: Made) -> dict[str, Any]:
+        """This kind's numbers less the other's, both over the same places; with a certificate where its total is no difference."""
+        raise InputError(
+            f"two results of the kind {type(self).__name__} have no difference that adds up; {self.instead}"
+        )
+
+    def same_places(self, other: Any) -> None:
+        """An error unless both results are of one kind, over the same places."""
+        if type(self) is not type(other) or any(getattr(self, name) != getattr(other, name) for name in self.places):
+            raise InputError(
+                f"a difference is taken of two results of one kind over the same units, got {self!r} and {other!r}; "
+                "explain the same text with the same unit"
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -239,18 +250,11 @@ class OfUnits(Result):
     offsets: tuple[Span, ...]  # characters of the text (of `segments`' text); (0, 0) for special tokens
     special: tuple[bool, ...] = ()  # added by the tokenizer, not part of the text
     segments: tuple[int, ...] = ()  # 0: first text (or prompt), 1: second text (or output), -1: special
+    places: ClassVar[tuple[str, ...]] = ("tokens",)
 
     def words(self: Same) -> Same:
         """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
         return reduce.words(self)
-
-    def same_places(self, other: Any) -> None:
-        """An error unless both results are of one kind, over the same units."""
-        if type(self) is not type(other) or self.tokens != other.tokens:
-            raise InputError(
-                f"a difference is taken of two results of one kind over the same units, got {self!r} and {other!r}; "
-                "explain the same text with the same unit"
-            )
 
     @abstractmethod
     def summed(self: Same, members: Float[np.ndarray, "G U"], **common: Any) -> Same:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -67,6 +67,33 @@ class Certificate:
         errors = members @ np.array(self.error_estimate)
         most = float(members.sum(1).max(initial=1.0))
         return replace(self, error_estimate=tuple(errors.tolist()), bound=self.bound * most)
+
+    def less(self, other: Certificate, *, total: float, **facts: float) -> Certificate:
+        """Of this one's numbers less the other's, which sum to `total`: settled where both are, and errors add up.
+
+        facts: outputs and gap, where they are not the differences and what they miss (vectors have lengths).
+        """
+        kind = "per token" if "per token" in (self.kind, other.kind) else self.kind
+        ends: dict[str, Any] = {
+            "f_input": self.f_input - other.f_input,
+            "f_baseline": self.f_baseline - other.f_baseline,
+        }
+        ends |= facts
+        if kind == "per token":  # no common sum to miss: each unit's own
+            ends.setdefault("gap", self.gap + other.gap)
+        if kind == "matrix":  # the baseline's cell is in the sum
+            ends |= {"gap": abs(total - ends["f_input"]), "size": abs(ends["f_input"])}
+        return Certificate.judge(
+            **ends,
+            total=total,
+            tolerance=max(self.tolerance, other.tolerance),
+            nodes=self.nodes + other.nodes,
+            passes=self.passes + other.passes,
+            errors=np.add(self.error_estimate, other.error_estimate),
+            bound=self.bound + other.bound,
+            parts=(self, other),
+            kind=kind,
+        )
 
     def __repr__(self) -> str:
         alone = self.kind == "per token"
@@ -150,16 +177,19 @@ def warn_unsettled(results: Sequence[Result], *, depth: int) -> None:
 def _ways_out(result: Result, depth: int) -> str:
     layer = int(result.meta.get("layer") or 0)
     deeper = f"a deeper layer (layer={layer + 1}), " if layer < depth else ""
+    score = dict(result.meta.get("chosen", {})).get("score")  # none of a vector, a similarity, a caller's function
+    takes_logprob = score not in (None, "", "logprob") and result.meta.get("kind") != "multiple choice"
+    logprob = "score='logprob', " if takes_logprob else ""
     if result.method == "ih":  # it has the straight line alone, and nodes of its own
         return (
-            "leave n_steps out (nodes are then placed where they are needed), another baseline, score='logprob', "
-            f"{deeper}a looser tolerance, or, for a model with ReLU, softplus=10"
+            "leave n_steps out (nodes are then placed where they are needed), another baseline, "
+            f"{logprob}{deeper}a looser tolerance, or, for a model with ReLU, softplus=10"
         )
     if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     if "score" in result.meta and "outputs" in result.meta:
         return _generator_remedies(result, depth)
-    return f"another baseline (baseline='pad' or 'mean'), score='logprob', {deeper}a looser tolerance, or rule='split'"
+    return f"another baseline (baseline='pad' or 'mean'), {logprob}{deeper}a looser tolerance, or rule='split'"
 
 
 def _generator_remedies(result: Result, depth: int) -> str:

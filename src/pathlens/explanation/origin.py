@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from pathlens.types import Span
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,18 @@ class Origin:
     history: tuple[tuple[int, float, float], ...] = ()  # (nodes, gap, largest error) after each round
     features: tuple[float, ...] = ()  # the values in a row of a table
     row: int | None = None  # of a data set, by its number
+    chosen: Mapping[str, Any] | None = None  # the choices, as `pl.explain` takes them; older files do not say
+    compared_with: Any = None  # the other text of a one-sided explanation, or what stands for a picture
+    is_difference: bool = False  # of two results
+    spans: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)  # parts of a chat's prompt, by level and name
+    template: str = "held"  # of a chat
+    asked: Mapping[str, Any] = field(default_factory=dict)  # choices of `pl.answer`
+    read: tuple[int, ...] = ()  # characters of each source that were read
+    moved: float | None = None  # by softplus: how far the output is from the model's own
 
     @staticmethod
     def of(meta: Mapping[str, Any]) -> Origin:
-        notes, layer = meta.get("notes") or (), meta.get("layer")
+        notes, layer, spans = meta.get("notes") or (), meta.get("layer"), meta.get("spans") or {}
         return Origin(
             **{name: str(meta.get(name) or "") for name in ("model", "kind", "dtype", "unit", "score", "similarity")},
             texts=tuple(meta.get("texts") or ()),
@@ -45,4 +55,12 @@ class Origin:
             history=tuple(tuple(row) for row in meta.get("history") or () if len(row) == 3),
             features=tuple(map(float, meta.get("features") or ())),
             row=meta.get("row"),
+            chosen=meta.get("chosen"),
+            compared_with=meta.get("compared_with"),
+            is_difference="columns_above" in meta,
+            spans={level: {n: (int(a), int(b)) for n, (a, b) in each.items()} for level, each in spans.items()},
+            template=str(meta.get("template") or "held"),
+            asked=meta.get("asked") or {},
+            read=tuple(map(int, meta.get("read") or ())),
+            moved=softened["moved"] if isinstance(softened := meta.get("softplus"), Mapping) else None,
         )

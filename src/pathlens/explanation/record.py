@@ -43,13 +43,8 @@ class Explanation(OfUnits):
             start, end = self.offsets[i]
             yield {"token": token, "start": start, "end": end, "score": float(self.scores[i])}
 
-    def __sub__(self, other: Explanation) -> Explanation:
-        """Score by score; it adds up to the difference of the two changes."""
-        self.same_places(other)
-        result: Explanation = self.minus(
-            other, scores=self.scores - other.scores, coordinates=None, standard_error=None, path=None
-        )
-        return result
+    def less(self, other: Explanation) -> dict[str, Any]:
+        return {"scores": self.scores - other.scores, "coordinates": None, "standard_error": None, "path": None}
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k units with the largest |score|, largest first."""
@@ -77,6 +72,12 @@ class Continuation(OfUnits):
     certificates: tuple[Certificate, ...]  # (T,)
     path: Any = None
     entry: ClassVar[tuple[str, ...]] = ("token", "output", "score")
+    places: ClassVar[tuple[str, ...]] = ("tokens", "outputs")
+
+    def less(self, other: Continuation) -> dict[str, Any]:
+        both = zip(self.certificates, other.certificates, strict=True)
+        certificates = tuple(one.less(two, total=one.total - two.total) for one, two in both)
+        return {"matrix": self.matrix - other.matrix, "certificates": certificates, "path": None}
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores", self.matrix, self.certificate)
@@ -96,9 +97,10 @@ class Continuation(OfUnits):
     def output(self, index: int) -> Explanation:
         """One output token: what made it likely."""
         return self.aggregate().derived(
-            target=f"{self.outputs[index]!r} ({self.meta.get('score', 'score')})",
+            target=f"{self.outputs[index]!r} ({self.origin.score or 'score'})",
             certificate=self.certificates[index],
-            meta={**self.meta, "output_index": int(index)},
+            meta={**self.meta, "outputs": [self.outputs[index]], "output_index": int(index)},
+            prediction=self.outputs[index] if self.prediction else "",
             check=None,  # it is of all output tokens together
             scores=self.matrix[:, index].copy(),
         )
@@ -131,6 +133,35 @@ class VectorExplanation(OfUnits):
     f_baseline: Float[np.ndarray, "out d"] | None = None  # the output at the baseline
     path: Any = None
     entry: ClassVar[tuple[str, ...]] = ("output", "token", "norm")
+    places: ClassVar[tuple[str, ...]] = ("tokens", "outputs", "sources", "shape")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Output positions, units, numbers in a vector."""
+        return self.vectors.shape
+
+    def less(self, other: VectorExplanation) -> dict[str, Any]:
+        """A length of a difference is no difference of lengths, so its certificate is taken of the vectors themselves."""
+        vectors = self.vectors - other.vectors
+        mine, its = self._ends, other._ends
+        end, start = (one - two for one, two in zip(mine, its, strict=True))
+        total = vectors.sum(1)
+        lengths = {
+            "f_input": end,
+            "f_baseline": start,
+            "gap": total - (end - start),
+            "size": end - start,
+            "total": total,
+        }
+        facts = {name: float(np.linalg.norm(each)) for name, each in lengths.items()}
+        proof = self.certificate.less(other.certificate, **facts)
+        return {"vectors": vectors, "f_input": end, "f_baseline": start, "certificate": proof, "path": None}
+
+    @property
+    def _ends(self) -> tuple[Float[np.ndarray, "out d"], Float[np.ndarray, "out d"]]:
+        if self.f_input is None or self.f_baseline is None:
+            raise InputError("these vectors came without the outputs they add up to; explain the text anew")
+        return self.f_input, self.f_baseline
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the vectors", self.vectors, self.certificate)
@@ -179,6 +210,11 @@ class PairExplanation(Result):
     path_a: Any = None  # what the paths say about themselves, for paths through words
     path_b: Any = None
     entry: ClassVar[tuple[str, ...]] = ("token_a", "token_b", "score")
+    places: ClassVar[tuple[str, ...]] = ("tokens_a", "tokens_b")
+
+    def less(self, other: PairExplanation) -> dict[str, Any]:
+        values = {"full_matrix": self.full_matrix - other.full_matrix, "similarity": self.similarity - other.similarity}
+        return {**values, "coordinates": None, "path_a": None, "path_b": None}
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the cells", self.full_matrix, self.certificate)
@@ -203,7 +239,9 @@ class PairExplanation(Result):
     @property
     def headline(self) -> str:
         """ "cosine similarity 0.544 = pairs of words 0.589 + the rest -0.044"."""
-        units = f"{self.meta.get('unit') or 'token'}s"
+        if self.difference:
+            return super().headline
+        units = f"{self.origin.unit or 'token'}s"
         return f"{self.target} {self.similarity:.3f} = pairs of {units} {self.core:.3f} + the rest {self.rest:.3f}"
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -252,12 +290,8 @@ class Interactions(OfUnits):
             off = np.abs(matrix.sum(1) - self.scores[taken])
             yield apart("rows miss their scores by other gaps", off, np.array(gaps), rounding(matrix))
 
-    def __sub__(self, other: Interactions) -> Interactions:
-        """Entry by entry; it adds up to the difference of the two changes."""
-        self.same_places(other)
-        values = {"matrix": self.matrix - other.matrix, "scores": self.scores - other.scores}
-        result: Interactions = self.minus(other, **values, standard_error=None)
-        return result
+    def less(self, other: Interactions) -> dict[str, Any]:
+        return {"matrix": self.matrix - other.matrix, "scores": self.scores - other.scores, "standard_error": None}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, a in enumerate(self.tokens):
@@ -305,6 +339,10 @@ class PhraseTree(Result):
     family_note: str = ""  # the one of `meta["notes"]` that is about the family
     plain: tuple[Phrase, ...] = ()  # with the paper's family in `nodes`: the same nodes without coordinates
     entry: ClassVar[tuple[str, ...]] = ("text", "value")
+    places: ClassVar[tuple[str, ...]] = ("tokens",)
+    instead: ClassVar[str] = (
+        "values are shares of each tree's own whole: subtract the integrals they are read from, explained with method='ig'"
+    )
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores of the integral under the tree", self.scores, self.certificate)

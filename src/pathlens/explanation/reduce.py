@@ -20,11 +20,11 @@ Same = TypeVar("Same", bound="OfUnits")
 
 def words(result: Same) -> Same:
     """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
-    if result.method == "sig" and result.meta.get("context", "full") == "full":
+    if result.method == "sig" and result.origin.context == "full":
         raise InputError(
             "SIG's score of a word is not the sum of its tokens' (the word moves as one); run again with unit='word'"
         )
-    if not result.meta.get("texts"):
+    if not result.origin.texts:
         raise InputError("this result has features, not words of a text")
     groups = _words_of(result)
     members = groups.members.astype(float)
@@ -41,7 +41,7 @@ def words(result: Same) -> Same:
 
 def _words_of(result: OfUnits) -> Units:
     """A block with several inputs has every token once per input: words are made within each."""
-    texts, times = list(result.meta["texts"]), len(set(getattr(result, "sources", ()))) or 1
+    texts, times = list(result.origin.texts), len(set(getattr(result, "sources", ()))) or 1
     length = len(result.tokens) // times
     one = units("word", result.tokens[:length], result.offsets[:length], result.segments[:length], texts)
     return replace(
@@ -58,8 +58,8 @@ def pair_words(pair: PairExplanation) -> PairExplanation:
     a, b = (
         units("word", names, offsets, [-1 if each else 0 for each in special], [text])
         for text, names, offsets, special in (
-            (pair.meta["texts"][0], pair.tokens_a, pair.offsets_a, pair.special_a),
-            (pair.meta["texts"][1], pair.tokens_b, pair.offsets_b, pair.special_b),
+            (pair.origin.texts[0], pair.tokens_a, pair.offsets_a, pair.special_a),
+            (pair.origin.texts[1], pair.tokens_b, pair.offsets_b, pair.special_b),
         )
     )
     left, right = (np.pad(side.members.astype(float), ((1, 0), (1, 0))) for side in (a, b))

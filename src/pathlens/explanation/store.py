@@ -97,10 +97,21 @@ def _loaded(path: Path) -> base.Result | list[base.Result]:
             return from_dict(extract(text), source=str(path))
         body = json.loads(text)
     except OSError as error:
-        raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}", _if_a_model(path)) from error
     except ValueError as error:
         raise StoreError(f"{str(path)!r} is not a saved result: it is not JSON ({error})") from error
     return from_dict(body, folder=path.parent, source=str(path))
+
+
+def _if_a_model(path: Path) -> str:
+    from pathlens.text.options import BUILT_IN
+
+    model = str(path) in BUILT_IN or (path / "config.json").exists()
+    return (
+        f"this opens saved results; a model is given to the verbs as it is: pl.explain({str(path)!r}, text)"
+        if model
+        else ""
+    )
 
 
 def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | list[base.Result]:

@@ -35,7 +35,9 @@ class Directional(Integrand):
             except RuntimeError as error:
                 if out_of_memory(error):
                     raise
-                return _plainly(batch)  # the model's own code takes no transform of torch.func: a plain gradient may do
+                return by_plain_gradients(
+                    batch
+                )  # the model's own code takes no transform of torch.func: a plain gradient may do
 
     def _transformed(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         if self.mode == "forward":
@@ -106,7 +108,7 @@ def _along(batch: Batch, members: Float[Tensor, "U B S"]) -> Float[Tensor, "U B 
         return vmap(along)(members)
 
 
-def _plainly(batch: Batch) -> Float[Tensor, "B U out k"]:
+def by_plain_gradients(batch: Batch) -> Float[Tensor, "B U out k"]:
     """The same by torch's ordinary gradient, one output coordinate after the other (a row's output is of its own point)."""
     with torch.enable_grad():
         point = batch.position.detach().requires_grad_()

@@ -86,7 +86,7 @@ def _fits(weight: Any, x: Tensor) -> bool:
     )
 
 
-def _product(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
+def laid_product(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
     product: Tensor = torch.ops.mkldnn._linear_pointwise(x, laid, bias, "none", [], "")
     return product
 
@@ -95,7 +95,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """functional.linear of a tensor that nothing is differentiated by."""
     layouts = CURRENT.get()
     laid = layouts.find(weight, x) if layouts is not None else None
-    return functional.linear(x, weight, bias) if laid is None else _product(x, laid, bias)
+    return functional.linear(x, weight, bias) if laid is None else laid_product(x, laid, bias)
 
 
 def pulled(slope: Tensor, weight: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def pulled(slope: Tensor, weight: Tensor) -> Tensor:
     layouts = CURRENT.get()
     laid = layouts.find(weight, slope, back=True) if layouts is not None else None
     if laid is not None:
-        return _product(slope, laid, None)
+        return laid_product(slope, laid, None)
     return slope @ weight.detach() if len(weight) <= LONG else _long_sum(slope, weight.detach())
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
-from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, Outputs, covering, largest, size
+from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, Kind, Outputs, covering, largest, size
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
@@ -48,7 +48,7 @@ class Interval:
     whole_error: float | None = None  # of the interval this one is a half of
     change: Float[Tensor, "..."] | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Float[Tensor, "levels U ..."] | None = None
-    each: bool = False  # values are lists of numbers, each judged on its own
+    kind: Kind = "number"
     calibrated: bool = False  # estimates are taken for less where the known change confirms the sum
 
     def at(self, level: int) -> Float[Tensor, "U ..."]:
@@ -62,7 +62,7 @@ class Interval:
     def step(self, level: int) -> Float[Tensor, "U ..."]:
         """|I_level − I_below| of each unit."""
         below = self.at(level - 1) if level > 0 else torch.zeros_like(self.at(0))
-        return size(self.at(level) - below, self.each)
+        return size(self.at(level) - below, self.kind)
 
     @property
     def rate(self) -> float:
@@ -86,7 +86,7 @@ class Interval:
         if self.change is None or self.change.shape != self.value.shape[1:]:  # by coordinate, or by pair of units
             return None
         off = self.value.sum(0) - self.change
-        return off[:, 0].abs() if self.each else off.norm()
+        return off[:, 0].abs() if self.kind == "list" else off.norm()
 
     @property
     def cautious(self) -> Float[Tensor, "U ..."]:
@@ -147,14 +147,14 @@ class Weight:
 def adaptive(route: Route, integrand: Integrand, goal: Goal) -> Drive:
     """Refine until the gap and every unit's estimate are under the bound, or the ceiling is reached."""
     known = dict(goal.known)
-    intervals = first_intervals(route, each=goal.each)
+    intervals = first_intervals(route, kind=goal.kind)
     if len(route.legs) == 1:
         yield from _look(route, [(0, t) for t in CELLS], known, Weight())
         if (rest := _rest(route, CELLS, known)) == CELLS[-2]:
             yield from _look(route, [(0, t) for t in LOOKS], known, Weight())
             rest = _rest(route, (*CELLS[:-1], *LOOKS, 1.0), known)
             cells = (0.0, rest, HALF_START), (rest, (1 + rest) / 2, CELL_START), ((1 + rest) / 2, 1.0, CELL_START)
-            intervals = [Interval(0, *cell, each=goal.each, calibrated=True) for cell in cells]
+            intervals = [Interval(0, *cell, kind=goal.kind, calibrated=True) for cell in cells]
     return (yield from refined(route, integrand, replace(goal, known=known), intervals))[0]
 
 
@@ -191,15 +191,15 @@ def refined(
     return Integral(value, covering(error, gap), spent, tuple(history)), intervals
 
 
-def first_intervals(route: Route, *, each: bool = False) -> list[Interval]:
+def first_intervals(route: Route, *, kind: Kind = "number") -> list[Interval]:
     """A single leg as three cells; otherwise one interval per leg that moves, long ones with more nodes."""
     legs = len(route.legs)
     if legs == 1:
-        return [Interval(0, low, high, CELL_START, each=each, calibrated=True) for low, high in pairwise(CELLS)]
+        return [Interval(0, low, high, CELL_START, kind=kind, calibrated=True) for low, high in pairwise(CELLS)]
     share = route.length.numpy() * legs
     starts = np.where(share > 4, 2, 1) if route.complete else np.full(legs, CELL_START)
     moving = np.flatnonzero(share > 0).tolist()
-    return [Interval(leg, 0.0, 1.0, int(starts[leg]), each=each) for leg in moving or [0]]
+    return [Interval(leg, 0.0, 1.0, int(starts[leg]), kind=kind) for leg in moving or [0]]
 
 
 def _evaluate(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -30,6 +31,9 @@ class Ask:
 LEAST_RATE = 0.1  # never trust a finer rule to have won more than one digit beyond what was seen
 CHUNK = 4096  # corners of a staircase asked for at once
 Drive = Generator[Ask, Tensor, "Integral"]
+# what a unit's value is: a number; a list of numbers (T, 1), each judged on its own; a row of numbers (d,) whose sum is the
+# score; a vector of any shape
+Kind = Literal["number", "list", "row", "vector"]
 Outputs = dict[int | tuple[int, float], Tensor]  # by `Route.place`
 
 
@@ -41,7 +45,7 @@ class Goal:
     gap: Callable[[Tensor], Tensor]  # value (U, …) -> how far it is from what it should sum to: () or (T,)
     ceiling: int = 512
     judge: Callable[[Tensor, Tensor], Tensor] = lambda value, estimate: estimate  # -> error, where more is known
-    each: bool = False  # values are lists of numbers (U, T, 1), each judged on its own
+    kind: Kind = "number"
     known: Outputs = field(default_factory=dict)  # those at both ends of the route, and wherever else one has looked
 
 
@@ -56,16 +60,17 @@ class Integral:
     extra: dict[str, Shaped[Tensor, "..."]] = field(default_factory=dict)
 
 
-def size(value: Float[Tensor, "U ..."], each: bool = False) -> Float[Tensor, "U ..."]:
-    """|value| of each unit: the absolute number, or the length of its vector.
+def size(value: Float[Tensor, "U ..."], kind: Kind) -> Float[Tensor, "U ..."]:
+    """|value| of each unit: the absolute number, the length of its vector; (U, T) for lists of T numbers.
 
-    By coordinate (S, d), a token's score is the sum of its row, which can be off by more than the row's length.
-    `each`: of a list of T numbers (U, T, 1), the output tokens of a continuation, that of every number (U, T).
+    The score of a row is its sum, which can be off by more than the row's length.
     """
-    if each:
+    if kind == "number":
+        return value.abs()
+    if kind == "list":
         return value[..., 0].abs()
-    length = value.flatten(1).norm(dim=1) if value.ndim > 1 else value.abs()
-    return torch.maximum(length, value.sum(1).abs()) if value.ndim == 2 else length
+    length = value.flatten(1).norm(dim=1)
+    return torch.maximum(length, value.sum(1).abs()) if kind == "row" else length
 
 
 def covering(error: Float[Tensor, "U *T"], gap: Float[Tensor, "*T"] | float) -> Float[Tensor, "U *T"]:
@@ -111,7 +116,7 @@ def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, 
     points = place(route, nodes, rough, rougher)
     sums = yield Ask(points, integrand)
     gap = goal.gap(sums[0])
-    last, before = size(sums[0] - sums[1], goal.each), size(sums[1] - sums[2], goal.each)
+    last, before = size(sums[0] - sums[1], goal.kind), size(sums[1] - sums[2], goal.kind)
     rate = (last / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
     known = all(weight.any() for weight in rougher)  # with too few nodes there is no rate to speak of
     error = covering(last * rate if known else last, gap)
@@ -128,7 +133,7 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str) -> Dr
         (value,) = yield Ask(place(route, [rule(name)(int(count)) for count in counts]), integrand)
         spent += int(counts.sum())
         gap = goal.gap(value)
-        error = covering(size(value if before is None else value - before, goal.each), gap)
+        error = covering(size(value if before is None else value - before, goal.kind), gap)
         history.append((int(counts.sum()), largest(gap), largest(error)))
         if max(largest(gap), largest(error)) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
             return Integral(value, error, spent, tuple(history))
@@ -165,8 +170,8 @@ def splitting(make: Callable[[int], Route], units: int, goal: Goal, *, cells: in
         spent += m
         gap = goal.gap(value)
         last: Tensor | None = moved
-        moved = None if before is None else size(value - before, goal.each)
-        error = size(value, goal.each) if moved is None else moved if last is None else torch.maximum(moved, last / 4)
+        moved = None if before is None else size(value - before, goal.kind)
+        error = size(value, goal.kind) if moved is None else moved if last is None else torch.maximum(moved, last / 4)
         history.append((spent, largest(gap), largest(error)))
         small = before is not None and max(largest(error), largest(gap)) <= goal.bound
         if m == cells if cells is not None else small or spent + 2 * m > goal.ceiling:

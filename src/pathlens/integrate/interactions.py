@@ -89,7 +89,7 @@ def _placed(
     hopeless = kinked and largest(sums.error) > goal.bound  # what sits in a kink, no node can see
     if hopeless and sums.history[-1][2] > STALLED * sums.history[0][2]:  # the first look was as good
         intervals = _first(goal)
-    same = [Interval(each.leg, each.low, each.high, each.level, change=each.change) for each in intervals]
+    same = [Interval(each.leg, each.low, each.high, each.level, change=each.change, kind="row") for each in intervals]
     aim = replace(
         goal,
         gap=lambda value: _gap(goal, rows, value, wanted),
@@ -132,7 +132,7 @@ def _fixed(
     nodes = rule("log")(n)
     value, rough = yield Ask(place(route, [nodes], [coarse(nodes, "log")]), Hessian(rows))
     gaps = (value.sum(1) - wanted).abs()
-    moved, sums_moved = size(value - rough), (value - rough).sum(1)
+    moved, sums_moved = size(value - rough, "row"), (value - rough).sum(1)
     worth = _worth(gaps, sums_moved, least=0.0)  # a rule of half the nodes: far too cautious
     error = torch.maximum(_for_entries(worth, moved, sums_moved) * moved, gaps)
     gap = largest(_gap(goal, rows, value, wanted))

@@ -38,7 +38,7 @@ class Job:
     output: int = 1  # numbers in one output, once seen
     asked: int = 0  # points its driver has asked for so far, and how many are done
     done: int = 0
-    watch: Callable[[Job], None] | None = field(default=None, repr=False)  # told after every batch
+    watch: Callable[[int], None] | None = field(default=None, repr=False)  # told after every batch: points more
     over: Callable[[Job], None] | None = field(default=None, repr=False)  # told at its end
 
     @property
@@ -72,7 +72,7 @@ class Job:
             self.output = values[0].numel()
         self.done += len(rows)
         if self.watch is not None:
-            self.watch(self)
+            self.watch(len(rows))
         return self.done == self.asked
 
 

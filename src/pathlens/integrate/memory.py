@@ -88,7 +88,7 @@ class Planner:
             return max(1, self.limits.rows)
         case, integrand, units = rows.job.case, rows.job.question.integrand, len(rows.job.members)
         values = VALUE_COPIES * 4 * rows.job.output * max(1, units)  # for every unit, a change of the whole output
-        most = self._budget(case) / (integrand.rows_alive(units) * self.estimate(case, integrand) + values)
+        most = self.budget(case) / (integrand.rows_alive(units) * self.estimate(case, integrand) + values)
         if case.ends.end.device.type == "cpu":
             most = min(most, BUSY_TOKENS / len(case) / max(1.0, integrand.rows_busy(units)))
         if self.most is not None:
@@ -101,7 +101,7 @@ class Planner:
         And the score that keeps less for a reverse pass (blocks run twice), where a single row would keep too much.
         """
         longest, integrand = max((rows.job.case for rows in batch), key=len), batch[0].job.question.integrand
-        one, budget = self.estimate(longest, integrand), self._budget(longest)
+        one, budget = self.estimate(longest, integrand), self.budget(longest)
         too_much = self.share < 1 or integrand.reverse_rows * one >= budget
         return self.share * budget / one, getattr(longest.score, "lean", None) if too_much else None
 
@@ -113,7 +113,7 @@ class Planner:
             self.share /= 2
         return self.share >= SMALLEST_SHARE
 
-    def _budget(self, case: Case) -> int:
+    def budget(self, case: Case) -> int:
         """What a batch may take. Read once for a device: what is free changes, the plan must not."""
         device = case.ends.end.device
         if device not in self.budgets:
@@ -124,7 +124,7 @@ class Planner:
         """Bytes one row keeps for a reverse pass, counted in one; per model, reading and length. At most the budget."""
         # by the very length: a plan that hung on which text came first would change the last digits of a run resumed
         key = (case.pack, len(case), integrand.second_order)  # kernels differ in what they keep
-        known, most = self.limits.counted, self._budget(case)
+        known, most = self.limits.counted, self.budget(case)
         if key not in known or known[key][0] >= known[key][1] < most:  # or there is more room than it was counted up to
             with any_derivative() if integrand.second_order else nullcontext():
                 known[key] = _saved_bytes(case, most), most

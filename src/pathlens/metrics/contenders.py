@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from pathlens.checks import did_you_mean
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.methods import METHODS
 from pathlens.errors import InputError, PathlensError
@@ -61,6 +62,7 @@ def contenders(
         raise InputError(
             f"{', '.join(map(str, unknown))}: not to be evaluated; methods with a score per token are "
             f"{', '.join((GRADIENT, *SCORED))}, and the controls {', '.join(CONTROLS)} are always there"
+            f"{did_you_mean(str(unknown[0]), (GRADIENT, *SCORED))}"
         )
     rows = [Contender(name) for name in CONTROLS]
     for method in dict.fromkeys(name for name in methods if name not in CONTROLS):

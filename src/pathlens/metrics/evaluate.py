@@ -14,6 +14,7 @@ import numpy as np
 
 from pathlens.checks import listed
 from pathlens.engine.explainer import check_choices
+from pathlens.engine.inputs import as_list
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
@@ -25,7 +26,7 @@ from pathlens.metrics.statistics import DRAWS, spearman
 from pathlens.text.adapter import TextModel
 from pathlens.text.load import load
 
-METHODS = (GRADIENT, "ig", "sig")
+METHODS = (GRADIENT, "ig", "sig", "secant")
 FORWARD_TEXTS = 32  # texts whose edited versions are packed together
 INSTEAD = {  # choices of `pl.explain` that an evaluation makes itself
     "unit": "metrics delete tokens, so the unit is the token",
@@ -75,6 +76,7 @@ def evaluate(
     for name in INSTEAD:
         if name in choices:
             raise InputError(f"{name}: {INSTEAD[name]}")
+    texts, texts_b, labels = as_list(texts), as_list(texts_b), as_list(labels)
     if isinstance(texts, str) or isinstance(texts_b, str):
         raise InputError("texts and texts_b are lists of texts, one each per example; put a single text into [ ]")
     if not texts:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pathlens.engine.methods import route_of
+from pathlens.engine.methods import ALONG_ONE_PATH, route_of
 from pathlens.engine.options import build
 from pathlens.errors import ModelError
 from pathlens.metrics.contenders import (
@@ -141,7 +141,7 @@ def word_approximation_error(contender: Contender, case: Case, cache: PathCache)
 
     The straight line is looked at in 65 points, a word path in the authors' own (63 by default).
     """
-    if contender.method not in ("ig", *THROUGH_WORDS) or case.ends.vocabulary is None:
+    if contender.method not in ALONG_ONE_PATH or case.ends.vocabulary is None:
         return float("nan")
     options = {**contender.options, "cache": cache}
     route = route_of(build(contender.method, options), case.ends)

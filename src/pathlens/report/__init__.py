@@ -30,8 +30,8 @@ PANELS, MOST_BARS = 4, 24  # of a picture: the targets met most often, and bars 
 HINT = "click a heading to sort, a row to see its explanation"
 COLUMNS = (  # (name, key, is it a number)
     ("", "number", True), ("method", "method", False), ("model", "model", False), ("explains", "target", False),
-    ("text", "text", False), ("output", "output", True), ("change", "change", True), ("gap", "gap", True),
-    ("nodes", "nodes", True), ("strongest", "top", False),
+    ("text", "text", False), ("the model says", "headline", False), ("output", "output", True),
+    ("change", "change", True), ("strongest", "top", False),
 )  # fmt: skip
 
 
@@ -123,12 +123,12 @@ class Report(Viewable):
 
     def _listing(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
         cells = tuple(
-            (str(row["number"]), row["method"], row["target"], row["text"], f"{row['change']:+.4g}",
-             f"{row['gap']:.1g}", row["top"])
+            (str(row["number"]), row["method"], row["target"], row["text"], row["headline"],
+             f"{row['change']:+.4g}", row["top"])
             for row in rows
         )  # fmt: skip
         marks = tuple(row["mark"] for row in rows)
-        columns = ("", "method", "explains", "text", "change", "gap", "strongest")
+        columns = ("", "method", "explains", "text", "the model says", "change", "strongest")
         return Listing(columns, cells, marks, where=("terminal",))
 
     def _strongest(self) -> Panels:
@@ -163,10 +163,10 @@ def _row(result: Result) -> dict[str, Any]:
     proof, origin, altered = result.certificate, result.origin, result.altered
     settled = proof.converged and not altered
     texts = [str(text) for text in origin.texts if text]
-    top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP))
+    top = ", ".join(" ".join([*map(str, names), f"{score:+.3g}"]) for *names, score in result.top(TOP) if score)
     return {
         "method": result.method, "target": result.target, "model": origin.model,
-        "baseline": origin.baseline, "text": " | ".join(texts), "output": proof.f_input,
+        "baseline": origin.baseline, "text": " | ".join(texts), "headline": result.about[-1] or result.headline, "output": proof.f_input,
         "change": proof.f_input - proof.f_baseline, "gap": proof.gap, "relative_gap": proof.relative_gap,
         "nodes": proof.nodes, "converged": settled, "mark": "✓" if settled else "✗ altered" if altered else "✗", "top": top,
     }  # fmt: skip

@@ -18,7 +18,7 @@ from pathlens.errors import InputError, MissingError, PathlensError
 from pathlens.serve import words
 from pathlens.serve.guard import CONNECTIONS, LOOPBACK, BoundedHttp, Guard
 from pathlens.serve.models import Models
-from pathlens.serve.requests import REQUESTS
+from pathlens.serve.requests import OF_ANSWERS, REQUESTS
 from pathlens.serve.tasks import BOUNDS, CANCELLED, DONE, OVER, STOPPED, ServerLimits, Task, TaskQueue
 from pathlens.text.options import TEMPLATES
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
@@ -32,7 +32,10 @@ try:
 except ImportError as error:
     raise MissingError('the server needs packages: pip install "pathlens[serve]"') from error
 
-CHOICES = {"units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES}  # by name
+CHOICES = {  # by name
+    "units": TEXT_UNITS, "prompt_units": PROMPT_UNITS, "templates": TEMPLATES,
+    "parts": OF_ANSWERS["unit"].choices, "part": OF_ANSWERS["unit"].default, "written": OF_ANSWERS["generate"].default,
+}  # fmt: skip
 GRACE = 2  # seconds for answers on their way when the server is stopped
 FORMATS = ("json", "html", "png", "fragment")  # of what came of a job
 FILES = ("page.css", "views.css", "page.js", "api.js", "form.js", "result.js", "table.js", "views.js")
@@ -100,10 +103,18 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
     def methods() -> list[dict[str, Any]]:
         """The methods: name, title, paper, own options. (In a thread: their table waits for torch at start.)"""
         from pathlens.engine.methods import METHODS
+        from pathlens.engine.options import IG, Compared
+        from pathlens.explanation.record import Explanation, Interactions, PhraseTree
+
+        def scored_by(entry: Any) -> str | None:
+            """The method that gives the same number for each unit: rows of `ih` and leaves of `idg` are those of `ig`."""
+            return {Explanation: entry.name, Interactions: IG.name, PhraseTree: IG.name}.get(entry.result)
 
         return [
             {"name": m.name, "title": m.title, "paper": m.paper, "options": list(m.options), "texts": m.sides,
-             "vector": m.vector, "layer": m.record().through_words is None, "integral": m.rule != "secant" and not m.telescopes}
+             "vector": m.vector, "layer": m.record().through_words is None, "integral": m.rule != "secant" and not m.telescopes,
+             "result": m.result.__name__, "nodes": m.along_one_path, "compares": issubclass(m.record, Compared),
+             "scored_by": scored_by(m), "by_output": m.record.by_output}
             for m in METHODS.values()
         ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from pathlens.checks import option_names
+from pathlens.checks import option_names, options_of
 from pathlens.types import SCORES
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ SECOND = {"question answering": "Passage", "multiple choice": "Choice"}  # kinds
 BETWEEN = regex.compile(r"entail|contradict|duplicate|paraphrase|equivalent|relevant|similar", regex.IGNORECASE)
 NAMELESS = regex.compile(r"label_\d+", regex.IGNORECASE)  # what a model is given that names no classes
 MANY = 200  # classes that are listed
+RANKED_BY = "secant"  # documents are many, and someone waits: one pass each
 
 
 def offers(model: TextModel) -> dict[str, Any]:
@@ -47,14 +48,14 @@ def offers(model: TextModel) -> dict[str, Any]:
         "targets": _targets(model),
         "second": second,
         "second_name": SECOND.get(model.kind, "Second text"),
-        "methods": _methods(model, second),
+        "methods": _methods(model, second),  # of each view, its default first
         "baselines": _baselines(model),
         "scores": scores,
+        "other_score": _other_score(model, scores),
         "layers": model.depth,
         "blocks": _blocks(model),
         "mask": _mask(tokenizer),
         "defaults": {
-            "method": model.default_method,
             "baseline": _baseline(model),
             "layer": model.default_layer,
             **({"score": scores[0]} if scores else {}),
@@ -86,16 +87,35 @@ def _targets(model: TextModel) -> list[str] | None:
     return None if "generate" in option_names(model.options) or model.kind in words_of_ones_own else []
 
 
-def _methods(model: TextModel, second: str) -> list[str]:
-    """Of one input: through words where the vocabulary has as many as are looked at, phrases where it reads one text."""
+def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
+    """Names by view. One input: through words where the vocabulary has as many as are looked at, phrases where it reads one
+    text. Two: what compares them, then scores of the one beside the other."""
     from pathlens.engine.methods import METHODS
+    from pathlens.engine.options import AnswerOptions, Compared
+    from pathlens.explanation.record import Explanation, PhraseTree
     from pathlens.path.words.options import PRESETS
 
     network = getattr(model, "network", None)
     words = 0 if network is None else network.embedding.weight.shape[0]
-    unfit = {"idg"} if second == "must" else set()
-    unfit |= {each.method for each in PRESETS.values() if each.neighbours >= words}
-    return [name for name, entry in METHODS.items() if entry.sides == 1 and name not in unfit]
+    unfit = {each.method for each in PRESETS.values() if each.neighbours >= words}
+    phrases = second != "must"
+    one = [
+        e for e in METHODS.values() if e.sides == 1 and e.name not in unfit and (phrases or e.result is not PhraseTree)
+    ]
+    compared = [name for name, entry in METHODS.items() if issubclass(entry.record, Compared)]
+    beside = [e.name for e in METHODS.values() if e.result is Explanation and e.record().through_words is None]
+    views = {
+        "explain": (model.default_method, [entry.name for entry in one]),
+        "pair": (model.default_method, [*compared, *beside]),
+        "rank": (RANKED_BY, compared),
+        "answer": (
+            AnswerOptions.method,
+            next(each.choices for each in options_of(AnswerOptions) if each.name == "method"),
+        ),
+    }
+    return {
+        view: sorted(dict.fromkeys(names), key=lambda name: name != first) for view, (first, names) in views.items()
+    }
 
 
 def _baseline(model: TextModel) -> str:
@@ -122,7 +142,15 @@ def _scores(model: TextModel) -> list[str]:
         return []
     default = getattr(model, "default_score", "logprob" if model.kind == "masked language model" else "logit")
     one = model.kind == "sequence classification" and len(model.labels) == 1  # its one number is no class's
-    return ["logit"] if one else [default, *(score for score in SCORES if score != default)]
+    known = getattr(model, "scores", SCORES)
+    return ["logit"] if one else [default, *(score for score in known if score != default)]
+
+
+def _other_score(model: TextModel, scores: list[str]) -> str:
+    """The default where what is explained is no integral, or several output tokens: a generator's own is of one token's."""
+    from pathlens.text.generator import DEFAULT_SCORE
+
+    return DEFAULT_SCORE if hasattr(model, "default_score") else scores[0] if scores else ""
 
 
 def _blocks(model: TextModel) -> list[str]:

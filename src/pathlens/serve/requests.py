@@ -5,7 +5,7 @@ Options are not written here: they come from the records of the library, with na
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import pathlens as pl
 from pathlens.checks import Option, options_of
-from pathlens.engine.options import Accuracy, CommonOptions, options
+from pathlens.engine.options import Accuracy, AnswerOptions, CommonOptions, options
 from pathlens.errors import InputError
-from pathlens.explanation.answer import CUTS
 from pathlens.serve.predictions import Predictions
 from pathlens.serve.tasks import BOUNDS
+from pathlens.studies.compare import side_by_side
 from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
 
@@ -42,6 +42,7 @@ WRITTEN_AS: dict[str, Any] = {  # where the type alone does not say what JSON ma
     "layer": Annotated[int, Field(ge=-1000, le=1000)],
     "unit": Literal[*TEXT_UNITS, *PROMPT_UNITS],
     "softplus": Annotated[float, Field(gt=0, le=1e4)],
+    "threshold": Annotated[float, Field(gt=0, le=1)],
 }
 NOT_SERVED = ("coordinates", "cache", "wae")  # too large an answer, a folder of this machine, a study of its own
 
@@ -79,11 +80,19 @@ class _Shared(BaseModel):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
+OF_ANSWERS = {each.name: each for each in options_of(AnswerOptions)}
+
+
+def _fields(served: Mapping[str, Option]) -> dict[str, Any]:
+    return {name: (_kind(each) | None, Field(None, description=each.help)) for name, each in served.items()}
+
+
 if TYPE_CHECKING:
     SharedRequest = _Shared
+    _AnswerFields = _Shared
 else:
-    _FIELDS = {name: (_kind(each) | None, Field(None, description=each.help)) for name, each in SERVED.items()}
-    SharedRequest = create_model("SharedRequest", __base__=_Shared, **_FIELDS)
+    SharedRequest = create_model("SharedRequest", __base__=_Shared, **_fields(SERVED))
+    _AnswerFields = create_model("_AnswerFields", __base__=_Shared, **_fields(OF_ANSWERS))
 
 
 class _OfOneText(SharedRequest):
@@ -208,34 +217,46 @@ class EvaluateRequest(SharedRequest):
     """POST /api/evaluate: how far the scores can be believed, `pl.evaluate(model, texts, methods=…)`."""
 
     texts: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
-    methods: list[Name] = Field(["ig", "sig"], min_length=1, max_length=8)
+    methods: list[Name] | None = Field(None, min_length=1, max_length=8)
 
     def answer(self, take: Take) -> Any:
         without = ("target", "score", "unit", "baseline")
         chosen: dict[str, Any] = {"baselines": [self.baseline]} if self.baseline else {}  # type: ignore[attr-defined]
-        return pl.evaluate(take(self.model), self.texts, methods=self.methods, **chosen, **self.choices(*without))
+        chosen |= {"methods": self.methods} if self.methods else {}
+        return pl.evaluate(take(self.model), self.texts, **chosen, **self.choices(*without))
 
 
-class AnswerRequest(_Shared):
+class AnswerRequest(_AnswerFields):
     """POST /api/answer: `pl.answer(model, question, sources, answer)`, which part of which source made it say this."""
 
     question: Text
     sources: list[Text] = Field(min_length=1, max_length=BOUNDS["documents"])
     reply: Text | None = Field(None, description="The answer to explain; None: what the model writes.")
-    contrast: Words | None = None
-    method: Literal["secant", "sig", "ig"] = "secant"
-    unit: Literal[CUTS] = "sentence"  # type: ignore[valid-type]
-    generate: int = Field(60, ge=1, le=MOST["generate"])
 
     def answer(self, take: Take) -> Any:
-        chosen: dict[str, Any] = {
-            "contrast": self.contrast,
-            "method": self.method,
-            "unit": self.unit,
-            "generate": self.generate,
-        }
+        chosen = {name: value for name in OF_ANSWERS if (value := getattr(self, name)) is not None}
         with take(self.model).itself() as model:
             return pl.answer(model, self.question, self.sources, self.reply, **chosen)
+
+
+class CompareAnswersRequest(AnswerRequest):
+    """POST /api/answers: one sentence of the same answer under several methods, side by side."""
+
+    reply: Text = Field(description="The answer to explain.")
+    methods: list[Literal[OF_ANSWERS["method"].choices]] = Field(min_length=1, max_length=8)  # type: ignore[valid-type]
+    sentence: Place = Field(0, description="Which sentence of the answer, from 0.")
+
+    def answer(self, take: Take) -> Any:
+        answers = [
+            super(CompareAnswersRequest, self.model_copy(update={"method": each})).answer(take) for each in self.methods
+        ]
+        if self.sentence >= len(answers[0].sentences):
+            raise InputError(
+                f"the answer has {len(answers[0].sentences)} sentences, counted from 0; got sentence={self.sentence}"
+            )
+        # what is explained is that sentence, and so it is what stands above it
+        rows = [(each.sentence(self.sentence), each.sentences[self.sentence]) for each in answers]
+        return side_by_side([row.derived(meta={**row.meta, "outputs": [words]}) for row, words in rows])
 
 
 class PredictRequest(_Shared):
@@ -256,6 +277,7 @@ REQUESTS: dict[str, Any] = {
     "predict": PredictRequest,
     "evaluate": EvaluateRequest,
     "answer": AnswerRequest,
+    "answers": CompareAnswersRequest,
     "rank": RankRequest,
     "compare": CompareRequest,
     "whatif": WhatIfRequest,

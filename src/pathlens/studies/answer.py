@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from pathlens.engine.explainer import Explainer, check_choices
-from pathlens.engine.methods import METHODS, entry_for
-from pathlens.engine.options import SIG
+from pathlens.engine.methods import entry_for
+from pathlens.engine.options import SIG, AnswerOptions
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import InputError, NumberError
-from pathlens.explanation.answer import CUTS, THRESHOLD, Answer, check_threshold, cut_into
+from pathlens.explanation.answer import Answer, cut_into
 from pathlens.explanation.base import shortened
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.record import Continuation
@@ -47,7 +47,6 @@ from pathlens.types import Points, Span
 from pathlens.units.cuts import word_spans
 from pathlens.units.units import Units, units
 
-GENERATE = 100  # tokens of an answer that the model writes itself
 LONG = 256  # tokens; from here on a batch wins nothing, and rows that begin where they differ do
 ALIKE = 0.5  # share of the shorter source's words that two sources have in common: then they may say the same
 
@@ -59,12 +58,12 @@ def answer(
     answer: str | None = None,
     *,
     contrast: str | None = None,
-    method: str = "secant",
-    unit: str = "sentence",
-    threshold: float = THRESHOLD,
-    generate: int = GENERATE,
-    truncation: bool = False,
-    redundant: bool | None = None,
+    method: str = AnswerOptions.method,
+    unit: str = AnswerOptions.unit,
+    threshold: float = AnswerOptions.threshold,
+    generate: int = AnswerOptions.generate,
+    truncation: bool = AnswerOptions.truncation,
+    redundant: bool | None = AnswerOptions.redundant,
     **choices: Any,
 ) -> Answer:
     """Which part of which source made the model say this? Sentences of its answer × parts of the sources.
@@ -83,23 +82,21 @@ def answer(
         every two, False none.
     choices: baseline, tolerance, memory_budget, sink, dtype … as in `pl.explain`.
     """
-    if unit not in CUTS:
-        raise InputError(f"unit must be one of {', '.join(CUTS)} here, got {unit!r}")
+    AnswerOptions(  # each is one of its choices
+        contrast=contrast, method=method, unit=unit, threshold=threshold,
+        generate=generate, truncation=truncation, redundant=redundant,
+    )  # fmt: skip
     if answer is not None and (not isinstance(answer, str) or not answer.strip()):
         raise InputError(
             f"the answer is empty ({answer!r}); give a text with words, or leave it out: the model writes one"
         )
-    if method not in METHODS or not METHODS[method].by_output:
-        able = ", ".join(name for name, entry in METHODS.items() if entry.by_output)
-        raise InputError(f"method={method!r} does not explain answers; use {able}")
-    check_threshold(threshold)
     check_choices(method, {name: value for name, value in choices.items() if value is not None})
     loaded = _model(model, choices)
     read = read_sources(loaded, question, sources)
     texts = [text for text in (answer, contrast) if text is not None]
     needed = max([generate if answer is None else 0, *(len(_ids(loaded, text)) for text in texts)])
     read = read.fitting(loaded, needed, truncation)
-    work = _AnswerTask(loaded, read, method, unit, check_threshold(threshold), {**choices, "contrast": contrast})
+    work = _AnswerTask(loaded, read, method, unit, float(threshold), {**choices, "contrast": contrast})
     wanted = {"generate": generate} if answer is None else {"target": answer}
     parts = tuple((k, *span) for k, text in enumerate(read.shown) for span in cut_into(unit, text))
     result = work.explained(parts, wanted)
@@ -113,7 +110,7 @@ def opened(
     """The same answer with the chosen parts of its sources cut further (None: those that matter); sums are kept."""
     inside = inside or result.finer()
     chosen = result.strongest() if columns is None else tuple(columns)
-    made = {**result.meta["asked"], **choices}
+    made = {**result.origin.asked, **choices}
     loaded = _model(model, made)
     work = _AnswerTask(loaded, kept_sources(result), result.method, inside, result.threshold, made)
     finer = work.explained(result.opened(chosen, inside), {"target": result.answer})
@@ -210,8 +207,8 @@ class _AnswerTask:
         return Units(tuple(map(str, kept)), tuple(places[u] for u in kept), (0,) * len(kept), members[kept])
 
     def _result(self, continuation: Continuation, case: Case, parts: Sequence[Part]) -> Answer:
-        answer = str(continuation.meta["outputs"][0])
-        contrast = str(continuation.meta["outputs"][1]) if self.choices.get("contrast") is not None else ""
+        answer = continuation.origin.outputs[0]
+        contrast = continuation.origin.outputs[1] if self.choices.get("contrast") is not None else ""
         lengths = tuple(np.bincount(case.target.part).tolist()) if not contrast else (len(case.target.ids),)
         asked = {k: v for k, v in self.choices.items() if isinstance(v, str | int | float | bool)}
         read = [len(text) for text in self.sources.shown]
@@ -235,7 +232,7 @@ class _AnswerTask:
             contrast=contrast,
             threshold=self.threshold,
         )
-        notes = [*continuation.meta["notes"], *self.sources.notes, *_doubts(result, self.model)]
+        notes = [*continuation.origin.notes, *self.sources.notes, *_doubts(result, self.model)]
         return result.derived(meta={**result.meta, "notes": notes})
 
     def _words(self, part: Part) -> str:
@@ -258,7 +255,7 @@ class _AnswerTask:
         members = torch.as_tensor(prepared.units[0].members, device=prepared.cases[0].ends.end.device)
         singles = sorted({k for pair in pairs for k in pair})
         groups = [members[[k]].any(0) for k in singles] + [members[list(pair)].any(0) for pair in pairs]
-        lost = _lost(explainer, prepared.cases[0], torch.stack(groups))
+        lost = lost_without(explainer, prepared.cases[0], torch.stack(groups))
         alone = dict(zip(singles, lost, strict=False))
         both = lost[len(singles) :]
         repeats = tuple(
@@ -266,7 +263,7 @@ class _AnswerTask:
             for (a, b), each in zip(pairs, both, strict=True)
             if each > math.log(2) and max(alone[a], alone[b]) < each / 2
         )
-        notes = [*result.meta["notes"], *(_repeat_note(result.names, each) for each in repeats)]
+        notes = [*result.origin.notes, *(_repeat_note(result.names, each) for each in repeats)]
         return result.derived(repeats=repeats, meta={**result.meta, "notes": notes})
 
 
@@ -318,7 +315,7 @@ def _check_possible(model: CausalLM, case: Case) -> None:
             ).plainly(f"The model never says “{name}” here, so nothing explains it.", "reply")
 
 
-def _lost(explainer: Explainer[Any], case: Case, groups: Tensor) -> list[float]:
+def lost_without(explainer: Explainer[Any], case: Case, groups: Tensor) -> list[float]:
     """F(x) − F(x without the group), of the whole answer; groups are memberships (G, S)."""
 
     def values() -> Generator[Ask, Tensor, Tensor]:

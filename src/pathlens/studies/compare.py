@@ -15,13 +15,16 @@ import numpy as np
 
 from pathlens.checks import listed
 from pathlens.engine.explainer import Explainer, check_choices
+from pathlens.engine.inputs import as_list
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
+from pathlens.explanation.binding import read_only
 from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.statistics import kendall, spearman
+from pathlens.text.chat import as_chat
 from pathlens.text.load import load
 from pathlens.types import brief
 
@@ -30,7 +33,7 @@ IN_WORDS = 6  # disagreements put into words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Viewable):
+class Comparison(TableExport, Viewable):
     """Columns of values over the same units; `spearman` and `kendall` are (columns, columns)."""
 
     labels: tuple[str, ...]
@@ -43,6 +46,9 @@ class Comparison(Viewable):
     varied: str = "method"
     shown: tuple[int, ...] = ()  # units that count: not special, not zero everywhere
 
+    def __post_init__(self) -> None:
+        read_only(self)  # the ticks beside the numbers are the results'
+
     def __repr__(self) -> str:
         first = self.results[0]
         pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
@@ -50,6 +56,11 @@ class Comparison(Viewable):
             f"Spearman {pairs.min():.2f}" + (f" to {pairs.max():.2f}" if len(pairs) > 1 else "") if len(pairs) else ""
         )
         return brief(self, ", ".join(self.labels), *first.about, agreement)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per unit: its name, and its value in every column."""
+        every = zip(self.units, self.values.tolist(), strict=True)
+        return [{"unit": unit, **dict(zip(self.labels, row, strict=True))} for unit, row in every]
 
     def disagreements(self) -> list[tuple[str, str, str, float, float]]:
         """(unit, one column, another, value, value) where two columns give opposite signs, strongest first."""
@@ -90,6 +101,8 @@ def compare(
     baselines: names, texts or tensors. models: further models, each compared with the first.
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
+    if isinstance(as_chat(as_list(text)), list):
+        raise InputError("compare takes one text (or a pair); of many texts, pl.evaluate says which method to believe")
     if methods is None and "method" in choices:
         methods = choices.pop("method")
     methods = listed(methods)

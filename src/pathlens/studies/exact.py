@@ -263,12 +263,12 @@ class Run:
                 torch.manual_seed(self.settings["seed"] * 1_000_003 + step)
                 factor = min((step + 1) / warm, (self.steps - step) / max(1, self.steps - warm))
                 adam.param_groups[0]["lr"] = rate * factor
-                losses.append(self._step(batch, trained, adam))
+                losses.append(self.take_step(batch, trained, adam))
                 bar.advance(len(batch), f"loss {np.mean(losses[-50:]):.4f}")
                 if (step + 1) % every == 0 and step + 1 < self.steps:
                     self._write({"step": step + 1, "trained": trained, "adam": adam.state_dict(), "told": correlations})
 
-    def _step(self, batch: Sequence[tuple[list[int], list[int], float]], trained: Any, adam: Any) -> float:
+    def take_step(self, batch: Sequence[tuple[list[int], list[int], float]], trained: Any, adam: Any) -> float:
         self.tuner.encoder.train()
         cosines = self.tuner.cosines(self.tuner.shifted([row[0] for row in batch] + [row[1] for row in batch]))
         loss = nn.functional.mse_loss(cosines, torch.tensor([row[2] for row in batch], device=cosines.device))

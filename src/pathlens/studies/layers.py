@@ -45,10 +45,11 @@ def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] |
     """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
     one = load(model)
     wanted = list(layers) if layers is not None else list(range(one.depth)) or [0]
-    choices.setdefault("method", "ig")
+    if one.two_texts_are_a_pair():  # one value per token is needed, not a matrix
+        choices.setdefault("method", "ig")
     results = tuple(Explainer(one, layer=layer, **choices)(text, text_b) for layer in wanted)
     if not all(isinstance(result, Explanation | VectorExplanation) for result in results):
         raise InputError(
-            f"layers are drawn for one value per token (ig, sig, vaig); {results[0].method} gives something else"
+            f"layers are drawn for one value per token (secant, ig, sig, vaig); {results[0].method} gives something else"
         ).plainly("Layers are drawn for methods that give one number for each word. Choose another method.", "method")
     return Layers(results)

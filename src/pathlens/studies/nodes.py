@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.methods import ALONG_ONE_PATH
 from pathlens.engine.options import build
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
@@ -65,10 +66,11 @@ def nodes(
     for name in ("n_steps", "rule"):
         choices.pop(name, None)
     method = build(choices.setdefault("method", "ig")).name
-    if method not in ("ig", "dig", "udig"):
-        raise InputError(
-            f"error against nodes is drawn for ig, dig and udig; {method} has another integral or none"
-        ).plainly(f"{method} takes no nodes along a path. Choose ig, dig or udig.", "method")
+    if method not in ALONG_ONE_PATH:
+        able = ", ".join(ALONG_ONE_PATH)
+        raise InputError(f"error against nodes is drawn for {able}; {method} has another integral or none").plainly(
+            f"{method} takes no nodes along a path. Choose one of {able}.", "method"
+        )
     one = load(model)
     reference = max(2 * max(counts), 128)
 
@@ -129,8 +131,10 @@ def softplus_curve(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = Explainer(one, method="ih", softplus=check_beta(beta), **choices)(text)
-        proof, count = result.certificate, int(result.meta["history"][-1][0])
-        points.append(CurvePoint(float(beta), result.meta["softplus"]["moved"], count, proof.gap, proof.converged))
+        proof, count = result.certificate, int(result.origin.history[-1][0])
+        moved = result.origin.moved
+        assert moved is not None, "with softplus= a result says what it moved"
+        points.append(CurvePoint(float(beta), moved, count, proof.gap, proof.converged))
     curve = SoftplusCurve(tuple(points))
     if path is not None:
         curve.to_png(path)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from pathlens.engine.explainer import Explainer
-from pathlens.engine.methods import route_of
+from pathlens.engine.methods import ALONG_ONE_PATH, route_of
 from pathlens.errors import InputError
 from pathlens.explanation.base import in_words, shortened
 from pathlens.explanation.view import Viewable
@@ -25,7 +25,6 @@ from pathlens.path.words.options import WordOptions
 from pathlens.text.adapter import Case
 from pathlens.types import Route, Vocabulary, brief
 
-PATHS = ("ig", "dig", "udig")
 OF_WORDS = frozenset(each.name for each in fields(WordOptions))  # options the straight line has no use for
 MOST_POINTS = 129
 
@@ -92,8 +91,8 @@ def pathview(
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
     for name in methods or ():
-        if name not in PATHS:
-            raise InputError(f"a path is drawn for {', '.join(PATHS)}; got {name!r}")
+        if name not in ALONG_ONE_PATH:
+            raise InputError(f"a path is drawn for {', '.join(ALONG_ONE_PATH)}; got {name!r}")
     line_only = {name: value for name, value in choices.items() if name not in OF_WORDS}
     explainer = Explainer(model, method="ig", **line_only)
     with explainer.at_work():
@@ -102,7 +101,7 @@ def pathview(
         vocabulary = case.ends.vocabulary
         search = None if vocabulary is None else NeighbourSearch(vocabulary.table)
         tracks, notes = [], list(case.notes)
-        for name in methods or PATHS:
+        for name in methods or ALONG_ONE_PATH:
             walker = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
             try:
                 route = route_of(walker.method_for(text_b), case.ends)

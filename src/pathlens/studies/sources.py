@@ -95,18 +95,15 @@ def _own_passages(asked: Chat) -> Sources:
 
 def kept_sources(result: Answer) -> Sources:
     """The sources and the prompt of an answer that was explained before."""
-    shown = tuple(text[:end] for text, end in zip(result.sources, result.meta["read"], strict=True))
+    shown = tuple(text[:end] for text, end in zip(result.sources, result.origin.read, strict=True))
     return Sources(result.question, result.names, result.sources, shown, kept_prompt(result))
 
 
 def kept_prompt(result: Result) -> Prompt:
     """A chat's prompt with its spans, as a result says them."""
-    spans = result.meta["spans"]
-    turns, passages, rest = (
-        {n: tuple(s) for n, s in spans.get(level, {}).items()} for level in ("turn", "passage", "rest")
-    )
-    template = result.meta.get("template", "held")
-    return Prompt(result.meta["texts"][0], turns, passages | rest, template, frozenset(rest))
+    origin = result.origin
+    turns, passages, rest = (dict(origin.spans.get(level, {})) for level in ("turn", "passage", "rest"))
+    return Prompt(origin.texts[0], turns, passages | rest, origin.template, frozenset(rest))
 
 
 def _listed(sources: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -25,6 +25,7 @@ from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.load import load
 from pathlens.types import brief
 
 KINDS = ("mask", "delete", "replace")
@@ -71,16 +72,18 @@ def whatif(
 
     edits: (unit, kind) or (unit, "replace", new text); unit is an index or the unit's text (its first
         occurrence); kind is "mask" (put to the baseline), "delete" or "replace". Default: every unit masked.
-    choices: as in `pl.explain`; method ig, sig, dig or udig. What is explained stays fixed through all edits.
+    choices: as in `pl.explain`; a method with one score per unit. What is explained stays fixed through all edits.
     """
     if not isinstance(text, str):
         raise InputError(f"what-if edits a text; got {type(text).__name__}")
-    choices.setdefault("method", "ig")
-    explainer = Explainer(model, **choices)
+    loaded = load(model)
+    if loaded.two_texts_are_a_pair():  # one number is needed, not a matrix
+        choices.setdefault("method", "ig")
+    explainer = Explainer(loaded, **choices)
     explanation = explainer(text, text_b)
     if not isinstance(explanation, Explanation):
         raise InputError(
-            f"what-if needs one score per unit (ig, sig, dig, udig); {explanation.method} gives something else"
+            f"what-if needs one score per unit (secant, ig, sig, dig, udig); {explanation.method} gives something else"
         )
     scene = _Scene.of(explainer, text, text_b)
     special = explanation.special or (False,) * len(explanation.tokens)

@@ -68,10 +68,10 @@ def zoom(
 def _pair(
     model: Any, pair: PairExplanation, a: Sequence[int], b: Sequence[int], inside: str, choices: Mapping[str, Any]
 ) -> PairExplanation:
-    if "columns_above" in pair.meta:
+    if pair.origin.is_difference:
         raise InputError("this is the difference of two explanations; open one of them: ranking[place].explanation")
     given, choices = choices, {**_chosen(pair), **choices}
-    texts = pair.meta["texts"]
+    texts = pair.origin.texts
     if not all(isinstance(text, str) and text for text in texts):
         raise InputError("one side of this pair is a picture, so it cannot be opened again from the result")
     cuts = _opened(pair.offsets_a, pair.special_a, a, inside), _opened(pair.offsets_b, pair.special_b, b, inside)
@@ -91,7 +91,7 @@ def _check_same_pair(pair: PairExplanation, opened: PairExplanation, given: Mapp
     loose = room + 1e-2 * abs(float(pair.full_matrix[0, 0]))  # an index keeps e(r) in 16 bits
     if "baseline" not in given and abs(opened.full_matrix[0, 0] - pair.full_matrix[0, 0]) > loose:
         raise InputError(
-            f"the result's baseline was {pair.meta.get('baseline')!r}, and it cannot be known how it was given: say "
+            f"the result's baseline was {pair.origin.baseline!r}, and it cannot be known how it was given: say "
             "baseline=… again (a tuple with one for each text, if they differ)"
         )
 
@@ -178,20 +178,20 @@ def _unit_of(result: OfUnits) -> Any:
 
 def _texts_of(result: OfUnits) -> list[Any]:
     """What was explained: a chat's prompt with its spans, or the texts; a continuation's own text is its target."""
-    texts = list(result.meta["texts"])
-    given = texts[:1] if "outputs" in result.meta else texts
-    if result.meta.get("spans"):
+    origin = result.origin
+    given = list(origin.texts[:1] if origin.outputs else origin.texts)
+    if origin.spans:
         given[0] = kept_prompt(result)
-    return [*given, result.meta["compared_with"]] if "compared_with" in result.meta else given
+    return given if origin.compared_with is None else [*given, origin.compared_with]
 
 
 def _chosen(result: OfUnits | PairExplanation) -> dict[str, Any]:
     """The choices the result was made with, as `pl.explain` takes them."""
-    if "chosen" not in result.meta:
+    if result.origin.chosen is None:
         raise InputError(
             "this result does not say how it was made (an older pathlens saved it); explain the text again"
         )
-    chosen = {name: value for name, value in result.meta["chosen"].items() if value is not None}
+    chosen = {name: value for name, value in result.origin.chosen.items() if value is not None}
     baselines = [tuple(each) if isinstance(each, list) else each for each in chosen.pop("baselines", ())]
     if isinstance(chosen.get("target"), list):  # a tuple, before it was saved
         chosen["target"] = tuple(chosen["target"])

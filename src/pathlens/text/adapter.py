@@ -134,7 +134,8 @@ class TextModel(ABC):
     options: type[ModelOptions] = ModelOptions  # of this kind, besides the method's
     depth: int = 0  # blocks by which a layer is counted, where they are known
     labels: tuple[str, ...] = ()  # of the model's classes, in their order
-    similarity: str | None = None  # how this model compares two texts, when not by the cosine
+    similarity: str | None = None  # how this model compares two texts, when not by the cosine; it may be a distance
+    places_vector: bool = False  # does a target say where a whole output is read (which gap, after which words)?
     default_layer: int = 0  # where integrals are taken when no layer is named (not SIG's differences, nor along words)
 
     def __repr__(self) -> str:
@@ -149,7 +150,7 @@ class TextModel(ABC):
         run it for many texts at once."""
         return [or_error(self.case, text, text_b, request=request) for text, text_b, request in wanted]
 
-    def every_target(self) -> tuple[Any, ...]:
+    def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
         """What `target="all"` asks for: the classes, where the model has some and none is called so."""
         return ()
 
@@ -220,8 +221,8 @@ class Wrapped(TextModel):
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         return self.inner.case(text, text_b, request=request)
 
-    def every_target(self) -> tuple[Any, ...]:
-        return self.inner.every_target()
+    def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
+        return self.inner.every_target(options)
 
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         return self.inner.says(cases)

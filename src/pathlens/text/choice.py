@@ -35,12 +35,19 @@ class Chooser(Classifier):
     kind = "multiple choice"
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
-        super().__init__(OneChoice(module), tokenizer, name=name or str(getattr(module, "name_or_path", "") or ""))
+        super().__init__(
+            OneChoice(module), tokenizer, name=name or str(getattr(module, "name_or_path", "") or type(module).__name__)
+        )
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """A probability hangs on the other choices."""
+        return ("logit",)
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if text_b is None:
             raise InputError("multiple choice needs two texts: explain(model, question, choice)")
-        if request.score not in (None, "logit"):
+        if request.score not in (None, *self.scores):
             raise InputError(f"score={request.score!r}: a choice's probability hangs on the others; explain its logit")
         return super().tokenise(text, text_b, request)
 

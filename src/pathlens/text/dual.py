@@ -38,6 +38,7 @@ class DualEncoder(TextModel):
             if not side.two_texts_are_a_pair():
                 raise ModelError(f"{side.name!r} is a {side.kind} model; both sides must give embeddings")
         self.a, self.b = a, b
+        self.similarity = a.similarity if a.similarity == b.similarity else None
         self.name = name or f"{a.name} | {b.name}"
 
     @staticmethod
@@ -74,7 +75,7 @@ class DualEncoder(TextModel):
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """One number, with the second input fixed (`ig` and kin)."""
         if text_b is None:
-            raise InputError("a dual encoder explains two inputs: pass the second one, text_b=...")
+            raise InputError("a dual encoder explains two inputs: give the second one too")
         if request.target is None:
             request = replace(request, target=("similarity", self.b.embed(text_b, request)))
         return compared(self.a.case(text, request=request), text_b)

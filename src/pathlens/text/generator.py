@@ -46,6 +46,7 @@ class Generator(LanguageModel):
 
     decoder = True
     token_axis = True
+    places_vector = True
     one_text = False  # does the output follow the prompt in the same text?
     options = GeneratorOptions
     default_method = "secant"  # docs/secants.md: integrals need hundreds of nodes here, and name the wrong passages
@@ -112,6 +113,8 @@ class Generator(LanguageModel):
             self.default_score if request.integral and len(asked.reading.ids) == 1 else DEFAULT_SCORE
         )
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in outputs]}
+        if request.target is None:
+            meta["prediction"] = outputs[0].text  # its own words, not given ones
         notes = (*asked.notes, *self._defaults(request, score))
         given = request.target if isinstance(request.target, str) else outputs[0].ids[0]
         again = None if request.options_of(GeneratorOptions).generate is not None else given

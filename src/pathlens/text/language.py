@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from pathlens.checks import plain_number
+from pathlens.checks import did_you_mean, plain_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
 from pathlens.integrand.batch import out_of_memory
 from pathlens.text import baseline as baselines
@@ -25,7 +25,7 @@ from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, accepted, check_layer, check_weights, refuse_unfit, unaltered
 from pathlens.text.own_output import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, check_ids, length_limit, tokenise
-from pathlens.types import Ends, Vocabulary
+from pathlens.types import SCORES, Ends, Vocabulary
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -83,7 +83,7 @@ class LanguageModel(TextModel):
 
     decoder = False
     cut_at: int | None = None  # a pipeline cuts longer texts to so many tokens, and says nothing
-    witness: Callable[[str], Sequence[int]] | None = None  # a pipeline's own ids of a text
+    witness: Callable[..., Sequence[int]] | None = None  # a pipeline's own ids of a text, or of two
     token_axis = False  # has the output one entry per token? Then whole outputs are not padded to another text's length
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
@@ -137,6 +137,11 @@ class LanguageModel(TextModel):
         """
 
     @property
+    def scores(self) -> tuple[str, ...]:
+        """What can be read of a class, a word or an answer."""
+        return SCORES
+
+    @property
     def packs(self) -> bool | None:
         """May texts of different lengths share a batch? None: no two have been seen yet."""
         every = self.seen.values()
@@ -178,8 +183,8 @@ class LanguageModel(TextModel):
             return chat_tokens(self.tokenizer, text, limit=self.limit, level=request.level)
         limit, truncation = self.cut(request)
         tokens = tokenise(self.tokenizer, text, text_b, limit=limit, truncation=truncation)
-        if self.witness is not None and text_b is None and not request.truncation:
-            check_ids(tokens, self.witness(text))
+        if self.witness is not None and not request.truncation:
+            check_ids(tokens, self.witness(text) if text_b is None else self.witness(text, text_b))
         return tokens
 
     def cut(self, request: Request) -> tuple[int | None, bool]:
@@ -380,10 +385,15 @@ def form(
     if score == "logit":
         return logits[rows, index]
     if logits.shape[1] == 1 if each is None else each:
-        raw = torch.nn.functional.logsigmoid(logits[rows, index].float())
+        raw = torch.nn.functional.logsigmoid(widened(logits[rows, index]))
     else:
-        raw = torch.log_softmax(logits.float(), dim=-1)[rows, index]
+        raw = torch.log_softmax(widened(logits), dim=-1)[rows, index]
     return raw if score == "logprob" else raw.exp()
+
+
+def widened(logits: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """In single precision at least: half of it is too coarse for a logarithm of a sum."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str = "target") -> int:
@@ -396,8 +406,9 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
     if isinstance(wanted, str):
         same = [i for i, name in labels.items() if name.lower() == wanted.lower()]
         if not same:
-            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}").plainly(
-                f"“{wanted}” is none of this model's classes: {_names(labels)}.", "target"
+            hint = did_you_mean(wanted, labels.values())
+            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}{hint}").plainly(
+                f"“{wanted}” is none of this model's classes: {_names(labels)}{hint or '.'}", "target"
             )
         return same[0]
     if not -len(labels) <= wanted < len(labels):

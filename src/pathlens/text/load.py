@@ -21,6 +21,7 @@ from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.choice import Chooser
+from pathlens.text.cross import crossed
 from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
@@ -80,8 +81,7 @@ def load(model: Any, **options: Any) -> TextModel:
         )
     if "CrossEncoder" in named:
         _nothing_left(options, "a CrossEncoder")
-        _refuse_yes_or_no(model)
-        return Classifier(model.model, model.tokenizer)
+        return crossed(model)
     if hasattr(model, "task") and hasattr(model, "model") and hasattr(model, "tokenizer"):
         if model.task == "zero-shot-classification":
             _nothing_left(options, "a zero-shot pipeline")
@@ -91,6 +91,9 @@ def load(model: Any, **options: Any) -> TextModel:
             follow(text_model, model)
         if type(text_model) is Classifier:
             text_model.function = _function_of(model)
+        if isinstance(text_model, MaskedLM):
+            chosen = getattr(model, "_postprocess_params", {}).get("target_ids")
+            text_model.among = () if chosen is None else tuple(int(number) for number in chosen)
         return text_model
     if isinstance(model, nn.Module):
         if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
@@ -118,22 +121,6 @@ def _modular(model: Any, name: str | None = None) -> TextModel:
     if type(model[0]).__name__ == "Router":
         return DualEncoder.routed(model, name=name)
     return SentenceTransformerEncoder(model, name=name)
-
-
-def _refuse_yes_or_no(model: Any) -> None:
-    """A language model that ranks: what it says is the difference of two continuations, which is asked for by itself."""
-    score = next((part for part in model if type(part).__name__ == "LogitScore"), None)
-    if score is None:
-        return
-    yes, no = (
-        None if number is None else model.tokenizer.decode([number])
-        for number in (score.true_token_id, score.false_token_id)
-    )
-    against = "" if no is None else f", contrast={no!r}"
-    raise ModelError(
-        f"this CrossEncoder asks a language model for {yes!r}; explain that: pl.explain((encoder.model, encoder.tokenizer), "
-        f"the whole prompt, target={yes!r}{against})"
-    )
 
 
 def _nothing_left(options: dict[str, Any], what: str) -> None:
@@ -175,7 +162,8 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
 def unwrapped(module: Any) -> Any:
     """What is compiled, or adapted: a LoRA sits in the layers of the model it was put on."""
     module = getattr(module, "_orig_mod", module)
-    if not hasattr(module, "peft_config"):
+    wrapped = {base.__name__ for base in type(module).__mro__} & {"PeftModel", "PeftMixedModel"}
+    if not wrapped:  # also one whose layers were changed in place (`add_adapter`)
         return module
     if getattr(getattr(module, "active_peft_config", None), "is_prompt_learning", False):
         raise ModelError(
@@ -271,8 +259,9 @@ def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | 
     try:
         if _is_sentence_transformer(model, kept):
             _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
-            sparse = _stated(model, kept) == "SparseEncoder"
-            return _modular(open_modules(str(model), sparse=sparse, model_kwargs=options, **kept), str(model))
+            stated = _stated(model, kept)
+            opened = open_modules(str(model), stated or "SentenceTransformer", model_kwargs=options, **kept)
+            return crossed(opened) if stated == "CrossEncoder" else _modular(opened, str(model))
         config = transformers.AutoConfig.from_pretrained(model, **kept)
         name = (config.architectures or [""])[0]
         auto = next((loader for suffix, (_, loader) in KINDS.items() if name.endswith(suffix)), "AutoModel")

@@ -14,6 +14,7 @@ from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, index_of
 from pathlens.text.heads import ReadTag
 from pathlens.text.language import LanguageModel, Target
+from pathlens.text.options import ModelOptions
 from pathlens.text.tokens import Tokens
 
 DEFAULT_SCORE = "logprob"  # as of models that write: a logit's own level means nothing
@@ -34,6 +35,8 @@ class MaskedLM(LanguageModel):
 
     kind = "masked language model"
     token_axis = True
+    places_vector = True
+    among: tuple[int, ...] = ()  # words a pipeline chooses from, by their numbers; none: all
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S V"]:
         logits: Tensor = raw.logits
@@ -65,12 +68,28 @@ class MaskedLM(LanguageModel):
                 f"this text has {where}, and target={wanted!r} does not say which is meant: "
                 f"target=({gaps[0]}, {word if isinstance(word, str | int) else None!r})"
             )
-        number = int(output[0, place].argmax()) if word is None else self._word(word, tokens, output.shape[-1])
+        number = self._likeliest(output[0, place]) if word is None else self._word(word, tokens, output.shape[-1])
         if request.vector:
+            if word is not None:
+                raise InputError(
+                    f"target={wanted!r}: every word of the gap is explained at once, as one vector; leave the word out"
+                    + (f": target=({place}, None)" if len(gaps) > 1 else "")
+                )
             return Target("all words of the gap", read_gap, (place, number), outputs=("gap",))
         score = request.score or DEFAULT_SCORE
         shown = self.tokenizer.decode([number]).strip() or str(self.tokenizer.convert_ids_to_tokens(number))
         return Target(f"{shown!r} in the gap ({score})", ReadTag(score), (place, number), (), (place, number), score)
+
+    def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
+        """The words a pipeline was told, unless one of them is "all"; else there is a vocabulary of them."""
+        return () if "all" in (self.tokenizer.decode([word]).strip() for word in self.among) else self.among
+
+    def settings(self) -> tuple[str | int | float, ...]:
+        return (*super().settings(), *self.among)
+
+    def _likeliest(self, logits: Float[Tensor, " V"]) -> int:
+        some = list(self.among) or list(range(len(logits)))
+        return some[int(logits[some].argmax())]
 
     def _word(self, word: Any, tokens: Tokens, size: int) -> int:
         """A word as it is in this text, one token long."""

@@ -1,6 +1,6 @@
 """The right output: what is explained is what the model itself says, and a list says what its texts say alone.
 
-Looked at for the first text of every kind of request, from token ids as a user calls the model: three rows more. The first
+Looked at for the first text of every kind of request, from token ids as a user calls the model: four rows more. The first
 text of another length that follows is read in one batch with it, and both alone: eight rows more.
 """
 
@@ -39,13 +39,15 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
             output = model.plain_output(draft)
         expected = read(output, [case])
         if layer and not model.network.below_too:
-            model.network.below_too = not _the_same(model, case, layer, expected)
+            model.network.below_too = not _the_same(model, case, layer, expected, output)
         if layer:
             with torch.no_grad(), model.in_our_words(layer):
                 model.forward(case.ends.end[None], [case], layer)
         start, explained = _at_ends([case])
         if far(expected, explained, start, case.ends.end):
             raise ModelError(_both(model, expected, explained, layer))
+        if (apart := _class_apart(model, case, layer, output)) is not None:
+            raise ModelError(_both(model, *apart, layer))
         model.seen[kind] = Seen(case, apart=bool(model.network.altered))
     seen = model.seen[kind]
     if seen.first is not None and len(seen.first) != len(case) and seen.first.pack == case.pack and not seen.apart:
@@ -54,13 +56,29 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     return replace(case, pack=(case.score, len(case))) if seen.apart else case
 
 
-def _the_same(model: LanguageModel, case: Case, layer: int, expected: Float[Tensor, "..."]) -> bool:
+def _the_same(model: LanguageModel, case: Case, layer: int, expected: Float[Tensor, "..."], output: Any) -> bool:
     """Is the output its own when the blocks below the layer are left out?"""
     try:
         start, explained = _at_ends([case])
+        apart = _class_apart(model, case, layer, output)
     except Exception:  # what the next block was to be handed is missing
         return False
-    return not far(expected, explained, start, case.ends.end)
+    return apart is None and not far(expected, explained, start, case.ends.end)
+
+
+def _class_apart(
+    model: LanguageModel, case: Case, layer: int, output: Any
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]] | None:
+    """The class whose two numbers are furthest apart, where they are too far: one class may agree by luck, and the next
+    text asks for another."""
+    if not isinstance(output, Tensor) or output.ndim != 2:
+        return None
+    with torch.no_grad(), model.in_our_words(layer):
+        ours = model.forward(case.ends.end[None], [case], layer)
+    if ours.shape != output.shape or not far(output, ours, output, case.ends.end):
+        return None  # another shape: what is read of both is compared
+    place = int(torch.where(output == ours, torch.zeros_like(output), output - ours).abs().argmax())
+    return output.flatten()[place], ours.flatten()[place]
 
 
 def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:

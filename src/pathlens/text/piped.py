@@ -49,7 +49,12 @@ def follow(model: LanguageModel, pipeline: Any) -> None:
     if not writes:
         model.cut_at = _cut_at(choices, model)
     if model.kind in ONE_TEXT and hasattr(pipeline, "preprocess"):
-        model.witness = lambda text: pipeline.preprocess(text, **choices)["input_ids"][0].tolist()
+        model.witness = lambda *texts: pipeline.preprocess(_given(*texts), **choices)["input_ids"][0].tolist()
+
+
+def _given(text: str, text_b: str | None = None) -> Any:
+    """One text, or two as one input, as a pipeline takes them."""
+    return text if text_b is None else {"text": text, "text_pair": text_b}
 
 
 def _changes_ids(name: str, value: Any) -> bool:

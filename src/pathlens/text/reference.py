@@ -111,12 +111,12 @@ def find(model: SentenceEncoder) -> Reference:
     """Search, then learn: seconds, and the same on every run."""
     with model.quiet(), torch.inference_mode(False):
         probe = Probe.of(model)
-        ids = _search(probe)
+        ids = quietest_tokens(probe)
         names, tokens = tuple(map(str, model.tokenizer.convert_ids_to_tokens(ids))), probe.table[ids]
         assorted = probe.table[torch.arange(ASSORTED) * STRIDE % len(probe.table)]
         size = probe.loudness(assorted) or 1.0  # of a text
         for count, tie in TRIES:
-            rows = _learn(probe, tokens[:count], size, tie)
+            rows = learn(probe, tokens[:count], size, tie)
             if (loudness := probe.loudness(rows) / size) <= SMALL:
                 return Reference(rows, names[:count], loudness, learned=True)
         alone = probe.loudness(tokens[:1]) / size
@@ -174,7 +174,7 @@ class Probe:
         return total
 
 
-def _search(probe: Probe) -> list[int]:
+def quietest_tokens(probe: Probe) -> list[int]:
     """The quietest tokens: marks (they mean little) and an even sample of the rest at one length, the best at several.
 
     Tokens of ordinary length only: those the tokenizer adds by itself are often twice as long as a word.
@@ -192,7 +192,7 @@ def _search(probe: Probe) -> list[int]:
         return [int(i) for i in best[probe.of_tokens(best, THEN).argsort(stable=True)[: TRIES[-1][0]]]]
 
 
-def _learn(probe: Probe, tokens: Float[Tensor, "K d"], size: float, tie: float) -> Float[Tensor, "K d"]:
+def learn(probe: Probe, tokens: Float[Tensor, "K d"], size: float, tie: float) -> Float[Tensor, "K d"]:
     """Adam on mean ‖e(r)‖² / ‖e(text)‖² + tie · ‖r − tokens‖² / ‖tokens‖²; the best of its steps counts."""
     energy = float(tokens.float().square().sum()) or 1.0
     rows = tokens.float().clone().requires_grad_()

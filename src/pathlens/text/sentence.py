@@ -57,7 +57,7 @@ class SentenceEncoder(LanguageModel):
     def read_states(self, raw: Any) -> Float[Tensor, "B S d"]:
         """The states of the tokens, from the body's raw output."""
         states: Tensor | None = raw[0] if isinstance(raw, tuple) else getattr(raw, "last_hidden_state", None)
-        if states is None:
+        if states is None or states.ndim != 3:
             given = ", ".join(raw) if isinstance(raw, Mapping) else type(raw).__name__
             raise ModelError(
                 f"{type(self.user).__name__} gives {given} and no states of the text's tokens (last_hidden_state), so it is no "
@@ -169,7 +169,7 @@ class SentenceEncoder(LanguageModel):
                 "function of the embedding (B, k) → (B,), or method='vaig' for the whole vector"
             )
         raise InputError(
-            "a sentence encoder gives a vector, not a number: pass a second text (text_b=...) to explain their "
+            "a sentence encoder gives a vector, not a number: give a second text (text_b) to explain their "
             "similarity, or method='vaig' to explain the vector itself"
         )
 
@@ -232,7 +232,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
         first, *after = list(model if parts is None else parts)
         self.normalised = bool(after) and type(after[-1]).__name__ == "Normalize"  # does the model itself end in one?
         stated = getattr(model, "similarity_fn_name", None)
-        self.similarity = "dot" if stated == "dot" and not self.normalised else None  # of unit vectors: the cosine
+        cosine = stated == "cosine" or (stated == "dot" and self.normalised)  # of unit vectors they are one
+        self.similarity = None if cosine or stated is None else str(stated)
         self.after = after[:-1] if self.normalised else after
         exact = [part for part in self.after if type(part).__name__ == Shift.__name__ and hasattr(part, "reference")]
         self.shift: Shift | None = exact[0] if exact else None  # of an exact encoder: what says nothing is its own
@@ -356,15 +357,17 @@ def _nothing_overwritten(parts: Sequence[Any]) -> Iterator[None]:
             part.training = False
 
 
-def open_modules(source: str, *, sparse: bool = False, **options: Any) -> Any:
-    """A SentenceTransformer or SparseEncoder by folder or hub id; the only place that needs the package."""
+def open_modules(source: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
+    """A SentenceTransformer, SparseEncoder or CrossEncoder by folder or hub id; the only place that needs the package."""
     try:
         import sentence_transformers as package
     except ImportError as error:
         raise MissingError('sentence encoders need a package: pip install "pathlens[sentence]"') from error
     if _brings_our_code(Path(source)):
         options |= {"trust_remote_code": True}
-    return (package.SparseEncoder if sparse else package.SentenceTransformer)(source, **options)
+    if not hasattr(package, kind):
+        raise ModelError(f"{source!r} says it is a {kind}, which this sentence-transformers does not know; update it")
+    return getattr(package, kind)(source, **options)
 
 
 def shifted(encoder: Any, shift: Shift, matrix: Float[Tensor, "k k"] | None = None) -> Any:

@@ -285,7 +285,7 @@ def check_ids(tokens: Tokens, others: Sequence[int]) -> None:
         at = next((i for i, (a, b) in enumerate(zip(tokens.ids, others, strict=False)) if a != b), None)
         where = "their number differs" if at is None else f"they differ from token {at} on"
         raise ModelError(
-            f"this pipeline reads the text as {len(others)} tokens that are not the tokenizer's own {len(tokens)} ({where}): it does "
+            f"this model itself reads the text as {len(others)} tokens that are not the tokenizer's own {len(tokens)} ({where}): it does "
             "something to its texts that pathlens does not follow; pass (model, tokenizer)"
         )
 

@@ -15,7 +15,7 @@ from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Probabilities, Request, starts_of, texts_of
 from pathlens.text.heads import Classifier
 from pathlens.text.language import Draft, Target, form, labels_of
-from pathlens.text.options import HypothesisOptions, labels_in
+from pathlens.text.options import HypothesisOptions, ModelOptions, labels_in
 from pathlens.text.tokens import Tokens
 
 TEMPLATE = "This example is {}."  # the pipeline's
@@ -85,6 +85,7 @@ class ZeroShot(Classifier):
 
     kind = "zero-shot classification"
     options = HypothesisOptions
+    places_vector = True  # the label is part of the input
     defaults = HypothesisOptions()  # what the pipeline was told
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
@@ -101,6 +102,12 @@ class ZeroShot(Classifier):
     def piped(cls, pipeline: Any) -> ZeroShot:
         """With the labels, the sentence and the mode the pipeline was made with."""
         made = cls(pipeline.model, pipeline.tokenizer)
+        count = int(pipeline.model.config.num_labels)
+        if getattr(pipeline, "entailment_id", made.entails) % count != made.entails:
+            raise ModelError(
+                f"this pipeline reads entailment at {pipeline.entailment_id} (config.label2id), and config.id2label has it at "
+                f"{made.entails}: set label2id so that both say the same"
+            )
         before, after = (getattr(pipeline, f"_{when}_params", {}) for when in ("preprocess", "postprocess"))
         made.defaults = HypothesisOptions(
             hypothesis=before.get("hypothesis_template"),
@@ -116,6 +123,17 @@ class ZeroShot(Classifier):
         labels = labels_in(given.candidate_labels or self.defaults.candidate_labels or (str(request.target),))
         alone = self.defaults.multi_label if given.multi_label is None else given.multi_label
         return template, labels, bool(alone) or len(labels) == 1
+
+    def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
+        """Every candidate label, unless one of them is called "all" itself."""
+        given = options if isinstance(options, HypothesisOptions) else self.defaults
+        chosen = given.candidate_labels or self.defaults.candidate_labels
+        if chosen is None:
+            raise InputError(
+                "target='all' asks for every candidate label, and there is none: give them as candidate_labels=['sports', …]"
+            )
+        labels = labels_in(chosen)
+        return () if "all" in labels else labels
 
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
         _, labels, alone = self._asked(request)

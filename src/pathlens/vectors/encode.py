@@ -158,9 +158,10 @@ class SideEncoder:
                 f"{explainer.model.name!r} is a {explainer.model.kind} model, and vectors are for sentence encoders; use "
                 "'minilm', a SentenceTransformer, or (encoder, tokenizer)"
             )
-        settled = explainer.method_for("")  # knows which rules it takes
+        settled = explainer.method.settled(encoder=True, two_texts=True)
         if entry_for(settled).sides != 2:
             raise InputError(f"{settled} does not compare two texts; leave gives and block out")
+        explainer.method_for("")  # knows which rules it takes
         for name in ("baseline", "unit"):
             given = getattr(explainer.choices, name)
             if isinstance(given, tuple) and len(given) != 2:
@@ -255,7 +256,7 @@ class SideEncoder:
         done = dict(zip(first, sides, strict=True))
         return [done[key] for key in keys]
 
-    def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Any) -> list[Side]:
+    def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Progress) -> list[Side]:
         with self.explainer.at_work():
             read = self._prepare(texts, names)
             embeddings = self._embeddings(read, names)
@@ -263,7 +264,7 @@ class SideEncoder:
                 replace(each, limits=(limit(embedding),))
                 for each, embedding, limit in zip(read, embeddings, limits, strict=True)
             ]
-            solved = self.explainer.solve(prepared, tick)
+            solved = self.explainer.solve(prepared, tick, tick.points)
         sides = []
         for name, solutions in zip(names, solved, strict=True):
             if isinstance(solutions, Exception):

@@ -21,6 +21,7 @@ from pathlens.engine.assemble import side_of
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import IG, SECANT
 from pathlens.engine.prepare import Prepared, by_side
+from pathlens.engine.progress import Progress
 from pathlens.errors import PathlensError
 from pathlens.explanation.pair import Measure, Side, pair_of, pair_seen
 from pathlens.explanation.record import Explanation, PairExplanation
@@ -117,15 +118,16 @@ def paired(
     ]
     few = [n for n in range(len(texts)) if n not in set(many)]
     pairs: dict[int, PairExplanation] = {}
-    if few:
-        limits = [meets([asked.embedding], asked.measure)] * len(few)
-        sides = second.sides([texts[n] for n in few], limits, [names[n] for n in few], show_progress=show_progress)
-        pairs |= {n: pair_of(one, side, asked.measure, meta) for n, side in zip(few, sides, strict=True)}
-    if many:
-        seen = _seen(
-            asked, one, second, [texts[n] for n in many], [names[n] for n in many], [embeddings[n] for n in many]
-        )
-        pairs |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
+    with Progress(len(texts), show_progress):
+        if few:
+            limits = [meets([asked.embedding], asked.measure)] * len(few)
+            sides = second.sides([texts[n] for n in few], limits, [names[n] for n in few])
+            pairs |= {n: pair_of(one, side, asked.measure, meta) for n, side in zip(few, sides, strict=True)}
+        if many:
+            seen = _seen(
+                asked, one, second, [texts[n] for n in many], [names[n] for n in many], [embeddings[n] for n in many]
+            )
+            pairs |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
     return [pairs[number] for number in range(len(texts))]
 
 

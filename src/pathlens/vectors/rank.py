@@ -328,10 +328,10 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
         )
     reference = above.full_matrix[:, :1] - below.full_matrix[:, :1]
     matrix = np.concatenate([reference, above.full_matrix[:, 1:], -below.full_matrix[:, 1:]], axis=1)
-    text_a, text_b = above.meta["texts"][1], below.meta["texts"][1]
+    text_a, text_b = above.origin.texts[1], below.origin.texts[1]
     moved = _moved(below.offsets_b, below.special_b, len(text_a) + 1)
     value = above.similarity - below.similarity
-    texts = [above.meta["texts"][0], f"{text_a}\n{text_b}"]
+    texts = [above.origin.texts[0], f"{text_a}\n{text_b}"]
     return PairExplanation(
         method=above.method,
         target=f"{above.target}: {target}",
@@ -351,7 +351,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
 
 def token_difference(above: Explanation, below: Explanation, target: str) -> Explanation:
     """The same, one-sided: tokens of the first document, then those of the second with their sign turned."""
-    text_a, text_b = above.meta["texts"][-1], below.meta["texts"][-1]
+    text_a, text_b = above.origin.texts[-1], below.origin.texts[-1]
     a, b, scores = above.certificate, below.certificate, np.concatenate([above.scores, -below.scores])
     return above.derived(
         target=f"{above.target}: {target}",

@@ -62,10 +62,10 @@ def why(
     ]
     form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
     noted = tuple(
-        replace(hit, notes=(*reason.meta.get("notes", ()), *doubt))
+        replace(hit, notes=(*reason.origin.notes, *doubt))
         for hit, reason, doubt in zip(explained, made, doubts, strict=True)
     )
-    meta = second.about(made[0].meta["baseline"]) | {"ordered": "given", "given": form}
+    meta = second.about(made[0].origin.baseline) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
 
 

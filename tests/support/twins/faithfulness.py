@@ -13,10 +13,10 @@ class Reader:
 
     def __init__(self, model, tokenizer, text, text_b=None):
         self.model = model
-        found = tokenizer(text, text_b) if text_b is not None else tokenizer(text)
-        self.ids = list(found["input_ids"])
-        self.types = list(found["token_type_ids"]) if "token_type_ids" in found else None
-        self.special = [part is None for part in found.sequence_ids(0)]
+        result = tokenizer(text, text_b) if text_b is not None else tokenizer(text)
+        self.ids = list(result["input_ids"])
+        self.types = list(result["token_type_ids"]) if "token_type_ids" in result else None
+        self.special = [part is None for part in result.sequence_ids(0)]
         self.label = int(self.logits(self.ids, self.types).argmax())
 
     def logits(self, ids, types=None):
@@ -92,11 +92,11 @@ def replace_one(reader, token):
 def infidelity(reader, scores, sets, token):
     total = 0.0
     for chosen in sets:
-        said = 0.0
+        words = 0.0
         for i in chosen:
-            said += scores[i]
+            words += scores[i]
         change = reader.logit(reader.ids, reader.types) - reader.logit(*reader.swapped(set(chosen), token))
-        total += (said - change) ** 2
+        total += (words - change) ** 2
     return total / len(sets)
 
 

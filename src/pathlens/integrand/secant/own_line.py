@@ -40,7 +40,7 @@ def follow(func: Any, leaves: list[Any], form: Any, probe: Any) -> Any:
     inputs = [leaves[i] for i in moving]
     starts, ends = [each.start for each in inputs], [each.end.detach() for each in inputs]
     with torch.no_grad(), any_derivative():
-        nodes = _enough(name, step, starts, ends)
+        nodes = enough_nodes(name, step, starts, ends)
         first, last = step(*starts), step(*ends)
         if inputs[0].change is not None:
             changes = vmap(lambda *v: _pushed(step, starts, ends, nodes, v))(*(each.change for each in inputs))
@@ -71,7 +71,7 @@ def _pushed(
     return tuple(total)
 
 
-def _enough(name: str, step: Function, starts: Sequence[Tensor], ends: Sequence[Tensor]) -> int:
+def enough_nodes(name: str, step: Function, starts: Sequence[Tensor], ends: Sequence[Tensor]) -> int:
     """The number of nodes at which the operation's own sum holds: Σ wₖ J(xₖ)·Δx = Δf."""
     first, last = step(*starts), step(*ends)
     delta = [b - a for a, b in zip(starts, ends, strict=True)]

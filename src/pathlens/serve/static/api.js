@@ -1,10 +1,10 @@
 // Talking to the server: one job at a time is followed, and what goes wrong is said in the page's own words.
 const secret = () => {
-  const said = new URLSearchParams(location.hash.slice(1));
-  if (said.has("token")) {
-    sessionStorage.setItem("token", said.get("token"));
-    said.delete("token");
-    history.replaceState(null, "", `#${said}`);
+  const link = new URLSearchParams(location.hash.slice(1));
+  if (link.has("token")) {
+    sessionStorage.setItem("token", link.get("token"));
+    link.delete("token");
+    history.replaceState(null, "", `#${link}`);
   }
   return sessionStorage.getItem("token");
 };
@@ -28,21 +28,21 @@ export const call = async (path, options = {}) => {
     throw new Error("The server does not answer. Is it still running?");
   }
   if (response.ok) return response;
-  let told = {};
+  let answer = {};
   try {
-    told = await response.json();
+    answer = await response.json();
   } catch {
     /* not JSON: the number must do */
   }
-  throw new Wrong(WORDS[response.status] || told.words || `The server failed (${response.status}).`, told);
+  throw new Wrong(WORDS[response.status] || answer.words || `The server failed (${response.status}).`, answer);
 };
 
 // What went wrong in the page's words; `field` is the choice it is about, `more` the library's words where ours say little.
 export class Wrong extends Error {
-  constructor(said, told = {}) {
-    super(said);
-    this.field = told.field || null;
-    this.more = told.more ? told.detail || told.error : null;
+  constructor(words, answer = {}) {
+    super(words);
+    this.field = answer.field || null;
+    this.more = answer.more ? answer.detail || answer.error : null;
   }
 }
 
@@ -70,8 +70,8 @@ export class Job {
   }
 
   async run(tell = () => {}) {
-    const told = await (await call(`/api/${this.kind}?wait=false`, { method: "POST", body: JSON.stringify(this.body) })).json();
-    this.id = told.id;
+    const task = await (await call(`/api/${this.kind}?wait=false`, { method: "POST", body: JSON.stringify(this.body) })).json();
+    this.id = task.id;
     if (this.stopped) await this.stop();
     for (let wait = 60; ; wait = Math.min(wait * 1.4, 600)) {
       const now = await (await call(`/api/jobs/${this.id}`)).json();

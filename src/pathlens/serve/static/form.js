@@ -15,11 +15,11 @@ let methods = [];
 let choices = {};
 
 const VIEWS = {
-  explain: { go: "Explain", about: "Which words decided? Click a word in the result to mask, delete or replace it." },
-  pair: { go: "Explain", methods: ["ij", "secant", "ig", "sig"], about: "Which words met? The similarity of two texts as a sum over pairs of their words, and a small rest." },
+  explain: { go: "Explain", about: "Which words decided what the model says?" },
+  pair: { go: "Explain", about: "Which words met? The similarity of two texts as a sum over pairs of their words, and a small rest." },
   table: { go: "Predict", about: "Many texts at once: predictions to sort and filter, and why, row by row." },
-  rank: { go: "Search", methods: ["secant", "ij"], about: "Your documents by similarity to a query, and which words made it so." },
-  answer: { go: "Answer", methods: ["secant", "sig", "ig"], about: "Which part of which source made the model say this? Choose a sentence of the answer." },
+  rank: { go: "Search", about: "Your documents by similarity to a query, and which words made it so." },
+  answer: { go: "Answer", about: "Which part of which source made the model say this? Choose a sentence of the answer." },
 };
 const EXAMPLES = {
   explain: {
@@ -45,21 +45,28 @@ export const inParts = (text) => listed(text, LIST);
 const inLines = (text) => listed(text, LIST.test(text.trim()) ? LIST : "\n");
 
 export const view = () => form.dataset.view;
-const NONE = { views: [], labels: [], targets: [], baselines: [], methods: [], scores: [], blocks: [], defaults: {} };
+const NONE = { views: [], labels: [], targets: [], baselines: [], methods: {}, scores: [], blocks: [], defaults: {} };
 export const model = () => models.find((each) => each.name === pick("model").value) || NONE;
 const kind = () => (model().generator ? "generator" : model().kind);
 const fits = (name) => models.filter((each) => each.state === "ready" && each.views.includes(name));
 export const views = () => Object.keys(VIEWS).filter((name) => fits(name).length);
-const own = () => VIEWS[view()].methods || model().methods; // names of the methods of this view
-const first = () => (view() === "rank" || view() === "answer" ? own()[0] : model().defaults.method);
+const offered = (where = view()) => model().methods[where] || []; // names of methods, the default first
+const first = () => offered()[0];
 const method = () => methods.find((each) => each.name === (pick("method").value || first())) || { options: [] };
+// what is read from the output where nothing is chosen: some generators have a score of their own for one token's integral
+const usualScore = () => {
+  const { other_score, defaults: { score } } = model();
+  const several = Number(pick("generate").value) > 1 || pick("contrast").value !== "";
+  if (score === other_score || !method().integral || several) return other_score;
+  return pick("words").value === "" ? score : `${score} of one token, ${other_score} of more`;
+};
 const ofBlock = () => method().options.includes("block") && pick("block").value !== "" && view() === "explain";
 
 // what a field needs to be of use: `data-when` names one of these, `data-for` the views
 const WHEN = {
-  unit: () => method().name !== "idg" && !ofBlock(), // phrases come at every size, parts of a model by token
+  unit: () => method().result !== "PhraseTree" && !ofBlock(), // phrases come at every size, parts of a model by token
   targets: () => (model().targets || []).length > 0 && !method().vector,
-  said: () => model().targets === null && !method().vector,
+  words: () => model().targets === null && !method().vector,
   score: () => model().scores.length > 1 && !method().vector,
   layer: () => model().layers > 0 && method().layer && !ofBlock(),
   tolerance: () => method().integral,
@@ -75,14 +82,14 @@ const fields = () => [...form.elements].filter((field) => field.name && [...ance
 function* ancestors(field) {
   for (let node = field.closest("[data-for],[data-when]"); node; node = node.parentElement.closest("[data-for],[data-when]")) yield node;
 }
-const SAID = { generator: "What it says", "masked language model": "Word in the gap", "token classification": "Token, by its number", "zero-shot classification": "Label" };
+const WORDS = { generator: "What it says", "masked language model": "Word in the gap", "token classification": "Token, by its number", "zero-shot classification": "Label" };
 const TEXTS = { generator: "Prompt", "question answering": "Question", "multiple choice": "Question" };
 const name = (which, text) => (form.querySelector(`[data-name=${which}]`).textContent = text);
 
 const settle = () => {
   for (const node of form.querySelectorAll("[data-for],[data-when]")) node.hidden = !shown(node);
   name("text", view() === "rank" ? "Query" : view() === "pair" ? "First text" : TEXTS[kind()] || "Text");
-  name("said", SAID[kind()] || "Target");
+  name("words", WORDS[kind()] || "Target");
   name("second", model().second === "must" ? model().second_name : "Second text, if the model reads two");
   const second = pick("second").closest("label");
   if (model().second === "must") pick("text").closest("label").after(second);
@@ -93,8 +100,9 @@ const settle = () => {
   pick("baseline").placeholder = defaults.baseline || "";
   pick("layer").placeholder = (method().integral && defaults.layer) || 0;
   pick("layer").max = model().layers || "";
-  pick("said").placeholder = model().generator ? "what it says next" : kind() === "token classification" ? "the surest" : "the likeliest";
-  pick("generate").placeholder = view() === "answer" ? "60" : "1";
+  for (const usual of pick("score").querySelectorAll('[value=""]')) usual.textContent = asDefault(usualScore()).textContent;
+  pick("words").placeholder = model().generator ? "what it says next" : kind() === "token classification" ? "the surest" : "the likeliest";
+  pick("generate").placeholder = view() === "answer" ? choices.written : 1;
 };
 
 // a list of choices; the one before stays where it is still offered
@@ -107,12 +115,12 @@ const asDefault = (name) => option("", `${name} (the default)`);
 
 const offerChoices = () => {
   const { targets, scores, blocks, baselines } = model();
-  const offered = methods.filter((each) => own().includes(each.name));
-  offer("method", [asDefault(first()), ...offered.map((each) => option(each.name, `${each.name}: ${each.title}`))]);
+  const named = methods.filter((each) => offered().includes(each.name));
+  offer("method", [asDefault(first()), ...named.map((each) => option(each.name, `${each.name}: ${each.title}`))]);
   const units = [...choices.units, ...(view() === "explain" && model().chat ? choices.prompt_units : [])];
   offer("unit", units.map((each) => option(each)), "word");
   offer("target", [kind() === "question answering" ? asDefault("span") : option("", "the predicted class"), ...(targets || []).map((each) => option(each))]);
-  offer("score", [asDefault(scores[0]), ...scores.slice(1).map((each) => option(each))]);
+  offer("score", [asDefault(usualScore()), ...scores.map((each) => option(each))]);
   offer("block", [option("", "the whole model"), ...blocks.map((each) => option(each))]);
   document.getElementById("baselines").replaceChildren(...baselines.map((each) => option(each)));
 };
@@ -149,37 +157,72 @@ export const putExample = () => {
   return Object.keys(example).length > 0;
 };
 
-export const fill = (told, known) => {
-  models = told.models;
-  choices = told.choices;
+export const fill = (facts, known) => {
+  models = facts.models;
+  choices = facts.choices;
   if (known) {
     methods = known;
+    pick("cut").append(...choices.parts.map((name) => option(name)));
+    pick("cut").value = choices.part;
     pick("template").append(...choices.templates.map((name) => option(name)));
     pick("model").addEventListener("change", () => {
       setView(view());
       putExample(); // another kind of model has another example, where nobody has written
     });
     for (const field of ["method", "block"]) pick(field).addEventListener("change", settle);
+    for (const field of ["words", "contrast", "generate"]) pick(field).addEventListener("input", settle); // the usual score hangs on them
   }
   if (view()) setView(view());
 };
-const known = (test) => methods.filter((each) => model().methods.includes(each.name) && test(each)).map((each) => each.name);
-export const oneSided = () => known((each) => !each.vector && !["ih", "idg"].includes(each.name));
-export const alongNodes = () => known((each) => ["ig", "dig", "udig"].includes(each.name));
+const known = (test, where = "explain") => methods.filter((each) => offered(where).includes(each.name) && test(each)).map((each) => each.name);
+export const oneSided = () => known((each) => each.result === "Explanation");
+export const atLayers = () => known((each) => each.layer);
+export const alongNodes = () => known((each) => each.nodes);
 export const baselines = () => model().baselines;
+// which methods give something that can stand beside a result of this kind; of a generator those that need few passes first
+export const besides = (kind, body) => {
+  const slow = (name) => model().generator && methods.find((each) => each.name === name).integral;
+  return ofKind(kind, body).sort((a, b) => slow(a) - slow(b));
+};
+const ofKind = (kind, body) => {
+  if (kind === "Answer") return [...offered("answer")];
+  if (kind === "PairExplanation") return known((each) => each.compares, "pair");
+  if (kind === "VectorExplanation") return known((each) => (body.block ? each.options.includes("block") : each.vector));
+  if (view() !== "explain") return known((each) => each.result === "Explanation" && !each.compares, "pair");
+  if (kind === "Continuation") return known((each) => each.by_output);
+  return known((each) => each.result === "Explanation" || each.result === kind);
+};
+// which method gives the numbers by unit that a masked unit can be held against; a pair's cells are of two units, so there it is
+// one that scores the words of the first text beside the second
+export const scoredBy = (kind, name) => {
+  if (kind === "PairExplanation") return known((each) => each.result === "Explanation" && !each.compares, "pair")[0];
+  if (!["Explanation", "Interactions", "PhraseTree"].includes(kind)) return undefined;
+  return methods.find((each) => each.name === name).scored_by;
+};
 // only models that answer the same question can stand side by side: of the same kind, with the same classes
 const question = (each) => JSON.stringify([each.kind, each.labels]);
 export const others = () => fits(view()).filter((each) => each !== model() && question(each) === question(model())).map((each) => each.name);
 
+// what is amiss with a number, in the page's words
+const amiss = (field) => {
+  const { valid, badInput, rangeUnderflow, rangeOverflow } = field.validity;
+  if (valid) return "";
+  if (badInput) return "This must be a number.";
+  if (rangeUnderflow) return `This must be ${field.min} or more.`;
+  return rangeOverflow ? `This must be ${field.max} or less.` : "This must be a whole number.";
+};
+
 // the body of a request: the names of the library, only what was chosen
 export const body = () => {
   const asked = {};
+  const unfit = fields().find(amiss);
+  if (unfit) throw new Wrong(amiss(unfit), { field: unfit.name });
   for (const field of fields()) {
     const value = field.value.trim();
     if (!value || field.name.endsWith("_column")) continue;
-    const number = field.type === "number" || (field.name === "said" && kind() === "token classification" && /^\d+$/.test(value));
+    const number = field.type === "number" || (field.name === "words" && kind() === "token classification" && /^\d+$/.test(value));
     // blanks at the ends of a text are part of it, and so they are of what a generator says
-    const whole = ["text", "text_b", "said", "contrast"].includes(field.name);
+    const whole = ["text", "text_b", "words", "contrast"].includes(field.name);
     asked[field.name] = number ? Number(value) : whole ? field.value : value;
   }
   const rename = (old, name, change = (value) => value) => {
@@ -189,7 +232,7 @@ export const body = () => {
       asked[name] = value;
     }
   };
-  rename("said", "target");
+  rename("words", "target");
   if (pick("target").value && model().labels.includes(asked.target)) asked.target = model().labels.indexOf(asked.target); // a class may be called 7
   rename("second", "text_b");
   rename("passages", "passages", inParts);
@@ -198,10 +241,10 @@ export const body = () => {
   if (view() === "rank") {
     rename("text", "query");
     rename("documents", "documents", inLines);
-    asked.method = asked.method || "secant";
+    asked.method = asked.method || first();
     asked.top = Math.max(1, (asked.documents || []).length);
   }
-  const needed = ["text", "text_b", "documents", "question", "sources", ...(model().second === "must" ? ["second"] : []), ...(kind() === "zero-shot classification" ? ["said"] : [])];
+  const needed = ["text", "text_b", "documents", "question", "sources", ...(model().second === "must" ? ["second"] : []), ...(kind() === "zero-shot classification" ? ["words"] : [])];
   const empty = fields().find((field) => needed.includes(field.name) && !field.value.trim());
   if (empty) throw new Wrong("There is nothing here. Write something first.", { field: empty.name });
   return asked;
@@ -209,7 +252,7 @@ export const body = () => {
 
 // ---- which field something went wrong in: marked, in sight, and named as it is on the page
 
-const ALSO = { target: ["said"], text: ["question"], text_b: ["second"], query: ["text"], unit: ["cut"] }; // the library's names, and ours
+const ALSO = { target: ["words"], text: ["question"], text_b: ["second"], query: ["text"], unit: ["cut"] }; // the library's names, and ours
 const fieldOf = (named) => [named, ...(ALSO[named] || [])].map((each) => form.elements[each]).find((field) => field && fields().includes(field));
 export const point = (named) => {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
@@ -224,7 +267,7 @@ export const point = (named) => {
 
 export const toLink = (more = {}) => {
   const link = new URLSearchParams({ view: view() });
-  for (const { name, value } of fields()) if (value && !(name === "unit" && value === "word") && !(name === "cut" && value === "sentence")) link.set(name, value);
+  for (const { name, value } of fields()) if (value && !(name === "unit" && value === "word") && !(name === "cut" && value === choices.part)) link.set(name, value);
   for (const [name, value] of Object.entries(more)) link.set(name, value);
   return `#${link}`;
 };
@@ -240,7 +283,7 @@ export const fromLink = (hash) => {
     else setView(view());
   }
   const whole = ["text", "question"].some((name) => link.has(name)); // it says everything: what it leaves out is as by default
-  const usual = { unit: "word", cut: "sentence" };
+  const usual = { unit: "word", cut: choices.part };
   for (const field of form.elements)
     if (field.name && field.name !== "model" && (whole || link.has(field.name))) field.value = link.get(field.name) ?? usual[field.name] ?? "";
   offerChoices(); // a link may name what this model has not

@@ -54,7 +54,9 @@ export const ask = async (more = {}, show = null) => {
       job = new Job(KINDS[view()], sent);
       await job.run(progress);
       if (mine !== asked) return;
-      await result.show(job, link, show);
+      const answer = await result.read(job);
+      if (mine !== asked) return;
+      result.show(job, answer, link, show);
       history.replaceState(null, "", link);
     }
     if (mine !== asked) return;
@@ -143,17 +145,17 @@ table.wire(ask, complain, turn);
   try {
     const pause = (ms) => new Promise((done) => setTimeout(done, ms));
     const known = (await call("/api/methods")).json();
-    let told = await facts();
+    let health = await facts();
     // the page opens with the link's model, or the first; the others join when they are there
     const named = new URLSearchParams(location.hash.slice(1)).get("model");
-    const first = () => told.models.find((each) => each.name === named) || told.models[0];
+    const first = () => health.models.find((each) => each.name === named) || health.models[0];
     while (first().state === "loading") {
       say(`loading ${first().name} …`);
       await pause(300);
-      told = await facts();
+      health = await facts();
     }
     say("");
-    fill(told, await known);
+    fill(health, await known);
     if (!views().length) throw new Error("No model is ready: see what the server printed.");
     const told_what = fromLink(location.hash);
     table.reveal(view() === "table");
@@ -161,10 +163,10 @@ table.wire(ask, complain, turn);
     form.dataset.ready = "1";
     if (told_what || view() !== "table") ask();
     window.addEventListener("hashchange", follow);
-    while (told.models.some((each) => each.state === "loading")) {
+    while (health.models.some((each) => each.state === "loading")) {
       await pause(500);
-      told = await facts();
-      fill(told);
+      health = await facts();
+      fill(health);
     }
     form.dataset.loaded = "1";
   } catch (error) {

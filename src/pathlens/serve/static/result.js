@@ -1,6 +1,6 @@
 // A result: what the model says, the words to edit, what else can be asked of the same text, and ways to keep it.
 import { Job, Stopped, howFar } from "/static/api.js";
-import { alongNodes, baselines, model, oneSided, others, point, view } from "/static/form.js";
+import { alongNodes, atLayers, baselines, besides, model, others, point, scoredBy, view } from "/static/form.js";
 
 const at = (id) => document.getElementById(id);
 export const el = (name, attributes = {}, ...children) => {
@@ -37,7 +37,7 @@ const running = new Set(); // studies under way
 
 export const clear = () => {
   for (const study of running) study.stop();
-  for (const id of ["says", "edits", "why", "further", "tools"]) at(id).hidden = true;
+  for (const id of ["says", "edits", "hint", "why", "further", "tools"]) at(id).hidden = true;
   for (const id of ["says", "edits", "result", "why", "further", "studies"]) at(id).replaceChildren();
   delete at("result").dataset.done;
   job = base = now = null;
@@ -45,14 +45,16 @@ export const clear = () => {
   closeWord();
 };
 
-// Draw a finished job. `edit`: it is an edited text, to be compared with what was asked before.
-export const show = async (done, link, edit) => {
-  const [html, found] = [await (await done.as("fragment")).text(), await (await done.as("json")).json()];
+// What came of a finished job, as it is drawn and as it is.
+export const read = async (done) => ({ html: await (await done.as("fragment")).text(), result: await (await done.as("json")).json() });
+
+// Draw it. `edit`: it is an edited text, to be compared with what was asked before.
+export const show = (done, { html, result }, link, edit) => {
   const was = edit ? base : null;
   const kept = edit ? [...tries] : [];
   clear();
   job = done;
-  now = { found, text: done.body.text };
+  now = { result, text: done.body.text };
   base = was || now;
   tries = kept;
   at("result").innerHTML = html;
@@ -64,30 +66,31 @@ export const show = async (done, link, edit) => {
     offerWords();
     listEdits();
     if (was) moved();
-    offerMore();
   }
-  if (view() === "rank") offerWhy(found);
+  offerMore();
+  if (view() === "rank") offerWhy(result);
   at("result").dataset.done = done.id;
 };
 
 // ---- what the model says: every class, one click away
 
-const chances = (found) => {
-  const classes = Object.entries(found.probabilities || {});
-  if (classes.length) return classes.sort((a, b) => b[1] - a[1]).map(([name, share]) => [name, share, (found.baseline_probabilities || {})[name]]);
-  const said = (found.meta.outputs || [])[0];
-  if (said === undefined || found.meta.score !== "logprob" || (found.meta.outputs || []).length > 1) return [];
-  return [[said, Math.exp(found.certificate.f_input), Math.exp(found.certificate.f_baseline)]];
+const chances = (result) => {
+  const classes = Object.entries(result.probabilities || {});
+  if (classes.length) return classes.sort((a, b) => b[1] - a[1]).map(([name, share]) => [name, share, (result.baseline_probabilities || {})[name]]);
+  const words = (result.meta.outputs || [])[0];
+  const chance = { logprob: Math.exp, prob: (value) => value }[result.meta.score];
+  if (words === undefined || !chance || result.meta.outputs.length > 1 || result.certificate.kind === "vector") return [];
+  return [[words, chance(result.certificate.f_input), chance(result.certificate.f_baseline)]];
 };
 
 const SHOWN = 8; // classes side by side; a list has the others
 
 const saysWhat = () => {
-  const every = chances(now.found);
+  const every = chances(now.result);
   if (!every.length) return;
-  const before = Object.fromEntries(chances(base.found));
-  const classes = Object.keys(now.found.probabilities || {});
-  const explained = String(now.found.target).replace(/ \((logit|prob|logprob)\)$/, "");
+  const before = Object.fromEntries(chances(base.result));
+  const classes = Object.keys(now.result.probabilities || {});
+  const explained = String(now.result.target).replace(/ \((logit|prob|logprob)\)$/, "");
   const box = at("says");
   box.append(el("h2", {}, classes.length ? "The model says (choose a class to explain it)" : "How likely the model is to say this"));
   const chips = el("div", { class: "classes" });
@@ -117,9 +120,21 @@ const saysWhat = () => {
 
 let word = null; // the unit whose menu is open, and the element it stands in
 
+const spanOf = (node) => {
+  const spans = node.dataset.units.split(" ").map((unit) => now.result.offsets[unit]);
+  return { start: Math.min(...spans.map((span) => span[0])), end: Math.max(...spans.map((span) => span[1])) };
+};
+
+// only characters of the text that was typed can be changed in it: not those of a second text, a template or what was said
 const offerWords = () => {
-  if (now.found.kind !== "Explanation" || job.body.text_b || job.body.passages || job.body.system) return;
+  if (!["Explanation", "Interactions", "Continuation"].includes(now.result.kind) || job.body.text_b || asChat()) return;
+  const letters = [...now.text]; // the server counts characters, not halves of them
   for (const node of at("result").querySelectorAll(".text .unit[data-units]")) {
+    const { start, end } = spanOf(node);
+    if (letters.slice(start, end).join("").trim() !== node.textContent.trim()) continue;
+    const where = now.result.kind === "Continuation" ? "of the prompt" : "of the text";
+    at("hint").textContent = `Click a ${job.body.unit === "word" ? "word" : "part"} ${where} to mask, delete or replace it, and see what moves.`;
+    at("hint").hidden = false;
     node.setAttribute("role", "button");
     node.setAttribute("aria-haspopup", "dialog");
     node.addEventListener("click", () => openWord(node));
@@ -131,15 +146,17 @@ const offerWords = () => {
   }
 };
 
+const score = (unit) => (now.result.scores ? now.result.scores[unit] : now.result.matrix[unit].reduce((sum, value) => sum + value, 0));
+
 const openWord = (node) => {
   const units = node.dataset.units.split(" ").map(Number);
-  const spans = units.map((unit) => now.found.offsets[unit]);
-  word = { node, start: Math.min(...spans.map((span) => span[0])), end: Math.max(...spans.map((span) => span[1])) };
+  word = { node, ...spanOf(node) };
   const menu = at("word");
   at("word-name").textContent = `“${node.textContent}”`;
-  at("word-score").textContent = signed(units.reduce((sum, unit) => sum + now.found.scores[unit], 0));
+  at("word-score").textContent = signed(units.reduce((sum, unit) => sum + score(unit), 0));
   menu.querySelector("[data-edit=mask]").hidden = !model().mask;
   menu.querySelector("[name=replacement]").value = "";
+  menu.querySelector("[name=replacement]").removeAttribute("aria-invalid");
   menu.hidden = false;
   placeWord();
   menu.querySelector("button:not([hidden])").focus();
@@ -171,8 +188,10 @@ const change = (kind, replacement = "") => {
   closeWord();
   if (!edited.trim()) return complain(new Error("That was the last word: nothing would be left to explain."));
   tries.push(put ? `${old} → ${put}` : `${old} deleted`);
-  const target = base.found.meta.chosen.target;
-  return ask({ text: edited, ...(target === undefined ? {} : { target }) }, true);
+  // what was said stays what is explained, the model's own words too
+  const written = job.body.generate === undefined ? {} : { target: base.result.meta.outputs[0], generate: undefined };
+  const target = base.result.meta.chosen.target;
+  return ask({ text: edited, ...(target === undefined ? {} : { target }), ...written }, true);
 };
 
 const listEdits = () => {
@@ -207,12 +226,12 @@ const aligned = (a, b) => {
 // every bar starts where it was and goes where it is now; the number before stands beside it
 const moved = () => {
   const table = at("result").querySelector("table.bars");
-  if (!table) return;
-  const same = aligned(base.found.tokens, now.found.tokens);
-  const limit = Math.max(1e-12, ...now.found.scores.map(Math.abs));
+  if (!table || now.result.kind !== "Explanation" || base.result.kind !== "Explanation") return;
+  const same = aligned(base.result.tokens, now.result.tokens);
+  const limit = Math.max(1e-12, ...now.result.scores.map(Math.abs));
   for (const row of table.rows) {
     const unit = row.dataset.unit === undefined ? null : +row.dataset.unit;
-    const old = unit === null || !same.has(unit) ? null : base.found.scores[same.get(unit)];
+    const old = unit === null || !same.has(unit) ? null : base.result.scores[same.get(unit)];
     row.insertCell(2).append(row.classList.contains("sum") ? "" : old === null ? "new" : `was ${signed(old)}`);
     row.cells[2].className = "was";
     const bar = row.querySelector("i");
@@ -223,13 +242,13 @@ const moved = () => {
 
 // ---- why one document stands above another
 
-const offerWhy = (found) => {
-  const count = (found.hits || []).length;
+const offerWhy = (result) => {
+  const count = (result.hits || []).length;
   if (count < 2) return;
   const box = at("why");
   const places = [0, 1].map((first) => {
     const list = el("select", { "aria-label": first ? "below" : "above" });
-    for (let k = 0; k < count; k++) list.append(el("option", { value: k }, `${k + 1}. ${found.hits[k].text.slice(0, 60)}`));
+    for (let k = 0; k < count; k++) list.append(el("option", { value: k }, `${k + 1}. ${result.hits[k].text.slice(0, 60)}`));
     list.value = String((job.body.why || [0, 1])[first]);
     return list;
   });
@@ -245,32 +264,67 @@ const offerWhy = (found) => {
 // ---- what else can be asked of the same text
 
 const STUDIES = {
-  compare: { name: "Compare methods", about: "The same text under several methods, baselines or models: where they agree, the finding does not hang on the choice." },
-  whatif: { name: "How far to believe it", about: "Every unit is masked, one at a time, and the model run again: the change that its contribution foretold beside the change that came." },
+  compare: {
+    name: "Compare methods",
+    about: "The same text under several methods, baselines or models: where they agree, the finding does not hang on the choice.",
+    of: { Answer: { about: "The same sentence of the answer under several methods; one of them leaves every source out in turn, and so says what comes of it." } },
+  },
+  whatif: {
+    name: "How far to believe it",
+    about: "Every unit is masked, one at a time, and the model run again: the change that its contribution foretold beside the change that came.",
+    of: {
+      PairExplanation: { about: "A cell belongs to two words and cannot be masked. So every word of the first text is scored by itself, beside the second text, then masked, one at a time: the change of the similarity that its score foretold beside the change that came." },
+      Interactions: { about: "What a row of the table sums to is the word's score. Every word is masked, one at a time: the change that its score foretold beside the change that came." },
+      PhraseTree: { about: "Under the phrases are scores of words. Every word is masked, one at a time: the change that its score foretold beside the change that came." },
+    },
+  },
   path: { name: "Along the path", about: "What the model says on the way from the baseline to the text." },
   layers: { name: "Layer by layer", about: "The same contributions, taken at every layer." },
   nodes: { name: "Error against nodes", about: "How fast each rule gets the numbers right." },
 };
 
-// as it was asked, whatever the form says by now
-const sameQuestion = () => {
-  const { method, generate, contrast, template, tree, block, ...rest } = job.body;
-  return { rest, method };
+// a chat has parts that a study of one text does not read
+const asChat = () => Boolean(job.body.system || job.body.passages || job.body.template);
+// what is shown: of a search its hits are pairs
+const shownKind = () => (view() === "answer" ? "Answer" : view() === "rank" ? "PairExplanation" : now.result.kind);
+
+// as it was asked, whatever the form says by now; of a search, the query and one hit
+const sameQuestion = (section) => {
+  const { method, tree, query, documents, top, why, ...rest } = job.body;
+  if (view() === "answer") return { ...rest, reply: now.result.answer, sentence: +section.querySelector("[name=sentence]").value };
+  if (view() === "rank") return { ...rest, text: query, text_b: now.result.hits[section.querySelector("[name=hit]").value].text };
+  return { ...rest, text: now.text };
+};
+
+// what a study needs to be of use beside what is shown
+const applies = (kind) => {
+  const shown = shownKind();
+  const byUnit = ["Explanation", "Interactions", "PhraseTree"].includes(shown);
+  const several = shown !== "Explanation" && model().generator && (job.body.generate > 1 || job.body.target !== undefined); // token by token
+  if (kind === "compare") return besides(shown, job.body).length + baselines().length > 1;
+  if (kind === "whatif") return Boolean(scoredBy(shown, now.result.method || job.body.method)) && !several;
+  if (kind === "path") return byUnit && !model().generator; // its anchors are an encoder's
+  if (kind === "layers") return model().layers > 0 && (byUnit || (shown === "VectorExplanation" && !job.body.block)) && !several;
+  return byUnit && alongNodes().length > 0;
 };
 
 const offerMore = () => {
-  if (now.found.kind !== "Explanation" || job.body.system || job.body.passages) return;
+  if (asChat()) return;
   const box = at("further");
-  box.append(el("h2", {}, "Ask further"));
-  const line = el("div", { class: "row" });
-  for (const [kind, { name }] of Object.entries(STUDIES)) {
-    if (kind === "path" && model().generator) continue; // its anchors are an encoder's
-    if (kind === "layers" && !model().layers) continue;
-    if (kind === "nodes" && !alongNodes().length) continue;
-    line.append(button(name, () => openStudy(kind), { "data-study": kind }));
-  }
-  box.append(line);
+  const offered = Object.keys(STUDIES).filter(applies);
+  if (!offered.length) return;
+  box.append(el("h2", {}, "Ask further"), el("div", { class: "row" }, ...offered.map((kind) => button(STUDIES[kind].name, () => openStudy(kind), { "data-study": kind }))));
   box.hidden = false;
+};
+
+// of a search, which hit; of an answer, which sentence
+const whichOne = (run) => {
+  const list = { rank: ["hit", "Of the hit", (now.result.hits || []).map((hit, k) => `${k + 1}. ${hit.text}`)], answer: ["sentence", "Of the sentence", (now.result.sentence_offsets || []).map(([start, end]) => [...now.result.answer].slice(start, end).join(""))] }[view()];
+  if (!list) return null;
+  const [name, title, texts] = list;
+  const choose = el("select", { name }, ...texts.map((text, k) => el("option", { value: k }, text.slice(0, 60))));
+  choose.addEventListener("change", run);
+  return el("label", { class: "which" }, `${title} `, choose);
 };
 
 const checks = (name, values, on) => {
@@ -286,7 +340,7 @@ const checks = (name, values, on) => {
 const openStudy = (kind) => {
   const before = at("studies").querySelector(`[data-kind=${kind}]`);
   if (before) return before.scrollIntoView({ block: "nearest" });
-  const { name, about } = STUDIES[kind];
+  const { name, about } = { ...STUDIES[kind], ...((STUDIES[kind].of || {})[shownKind()] || {}) };
   const status = el("output", { role: "status" });
   const content = el("div", { class: "content" });
   const section = el("section", { class: "study", "data-kind": kind, "aria-label": name }, el("h2", {}, name), el("p", { class: "about" }, about));
@@ -295,29 +349,31 @@ const openStudy = (kind) => {
     if (study) study.stop(); // nobody waits for it any more
     section.remove();
   }, { class: "close", "aria-label": `Close: ${name}` }));
-  const asking = now;
-  const { rest, method } = sameQuestion();
+  const method = now.result.method || job.body.method;
+  const scores = scoredBy(shownKind(), method) || method;
   const run = async () => {
     const ticked = (label) => [...section.querySelectorAll(`input[name="${label}"]:checked`)].map((box) => box.value);
-    let sent = { ...rest, text: asking.text };
+    const sent = sameQuestion(section);
     if (kind === "compare") {
-      delete sent.baseline;
-      sent = { ...sent, methods: ticked("methods"), baselines: ticked("baselines"), models: ticked("other models") };
-      if (!sent.methods.length) sent.methods = [asking.found.method]; // nothing ticked is one way, and nothing to compare
-      for (const list of ["baselines", "models"]) if (!sent[list].length) delete sent[list];
-    } else if (kind === "whatif") sent.method = method;
-    else if (kind === "layers" && !["dig", "udig"].includes(method)) sent.method = method; // words are at the embeddings alone
-    else if (kind === "nodes" && alongNodes().includes(method)) sent.method = method;
+      sent.methods = ticked("methods");
+      if (!sent.methods.length) sent.methods = [method]; // nothing ticked is one way, and nothing to compare
+      for (const [list, label] of [["baselines", "baselines"], ["models", "other models"]]) if (ticked(label).length) sent[list] = ticked(label);
+      if (sent.baselines) delete sent.baseline;
+    } else if (kind === "whatif") {
+      sent.method = scores;
+      sent.unit ||= "word"; // phrases come at every size
+    } else if (kind === "layers" && atLayers().includes(scores)) sent.method = scores; // words are at the embeddings alone
+    else if (kind === "nodes" && alongNodes().includes(scores)) sent.method = scores;
     if (kind === "path" || kind === "nodes" || kind === "layers") delete sent.unit;
     if (kind === "layers") delete sent.layer;
     if (study) study.stop();
-    study = new Job(kind, sent);
+    study = new Job(kind === "compare" && view() === "answer" ? "answers" : kind, sent);
     const mine = study;
     running.add(mine);
     content.replaceChildren();
     section.dataset.done = "";
     try {
-      await mine.run((told) => (status.textContent = howFar(told)));
+      await mine.run((progress) => (status.textContent = howFar(progress)));
       content.innerHTML = await (await mine.as("fragment")).text();
       window.pathlensWire();
       status.textContent = "";
@@ -332,11 +388,14 @@ const openStudy = (kind) => {
     }
   };
   if (kind === "compare") {
-    const own = now.found.method;
-    const boxes = el("div", { class: "row" }, checks("methods", oneSided(), own === "sig" ? ["ig", "sig"] : [own, "sig"]), checks("baselines", baselines(), []));
-    if (others().length) boxes.append(checks("other models", others(), []));
+    const beside = besides(shownKind(), job.body);
+    const boxes = el("div", { class: "row" }, checks("methods", beside, [method, beside.find((each) => each !== method)]));
+    if (view() !== "answer") boxes.append(checks("baselines", baselines(), beside.length > 1 ? [] : baselines().slice(0, 2)));
+    if (view() !== "answer" && others().length) boxes.append(checks("other models", others(), []));
     section.append(boxes, button("Compare", run));
   }
+  const which = whichOne(run);
+  if (which) section.querySelector(".about").after(which);
   section.append(status, content);
   at("studies").append(section);
   run();
@@ -350,8 +409,11 @@ export const wire = (asking, saying, complaining) => {
   for (const each of menu.querySelectorAll("[data-edit]")) each.addEventListener("click", () => change(each.dataset.edit));
   menu.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const text = menu.querySelector("[name=replacement]").value.trim();
+    const field = menu.querySelector("[name=replacement]");
+    const text = field.value.trim();
+    field.setAttribute("aria-invalid", String(!text));
     if (text) change("replace", text);
+    else field.focus();
   });
   menu.querySelector(".close").addEventListener("click", closeWord);
   window.addEventListener("resize", placeWord);

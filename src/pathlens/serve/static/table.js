@@ -1,6 +1,6 @@
 // A table of texts: read from a file, predicted in pieces, sorted and filtered; a row opens to its explanation.
 import { Job, Stopped, howFar } from "/static/api.js";
-import { form, model, option, view, views } from "/static/form.js";
+import { atLayers, form, model, oneSided, option, view, views } from "/static/form.js";
 import { button, el, percent, tell } from "/static/result.js";
 
 const EXAMPLE = `text,label
@@ -19,6 +19,7 @@ const PIECE = 32; // texts of one request
 const PAGE = 50; // rows drawn at once
 const MOST = 20000; // characters of one text
 const LOAD = 200000; // of one request
+const HEADS = { number: "#", text: "Text", label: "True class", prediction: "Prediction", chance: "Probability", true_chance: "Of the true class", sure: "Lead over the next", top: "Strongest words" };
 const TEXTS = /^(text|sentence|review|document|content|comment|body|question|title)s?$/i;
 
 const at = (id) => document.getElementById(id);
@@ -34,12 +35,13 @@ let shown = PAGE;
 
 const separators = [",", "\t", ";"];
 
-// cells of a text with quoted fields; a quote inside one is written twice. `stray`: its quotes are none of that kind
+// cells of a text with quoted fields; a quote inside one is written twice. `stray`: its quotes are none of that kind; `open`:
+// the line of a quote that is never closed, or 0
 const cells = (text, by) => {
-  const found = [];
+  const records = [];
   let row = [];
   let cell = "";
-  let [quoted, closed, stray] = [false, false, false];
+  let [quoted, closed, stray, from] = [false, false, false, 0];
   const close = () => {
     row.push(cell);
     [cell, closed] = ["", false];
@@ -53,11 +55,12 @@ const cells = (text, by) => {
     } else if (c === '"' && !cell.trim()) {
       cell = "";
       quoted = true;
+      from = k;
     } else if (c === by) close();
     else if (c === "\n" || c === "\r") {
       if (c === "\r" && text[k + 1] === "\n") k++;
       close();
-      found.push(row);
+      records.push(row);
       row = [];
     } else {
       stray ||= closed && c.trim() !== "";
@@ -65,22 +68,23 @@ const cells = (text, by) => {
     }
   }
   close();
-  found.push(row);
-  return { found: found.filter((each) => each.some((value) => value.trim())), stray: stray || quoted };
+  records.push(row);
+  return { records: records.filter((each) => each.some((value) => value.trim())), stray: stray || quoted, open: quoted ? text.slice(0, from).split(/\r\n|\r|\n/).length : 0 };
 };
 
 // the separator that gives most lines as many cells as the first has, more than one
 const read = (text) => {
   const clean = text.replace(/^\ufeff/, "");
   const tried = separators.map((by) => {
-    const { found } = cells(clean, by);
-    const wide = found.length ? found[0].length : 0;
-    return { found, wide, fit: wide > 1 ? found.filter((row) => row.length === wide).length / found.length : 0 };
+    const { records, open } = cells(clean, by);
+    const wide = records.length ? records[0].length : 0;
+    return { records, open, wide, fit: wide > 1 ? records.filter((row) => row.length === wide).length / records.length : 0 };
   });
   const best = tried.reduce((a, b) => (b.fit > a.fit + 1e-9 ? b : a));
-  if (best.fit) return best.found;
+  if (best.fit && best.open) throw new Error(`A quote opens in line ${best.open} and is never closed, so everything after it would be one cell. Close it, or take it away.`);
+  if (best.fit) return best.records;
   const one = cells(clean, null); // a single column
-  return one.stray ? clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]) : one.found;
+  return one.stray ? clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]) : one.records;
 };
 
 // The first line of a table names its columns, as the library has it, unless something in it can only be a text or a class.
@@ -92,11 +96,11 @@ const looksNamed = (text) => {
 };
 
 const load = (text) => {
-  const found = read(text);
-  if (!found.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
+  const records = read(text);
+  if (!records.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
   const named = at("named").checked;
-  head = named ? found[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : found[0].map((_, k) => (found[0].length === 1 ? "text" : `column ${k + 1}`));
-  lines = named ? found.slice(1) : found;
+  head = named ? records[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : records[0].map((_, k) => (records[0].length === 1 ? "text" : `column ${k + 1}`));
+  lines = named ? records.slice(1) : records;
   if (!lines.length) throw new Error("There is one line only, and it names the columns. Untick “The first line names the columns” if it is a text.");
   const mean = (k) => lines.reduce((sum, row) => sum + (row[k] || "").length, 0) / lines.length;
   const places = head.map((_, k) => k);
@@ -113,9 +117,9 @@ const load = (text) => {
 // a cell as one of the model's classes: its name in any case, or its number; null where it is none
 const labelOf = (cell) => {
   const labels = model().labels;
-  const said = (cell || "").trim();
-  const name = labels.find((label) => label.toLowerCase() === said.toLowerCase());
-  return name !== undefined ? name : /^\d+$/.test(said) && +said < labels.length ? labels[+said] : null;
+  const word = (cell || "").trim();
+  const name = labels.find((label) => label.toLowerCase() === word.toLowerCase());
+  return name !== undefined ? name : /^\d+$/.test(word) && +word < labels.length ? labels[+word] : null;
 };
 
 const take = (text) => {
@@ -155,8 +159,8 @@ export const predict = async (whole, say) => {
     if (whole.stopped) throw new Stopped("stopped");
     if (full.length) {
       await part.run();
-      const told = await (await part.as("json")).json();
-      full.forEach((row, i) => Object.assign(row, told.rows[i]));
+      const predictions = await (await part.as("json")).json();
+      full.forEach((row, i) => Object.assign(row, predictions.rows[i]));
     }
     for (const row of piece) {
       if (row.words) row.error = row.words;
@@ -194,26 +198,20 @@ const frame = (labelled) => {
     });
     return list;
   };
-  const wrong = el("input", { type: "checkbox" });
+  const wrong = el("input", { type: "checkbox", "data-key": "wrong" });
   wrong.addEventListener("change", () => {
     filter.wrong = wrong.checked;
     refresh();
   });
   const order = (key, down) => () => {
     sort = { key, down };
-    if (key === "true_chance") {
-      filter.wrong = true;
-      wrong.checked = true;
-    }
+    filter.wrong = key === "true_chance"; // of the wrong ones the worst; of all the least sure
     refresh();
   };
   const bar = el("div", { class: "row choose" }, keep, choose("prediction", "every prediction"));
   if (labelled) bar.append(choose("label", "every true class"), el("label", {}, wrong, " only wrong ones"), button("Most wrong", order("true_chance", false)));
-  bar.append(button("Most unsure", order("sure", false)), button("As in the file", () => {
-    filter.wrong = wrong.checked = false;
-    order("number", false)();
-  }), el("output", { class: "count" }));
-  const columns = [["number", "#"], ["text", "Text"], ...(labelled ? [["label", "True class"]] : []), ["prediction", "Prediction"], ["chance", "Probability"], ...(labelled ? [["true_chance", "Of the true class"]] : []), ["sure", "Lead over the next"], ["top", "Strongest words"]];
+  bar.append(button("Most unsure", order("sure", false)), button("As in the file", order("number", false)), el("output", { class: "count" }));
+  const columns = Object.entries(HEADS).filter(([key]) => labelled || !["label", "true_chance"].includes(key));
   const heads = columns.map(([key, name]) => {
     const press = button(name, () => {
       sort = { key, down: sort.key === key ? !sort.down : false };
@@ -236,6 +234,8 @@ const frame = (labelled) => {
 };
 
 const refresh = () => {
+  for (const list of box().querySelectorAll("select[data-key]")) list.value = filter[list.dataset.key];
+  for (const tick of box().querySelectorAll("input[data-key=wrong]")) tick.checked = filter.wrong;
   shown = PAGE;
   draw();
 };
@@ -260,13 +260,13 @@ const draw = () => {
 };
 
 const line = (row) => {
-  const number = (value) => el("td", { class: "number" }, value === undefined || value === null ? "·" : percent(value));
+  const number = (name, value) => el("td", { class: "number", "data-name": name }, value === undefined || value === null ? "·" : percent(value));
   const labelled = box().dataset.labelled;
   const open = button(row.text || "∅", () => toggle(row, tr), { class: "open", "aria-expanded": "false", dir: "auto" });
-  const said = row.error ? el("td", { class: "error" }, row.error) : el("td", {}, row.prediction);
-  const tr = el("tr", { class: row.wrong ? "wrong" : null, "data-number": row.number }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", {}, row.label ?? "·") : null, said, number(row.chance), labelled ? number(row.true_chance) : null, number(row.sure));
+  const prediction = row.error ? el("td", { class: "error" }, row.error) : el("td", { "data-name": HEADS.prediction }, row.prediction);
+  const tr = el("tr", { class: row.wrong ? "wrong" : null, "data-number": row.number }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", { "data-name": HEADS.label }, row.label ?? "·") : null, prediction, number(HEADS.chance, row.chance), labelled ? number(HEADS.true_chance, row.true_chance) : null, number(HEADS.sure, row.sure));
   tr.append(el("td", { class: "leads", dir: "auto" }, row.top || ""));
-  if (row.wrong) said.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
+  if (row.wrong) prediction.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
   return tr;
 };
 
@@ -300,9 +300,9 @@ const toggle = async (row, tr) => {
 const explain = async (row) => {
   if (row.why) return;
   const done = await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run();
-  const found = await (await done.as("json")).json();
+  const result = await (await done.as("json")).json();
   row.why = await (await done.as("fragment")).text();
-  const order = found.scores.map((score, k) => [found.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const order = result.scores.map((score, k) => [result.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
   row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(", ");
 };
 
@@ -350,7 +350,6 @@ const sums = () => {
       const count = judged.filter((row) => row.label === a && row.prediction === b).length;
       const press = button(String(count), () => {
         [filter.label, filter.prediction, filter.wrong] = [a, b, false];
-        for (const list of box().querySelectorAll("select[data-key]")) list.value = filter[list.dataset.key];
         refresh();
       }, { "aria-label": `${count} rows of true class ${a} predicted ${b}` });
       tr.append(el("td", { class: `${a === b ? "right" : "off"} f${Math.ceil((4 * count) / most)}` }, press));
@@ -367,8 +366,8 @@ const believe = async () => {
   if (!texts.length) return;
   content.replaceChildren();
   try {
-    const study = new Job("evaluate", { model: model().name, texts, methods: ["ig", "sig", "secant"] });
-    await study.run((told) => (status.textContent = howFar(told)));
+    const study = new Job("evaluate", { model: model().name, texts, methods: oneSided().filter((each) => atLayers().includes(each)) }); // paths through words take long
+    await study.run((progress) => (status.textContent = howFar(progress)));
     content.innerHTML = await (await study.as("fragment")).text();
     window.pathlensWire();
     status.textContent = `over ${texts.length} rows`;
