@@ -242,9 +242,10 @@ def failing_anyway(rows: Sequence[Row]) -> set[str]:
         _, status = os.waitpid(start(Path(folder), None, tests), 0)
         if os.waitstatus_to_exitcode(status) == 0:
             return set()
-        noted = Path(folder) / "by"
+        noted, log = Path(folder) / "by", (Path(folder) / "log").read_text(encoding="utf-8", errors="replace")
         if not noted.exists():  # a test has another name by now: nothing can be said of any
-            raise Stale((Path(folder) / "log").read_text(encoding="utf-8", errors="replace")[-1500:])
+            raise Stale(log[-1500:])
+        print(log[:5000], file=sys.stderr)  # why they fail: nobody else will see it
         return set(noted.read_text(encoding="utf-8").splitlines())
 
 
