@@ -30,7 +30,7 @@ class Exact:
     """Scores to 1e-4 of the change, and how far other scores are from them."""
 
     def __init__(self, model: Any, texts: Sequence[str]) -> None:
-        self.results = pl.explain(model, list(texts), tolerance=1e-4)
+        self.results = pl.explain(model, list(texts), method="ig", tolerance=1e-4)
 
     def error(self, number: int, scores: np.ndarray) -> float:
         exact = self.results[number]
@@ -97,9 +97,9 @@ def sst2(quick: bool) -> list[Row]:
     """100 SST-2 sentences, every one within 1e-3, on both sides."""
     model, captum, exact, n, pieces = hundred_sentences(quick)
     texts = [text for piece in pieces for text in piece]
-    explainer = pl.Explainer(model, check=False)
+    explainer = pl.Explainer(model, method="ig", check=False)
     with model.quiet():
-        pl.explain(model, texts[0]), captum.one_by_one(texts[:1], 8)  # both warm
+        pl.explain(model, texts[0], method="ig"), captum.one_by_one(texts[:1], 8)  # both warm
         spent, found = in_pieces(
             pieces,
             lambda some: explainer(list(some)),
@@ -136,9 +136,9 @@ def blocks(quick: bool) -> list[Row]:
     profiles = hardest(model, texts, exact, len(texts))
     needs = [smallest_gauss(profiles[number], number, exact) for number in range(len(texts))]
     pieces = [(texts[low : low + piece], max(needs[low : low + piece])) for low in range(0, len(texts), piece)]
-    explainer = pl.Explainer(model, check=False)
+    explainer = pl.Explainer(model, method="ig", check=False)
     with model.quiet():
-        pl.explain(model, texts[0]), captum.one_by_one(texts[:1], 8)  # both warm
+        pl.explain(model, texts[0], method="ig"), captum.one_by_one(texts[:1], 8)  # both warm
         spent, found = in_pieces(
             pieces,
             lambda some: explainer(list(some[0])),
@@ -173,7 +173,10 @@ def mixed_lengths(quick: bool) -> list[Row]:
         n = nodes_captum_needs(captum, model, texts, exact, profiles)
     least = np.average([smallest_gauss(profiles[i], i, exact) for i in range(len(texts))], weights=lengths)
     name = f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens"
-    fixed, free = pl.Explainer(model, n_steps=50, check=False), pl.Explainer(model, check=False)
+    fixed, free = (
+        pl.Explainer(model, method="ig", n_steps=50, check=False),
+        pl.Explainer(model, method="ig", check=False),
+    )
     with model.quiet():
         free(texts[0]), captum.one_by_one(texts[:1], 8)
         same = alternate(1 if quick else 5, lambda: fixed(texts), lambda: captum.one_by_one(texts, 50))

@@ -103,7 +103,7 @@ def limit(quick: bool) -> list[Row]:
         text = of_length(classifier, tokens)
         count = tokens_in(classifier, text)
         nodes = max(8, (1024 if quick else 4096) // tokens)
-        gradient = pl.Explainer(classifier, n_steps=nodes, check=False)
+        gradient = pl.Explainer(classifier, method="ig", n_steps=nodes, check=False)
         with classifier.quiet():
             work = lambda gradient=gradient, text=text: gradient(text)  # noqa: E731
             name = f"reverse mode, MiniLM classifier, {count} tokens, {nodes} nodes"

@@ -31,7 +31,7 @@ def classifier(quick: bool) -> list[Row]:
     """100 SST-2 sentences: one pass each, against captum with as many nodes as its worst text needs."""
     model, captum, exact, n, pieces = hundred_sentences(quick)
     texts = [text for piece in pieces for text in piece]
-    ours, ig = pl.Explainer(model, method="secant", check=False), pl.Explainer(model, check=False)
+    ours, ig = pl.Explainer(model, method="secant", check=False), pl.Explainer(model, method="ig", check=False)
     with model.quiet():
         ours(texts[0]), ig(texts[0]), captum.one_by_one(texts[:1], 8)
         spent, results = in_pieces(

@@ -53,12 +53,12 @@ def paper_pair(model: Any, a: str, b: str, n: int) -> np.ndarray:
 
 
 def one_pair(model: Any, n: int, rounds: int, fine: int = FINE) -> Row:
-    pl.explain(model, A, B, n_steps=2)  # warm up
+    pl.explain(model, A, B, method="ij", n_steps=2)  # warm up
     both = alternate(
-        rounds, lambda: pl.explain(model, A, B, n_steps=n, check=False), lambda: paper_pair(model, A, B, n)
+        rounds, lambda: pl.explain(model, A, B, method="ij", n_steps=n, check=False), lambda: paper_pair(model, A, B, n)
     )
     sizes = f"{len(both.ours.tokens_a)} and {len(both.ours.tokens_b)} tokens, {n} nodes"
-    exact = pl.explain(model, A, B, n_steps=fine).matrix
+    exact = pl.explain(model, A, B, method="ij", n_steps=fine).matrix
     apart = largest_difference(both.ours.matrix, both.theirs) / float(np.abs(exact).max())
     return row(
         f"one pair, MiniLM, {sizes}",
@@ -81,7 +81,7 @@ def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int, fine: in
         lambda: [paper_pair(model, query, text, n) for text in documents[:sample]],
     )
     found = {hit.document: hit.explanation.matrix for hit in both.ours}
-    exact = [pl.explain(model, query, text, n_steps=fine).matrix for text in documents[:sample]]
+    exact = [pl.explain(model, query, text, method="ij", n_steps=fine).matrix for text in documents[:sample]]
     largest = max(float(np.abs(matrix).max()) for matrix in exact)
     apart = max(largest_difference(found[i], matrix) for i, matrix in enumerate(both.theirs)) / largest
     errors = [
@@ -112,15 +112,15 @@ def long_document(n: int, rounds: int) -> list[Row]:
     body.max_seq_length = 512
     model = SentenceTransformerEncoder(body, name="minilm, 512 tokens")
     document = (SENTENCE * SENTENCES).strip()
-    pl.explain(model, A, B, n_steps=2)
+    pl.explain(model, A, B, method="ij", n_steps=2)
     call = {"text": document, "text_b": A, "choices": {"n_steps": n, "unit": "sentence"}}
     extra = measured("minilm", [call])[0]["peak"] / 2**30
     width, step = len(SENTENCE), SENTENCES // FEW
     few = [(i * width, min((i + step) * width, len(document))) for i in range(0, SENTENCES, step)]
     both = alternate(
         rounds,
-        lambda: pl.explain(model, document, A, n_steps=n, check=False, unit="sentence"),
-        lambda: pl.explain(model, document, A, n_steps=n, check=False, unit=(few, "sentence")),
+        lambda: pl.explain(model, document, A, method="ij", n_steps=n, check=False, unit="sentence"),
+        lambda: pl.explain(model, document, A, method="ij", n_steps=n, check=False, unit=(few, "sentence")),
     )
     tokens = len(model.tokenizer(document)["input_ids"])
     units = len(both.ours.tokens_a) - 2

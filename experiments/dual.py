@@ -116,7 +116,7 @@ def measure(dual, rng):
     side = SIZE // PATCH
     (c0, s0, _), (c1, s1, _) = objects
     swapped = f"a {c1} {s0} and a {c0} {s1}"
-    told, turned = pl.Explainer(dual, tolerance=5e-3)([pixels, pixels], [caption(objects), swapped])
+    told, turned = pl.Explainer(dual, method="ij", tolerance=5e-3)([pixels, pixels], [caption(objects), swapped])
     rows = []
     for number, (_, _, cell) in enumerate(objects):
         words = (2, 3) if number == 0 else (6, 7)  # <start> a COLOUR SHAPE and a COLOUR SHAPE <end>

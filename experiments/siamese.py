@@ -89,7 +89,7 @@ class Kept:
     def more(self, name, model, layer, pairs, until):
         """Go on to len(pairs), or until the time is over."""
         found = self.read(name, layer)
-        explain = pl.Explainer(model, layer=layer, n_steps=NODES[layer], baseline=REFERENCE)
+        explain = pl.Explainer(model, method="ij", layer=layer, n_steps=NODES[layer], baseline=REFERENCE)
         while len(found) < len(pairs) and time.time() < until:
             some = pairs[len(found) : len(found) + CHUNK]
             found += explain([a for a, *_ in some], [b for _, b, *_ in some])
@@ -185,7 +185,7 @@ def sums(model, pairs, args, until, say):
     """|full_matrix.sum() − similarity| with every choice at its default, token by token."""
     path = args.out / "kept" / "sums.pickle"
     found = pickle.loads(path.read_bytes()) if path.exists() else []
-    explain = pl.Explainer(model)
+    explain = pl.Explainer(model, method="ij")
     while len(found) < min(args.sum_pairs, len(pairs)) and time.time() < until:
         some = pairs[len(found) : len(found) + 5]
         for result in explain([a for a, *_ in some], [b for _, b, *_ in some]):
@@ -208,7 +208,7 @@ def negation(model, args, say):
     for number, (a, b) in enumerate(NEGATION, 1):
         path = args.out / "kept" / f"negation-{number}.pickle"
         if not path.exists():
-            path.write_bytes(pickle.dumps(pl.explain(model, a, b, layer=4, unit="word", n_steps=16)))
+            path.write_bytes(pickle.dumps(pl.explain(model, a, b, method="ij", layer=4, unit="word", n_steps=16)))
         result = pickle.loads(path.read_bytes())
         say(
             f"negation, layer 4, 16 nodes (gap {result.certificate.gap:.0e}): {a} / {b}: {result.similarity:.2f}; "

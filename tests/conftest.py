@@ -8,6 +8,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.pop("TQDM_DISABLE", None)  # tests of bars count on bars, wherever they are run from
 
 import numpy as np
 import pytest

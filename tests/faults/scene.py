@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -27,16 +28,13 @@ from pathlens.vectors.index import Index, build
 from tests.support.corpora import table, texts
 from tests.support.models import classifier, encoder
 
-ENV = {
-    **os.environ,
+QUIET = {  # of the commands alone: the tests that run beside them have their own environment
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "TQDM_DISABLE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
-os.environ.update(
-    {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-)
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["pathlens.cli", "pathlens.corpus.execute", "pathlens.vectors.index", "transformers.models.bert.modeling_bert"]
@@ -93,7 +91,8 @@ class Command:
         self.outputs = tuple(Path(tempfile.mkstemp(prefix="faults-output-")[1]) for _ in range(2))
         start = multiprocessing.get_context("spawn") if "ray" in arguments else FORKS  # gRPC takes no fork
         self.process = start.Process(target=_command, args=(arguments, *map(str, self.outputs)))
-        self.process.start()
+        with mock.patch.dict(os.environ, QUIET):  # the first start hands it to the server that forks
+            self.process.start()
         self.pid = int(self.process.pid or 0)
 
     def over(self) -> bool:
@@ -302,9 +301,14 @@ def descendants(of: int) -> dict[int, str]:
 
 def alive(pid: int) -> bool:
     """Is a process there and no zombie?"""
+    return state(pid) != "Z"
+
+
+def state(pid: int) -> str:
+    """The letter the kernel has for what a process does: T it stands still, Z it is over, as one that is not there."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return "Z"
 
 
 def mount(*arguments: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -555,3 +556,96 @@ def test_a_tuple_of_classes_is_not_taken_for_states():
 
     with pytest.raises(ModelError, match="no states of the text's tokens"):
         pl.explain((Bare(models.config("bert")).eval(), models.tokenizer()), TEXTS[0], target=1)
+
+
+def wandering(pair, field, place):
+    """The same model, but one number of its output, which nobody asks for, is another where its table answers with our rows."""
+    model, tokenizer = copy.deepcopy(pair)
+
+    class Wandering(type(model)):
+        @wraps(type(model).forward)  # what it takes is read from its signature
+        def forward(self, *inputs, **more):
+            result = super().forward(*inputs, **more)
+            if "forward" in vars(self.get_input_embeddings()):
+                change = torch.zeros_like(result[field])
+                change[(slice(None), *place)] = 1.0
+                result[field] = result[field] + change
+            return result
+
+    model.__class__ = Wandering
+    return model, tokenizer
+
+
+@pytest.mark.parametrize(
+    "head, field, place, texts, target",
+    [
+        ("tag", "logits", (0, 0), (TEXTS[0],), (3, 1)),  # another token, another tag
+        ("tag", "logits", (3, 0), (TEXTS[0],), (3, 1)),  # another tag of the token asked for
+        ("answer", "start_logits", (0,), (TEXTS[1], TEXTS[0]), "end"),
+        ("answer", "end_logits", (0,), (TEXTS[1], TEXTS[0]), "start"),
+        ("fill", "logits", (2, 7), ("the [MASK] was not really funny",), "film"),
+        ("write", "logits", (-1, 7), (PROMPT,), " but"),
+        ("translate", "logits", (-1, 7), (PROMPT,), "but"),
+    ],
+)
+def test_all_of_the_output_is_compared_not_what_is_asked_alone(head, field, place, texts, target):
+    name = {"write": "llama", "translate": "t5"}.get(head, "bert")
+    pair = sweep.build(name, head)
+    asked = {"target": target, "score": "logit", "n_steps": 2, "tolerance": 1, "check": False}
+    pl.explain(pair, *texts, **asked)
+    with pytest.raises(
+        ModelError, match=r"itself gives -?[\d.]+ for this text, and what would be explained is -?[\d.]+"
+    ):
+        pl.explain(wandering(pair, field, place), *texts, **asked)
+
+
+@pytest.mark.parametrize("head", ["classify", "tag", "answer", "fill", "write", "translate", "encode"])
+def test_a_model_that_gives_tuples_is_asked_for_names_and_left_as_it_was(head):
+    name = {"write": "llama", "translate": "t5"}.get(head, "bert")
+    model, tokenizer = sweep.build(name, "classify" if head == "encode" else head)
+    model = model.base_model if head == "encode" else model
+    texts = {"answer": (TEXTS[1], TEXTS[0]), "fill": ("the [MASK] was not really funny",), "encode": TEXTS[:2]}
+    asked = {"method": "ij" if head == "encode" else "ig", "n_steps": 2, "tolerance": 1, "check": False}
+    plain = pl.explain((model, tokenizer), *texts.get(head, (PROMPT,)), **asked)
+    nameless = copy.deepcopy(model)
+    nameless.config.return_dict = False
+    result = pl.explain((nameless, tokenizer), *texts.get(head, (PROMPT,)), **asked)
+    one, two = (each.matrix if head == "encode" else each.scores for each in (plain, result))
+    assert np.allclose(one, two, rtol=0, atol=1e-6) and result.target == plain.target
+    assert nameless.config.return_dict is False
+    if head == "write":
+        return  # this library's Llama cannot be called so itself
+    ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
+    more = {"decoder_input_ids": ids} if head == "translate" else {}
+    assert isinstance(nameless(input_ids=ids, **more), tuple)
+
+
+class PlainDict(MyModel):
+    """A user's own head that gives a plain dict."""
+
+    def forward(self, input_ids, attention_mask=None):
+        return dict(super().forward(input_ids, attention_mask))
+
+
+def test_a_plain_dict_of_logits_is_read_like_an_output_of_the_library():
+    torch.manual_seed(7)
+    known = models.sharpen(MyModel(models.config("bert"))).eval()
+    plain = PlainDict(models.config("bert")).eval()
+    plain.load_state_dict(known.state_dict())
+    for method in ("secant", "ig"):
+        one, two = (
+            pl.explain((each, models.tokenizer()), TEXTS[0], target=2, method=method, check=False)
+            for each in (known, plain)
+        )
+        assert np.allclose(one.scores, two.scores, rtol=0, atol=1e-6) and one.target == two.target
+
+
+def test_all_words_of_a_vocabulary_are_refused_with_what_to_do():
+    pair, text = sweep.build("bert", "fill"), "the [MASK] was not really funny"
+    with pytest.raises(
+        InputError, match=r"target='all' would be each of the \d+ words.*target=\['good', 'bad'\]"
+    ) as refused:
+        pl.explain(pair, text, target="all")
+    assert "\n" not in str(refused.value)
+    named = pl.explain(pair, text, target=["good", "bad"], n_steps=2, tolerance=1, check=False)
+    assert [each.target.split()[0] for each in named] == ["'good'", "'bad'"]

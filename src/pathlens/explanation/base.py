@@ -23,6 +23,7 @@ from pathlens.types import Span, brief
 
 Made = TypeVar("Made", bound="Result")
 Same = TypeVar("Same", bound="OfUnits")
+SAME = "explain the same text with the same unit and kind of method"
 CHANGED = "something in it was changed after it was made (its seal is of something else)"
 
 
@@ -44,6 +45,14 @@ def percent(share: float) -> str:
 
 def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def first_unlike(one: tuple[Any, ...], other: tuple[Any, ...]) -> str:
+    """Where two lists first differ, in a few words."""
+    if len(one) != len(other):
+        return f"{len(one)} and {len(other)} of them"
+    first, second = next((a, b) for a, b in zip(one, other, strict=True) if a != b)
+    return f"{shortened(repr(first), 30)} and {shortened(repr(second), 30)}"
 
 
 def in_words(text: Mapping[str, float], start: Mapping[str, float]) -> str:
@@ -234,12 +243,16 @@ class Result(TableExport, Viewable):
         )
 
     def same_places(self, other: Any) -> None:
-        """An error unless both results are of one kind, over the same places."""
-        if type(self) is not type(other) or any(getattr(self, name) != getattr(other, name) for name in self.places):
-            raise InputError(
-                f"a difference is taken of two results of one kind over the same units, got {self!r} and {other!r}; "
-                "explain the same text with the same unit"
-            )
+        """An error unless both results are of one kind, over the same places: in a line, not with both of them in it."""
+        if type(self) is not type(other):
+            kinds = " and ".join(type(each).__name__ for each in (self, other))
+            raise InputError(f"a difference is taken of two results of one kind, got {kinds}; {SAME}")
+        for name in self.places:
+            mine, its = getattr(self, name), getattr(other, name)
+            if mine != its:
+                raise InputError(
+                    f"these results differ in their {name.replace('_', ' ')} ({first_unlike(mine, its)}); {SAME}"
+                )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from pathlens.errors import InputError
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
+from pathlens.text.network import named
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.own_output import check_direction
@@ -110,15 +111,20 @@ class CausalLM(Generator):
         return _spread(states, self.lines(draft), len(rows))
 
     def plain_output(self, draft: Case) -> Kept:
-        lines = self.lines(draft)
-        read = [self._own_logits(draft, line) for line in lines]
+        """Where an output token is read from, and at one place before: all of a long prompt's logits would take gigabytes."""
+        lines, first = self.lines(draft), max(0, int(draft.meta["prompt_ends"]) - 2)
+        read = [self._own_logits(draft, line, first) for line in lines]
         if len(lines[0]) > 1:
-            check_direction(self.user, self._own_logits(draft, lines[0][:-1]), read[0][:-1])
-        logits = _spread(read, lines, len(draft))
-        return Kept(logits[None], torch.arange(len(draft), device=logits.device))
+            check_direction(self.user, self._own_logits(draft, lines[0][:-1], first), read[0][:-1])
+        logits = _spread(read, [[row - first for row in line[first:]] for line in lines], len(draft) - first)
+        return Kept(logits[None], torch.arange(first, len(draft), device=logits.device))
 
-    def _own_logits(self, draft: Case, line: Sequence[int]) -> Float[Tensor, "_ V"]:
-        return self.output(self.ask({name: value[list(line)] for name, value in draft.context.items()}), ())[0]
+    def _own_logits(self, draft: Case, line: Sequence[int], first: int) -> Float[Tensor, "_ V"]:
+        """Of a line, from one place on."""
+        inputs = {name: value[list(line)] for name, value in draft.context.items()}
+        if "logits_to_keep" in self.network.accepts:
+            return self.output(self.ask(inputs, logits_to_keep=len(line) - first), ())[0]
+        return self.output(self.ask(inputs), ())[0, first:]
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Kept:
         """Each alternative is read by itself, as the model would write it: neither sees the other."""
@@ -158,7 +164,7 @@ class CausalLM(Generator):
             nonlocal cache
             new = [*opened.ids, *written] if cache is None else written[-1:]
             ids = torch.tensor([new], device=device)
-            raw = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **keep)
+            raw = named(self.module(input_ids=ids, past_key_values=cache, use_cache=True, **keep))
             cache = getattr(raw, "past_key_values", None)
             return self.output(raw, ())[0, -1]
 

@@ -22,7 +22,7 @@ from pathlens.text.baseline import Baseline
 from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
-from pathlens.text.network import Network, accepted, check_layer, check_weights, refuse_unfit, unaltered
+from pathlens.text.network import Network, accepted, check_layer, check_weights, named, refuse_unfit, unaltered
 from pathlens.text.own_output import Seen, compared
 from pathlens.text.tokens import Tokens, check_belongs, check_ids, length_limit, tokenise
 from pathlens.types import SCORES, Ends, Vocabulary
@@ -168,15 +168,15 @@ class LanguageModel(TextModel):
         """What readers get, from the whole model's raw output."""
         return self.output(raw, [draft])
 
-    def ask(self, inputs: Mapping[str, Shaped[Tensor, "S ..."]]) -> Any:
-        """The user's own model, called with what it takes of the inputs (S, …) of one text."""
+    def ask(self, inputs: Mapping[str, Shaped[Tensor, "S ..."]], **more: int) -> Any:
+        """The user's own model, called with what it takes of the inputs (S, …) of one text, and with more."""
         takes = accepted(self.module)
         known: dict[str, Any] = {name: value[None] for name, value in inputs.items() if name in takes}
         extra = (
             {"use_cache": False} if "use_cache" in takes else {}
         )  # for a text that goes on; some then skip their masks
         with unaltered(self.network.altered), torch.no_grad():
-            return self.user(**known, **extra)
+            return named(self.user(**known, **extra, **more))
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         if isinstance(text, Chat | Prompt):

@@ -26,7 +26,7 @@ from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
-from pathlens.text.network import evaluation_mode
+from pathlens.text.network import evaluation_mode, named
 from pathlens.text.options import BUILT_IN
 from pathlens.text.piped import follow
 from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, SiglipText, open_modules
@@ -196,7 +196,7 @@ def kind_by_output(module: nn.Module) -> Callable[[nn.Module, Any], LanguageMode
     ids = torch.zeros(1, 3, dtype=torch.long, device=next(module.parameters()).device)
     with evaluation_mode(module):
         try:
-            output = module(input_ids=ids, attention_mask=torch.ones_like(ids))
+            output = named(module(input_ids=ids, attention_mask=torch.ones_like(ids)))
         except Exception as error:
             raise ModelError(
                 f"{type(module).__name__} could not be called as (input_ids, attention_mask): {first_line(error)}; give its "

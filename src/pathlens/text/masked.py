@@ -81,7 +81,12 @@ class MaskedLM(LanguageModel):
         return Target(f"{shown!r} in the gap ({score})", ReadTag(score), (place, number), (), (place, number), score)
 
     def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
-        """The words a pipeline was told, unless one of them is "all"; else there is a vocabulary of them."""
+        """The words a pipeline was told, unless one of them is "all"; else there is a vocabulary of them: refused."""
+        if not self.among:
+            raise InputError(
+                f"target='all' would be each of the {len(self.tokenizer)} words of the vocabulary; name those you mean in a list, "
+                "target=['good', 'bad'], also where the word is \"all\" itself: target=['all']"
+            ).plainly("Every word of the vocabulary is too many. Name the word you mean.", "target")
         return () if "all" in (self.tokenizer.decode([word]).strip() for word in self.among) else self.among
 
     def settings(self) -> tuple[str | int | float, ...]:

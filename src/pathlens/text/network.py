@@ -117,7 +117,7 @@ class Network:
         rows += [] if written is None else [(known["decoder_input_ids"], written)]
         answer = _Answer(rows)
         with unaltered(self.altered), replaced_forwards(self.tables, answer):
-            output = self.module(**known, **extra)
+            output = named(self.module(**known, **extra))
         if answer.left:
             raise ModelError(
                 f"{type(self.module).__name__} does not look its words up in get_input_embeddings(), where pathlens enters "
@@ -274,16 +274,45 @@ def unaltered(parts: Sequence[nn.Module]) -> Iterator[None]:
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Dropout off inside; every module's own mode is restored, also after an error. One explanation at a time."""
+    """Dropout off inside, and outputs with names; every module's own mode and config are restored, also after an error.
+
+    One explanation at a time.
+    """
     with ONE_AT_A_TIME:
         before = [(part, part.training) for part in module.modules()]
+        nameless = _nameless(module)
         try:
             for part, _ in before:
                 part.training = False
+            for config in nameless:
+                config.return_dict = True
             yield
         finally:
             for part, training in before:
                 part.training = training
+            for config in nameless:
+                config.return_dict = False
+
+
+def _nameless(module: nn.Module) -> list[Any]:
+    """Configs that let a model give its output as a tuple, where nothing says which part is the logits; parts have copies."""
+    configs = {id(config): config for part in module.modules() if (config := getattr(part, "config", None)) is not None}
+    return [config for config in configs.values() if getattr(config, "return_dict", None) is False]
+
+
+class Named(dict[str, Any]):
+    """A plain dict of a user's own class, read like an output of transformers."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def named(output: Any) -> Any:
+    """A model's output with its parts as attributes, where it gives a plain dict; any other as it is."""
+    return Named(output) if type(output) is dict else output
 
 
 def accepted(module: nn.Module) -> frozenset[str]:

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.errors import ModelError
 from pathlens.text.adapter import Case, Scores
+from pathlens.text.outputs import Kept
 
 if TYPE_CHECKING:
     from pathlens.text.language import LanguageModel
@@ -46,7 +47,7 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
         start, explained = _at_ends([case])
         if far(expected, explained, start, case.ends.end):
             raise ModelError(_both(model, expected, explained, layer))
-        if (apart := _class_apart(model, case, layer, output)) is not None:
+        if (apart := _furthest_apart(model, case, layer, output)) is not None:
             raise ModelError(_both(model, *apart, layer))
         model.seen[kind] = Seen(case, apart=bool(model.network.altered))
     seen = model.seen[kind]
@@ -60,25 +61,31 @@ def _the_same(model: LanguageModel, case: Case, layer: int, expected: Float[Tens
     """Is the output its own when the blocks below the layer are left out?"""
     try:
         start, explained = _at_ends([case])
-        apart = _class_apart(model, case, layer, output)
+        apart = _furthest_apart(model, case, layer, output)
     except Exception:  # what the next block was to be handed is missing
         return False
     return apart is None and not far(expected, explained, start, case.ends.end)
 
 
-def _class_apart(
+def _furthest_apart(
     model: LanguageModel, case: Case, layer: int, output: Any
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]] | None:
-    """The class whose two numbers are furthest apart, where they are too far: one class may agree by luck, and the next
-    text asks for another."""
-    if not isinstance(output, Tensor) or output.ndim != 2:
-        return None
+    """The two numbers that are furthest apart in all of the output, where they are too far: one class, tag or word may agree
+    by luck, and the next text asks for another."""
     with torch.no_grad(), model.in_our_words(layer):
         ours = model.forward(case.ends.end[None], [case], layer)
-    if ours.shape != output.shape or not far(output, ours, output, case.ends.end):
-        return None  # another shape: what is read of both is compared
-    place = int(torch.where(output == ours, torch.zeros_like(output), output - ours).abs().argmax())
-    return output.flatten()[place], ours.flatten()[place]
+    for theirs, explained in zip(_parts(output, ours), _parts(ours, ours), strict=False):
+        if theirs.shape == explained.shape and far(theirs, explained, theirs, case.ends.end):
+            place = int(torch.where(theirs == explained, torch.zeros_like(theirs), theirs - explained).abs().argmax())
+            return theirs.flatten()[place], explained.flatten()[place]
+    return None  # of another shape: what is read of both is compared
+
+
+def _parts(output: Any, ours: Any) -> list[Float[Tensor, "..."]]:
+    """The tensors of an output: all classes, the tags of all tokens, starts and ends; a writer's at the positions we keep."""
+    if isinstance(output, Kept):
+        return [output.logits[:, torch.isin(output.at, ours.at)]]
+    return [part for part in (output if isinstance(output, tuple) else (output,)) if isinstance(part, Tensor)]
 
 
 def _at_ends(cases: Sequence[Case]) -> tuple[Scores, Scores]:

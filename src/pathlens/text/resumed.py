@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pathlens.text.adapter import Case, Scores, collate
 from pathlens.text.causal import CausalLM
+from pathlens.text.network import named
 from pathlens.text.outputs import Kept
 
 Layers = list[tuple[Tensor, Tensor]]  # keys and values of each block, (1, heads, S, k)
@@ -54,7 +55,7 @@ class Resumed:
             self._layers = []
             if len(self.model.lines(self.case)) == 1:  # alternatives are read in lines of their own: run whole
                 with torch.no_grad():
-                    raw = self.model.module(input_ids=self.case.context["input_ids"][None], use_cache=True)
+                    raw = named(self.model.module(input_ids=self.case.context["input_ids"][None], use_cache=True))
                 self.tokens += len(self.case)
                 self._layers = _plain(getattr(raw, "past_key_values", None), len(self.case))
         return self._layers

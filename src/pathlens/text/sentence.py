@@ -19,6 +19,7 @@ from pathlens.text import shift
 from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Target
+from pathlens.text.network import named
 from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.own_output import far
 from pathlens.text.reference import Reference, reference_of
@@ -134,7 +135,7 @@ class SentenceEncoder(LanguageModel):
                 rows = torch.tensor([ids[n] + [self.network.pad] * (longest - len(ids[n])) for n in some])
                 lengths = torch.tensor([len(ids[n]) for n in some])
                 mask = (torch.arange(longest) < lengths[:, None]).to(self.network.device)
-                raw = self.module(input_ids=rows.to(self.network.device), attention_mask=mask.long())
+                raw = named(self.module(input_ids=rows.to(self.network.device), attention_mask=mask.long()))
                 vectors = self.pooled(self.read_states(raw), mask, held).cpu()
                 if not embeddings:  # the shortest text of a padded batch
                     alone = self.embed(texts[some[0]], request).cpu()

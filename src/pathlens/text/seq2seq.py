@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pathlens.errors import InputError, ModelError
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import Generator
+from pathlens.text.network import named
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import Asked, Kept, Output, joined
 from pathlens.text.own_output import check_direction
@@ -155,7 +156,7 @@ class Seq2Seq(Generator):
 
         def read(written: list[int]) -> Float[Tensor, " V"]:
             decoder = torch.tensor([[*self.start, *written]], device=device)
-            raw = self.module(input_ids=ids, decoder_input_ids=decoder, use_cache=False)
+            raw = named(self.module(input_ids=ids, decoder_input_ids=decoder, use_cache=False))
             return self.output(raw, ())[0, -1]
 
         return read

@@ -14,7 +14,7 @@ from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, NumberError
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, index_of
 from pathlens.text.language import OwnFunction, form
-from pathlens.text.network import check_weights
+from pathlens.text.network import check_weights, named
 from pathlens.text.options import TableOptions
 from pathlens.types import Ends
 
@@ -54,7 +54,7 @@ class Tabular(TextModel):
 
     def output(self, rows: Float[Tensor, " B *shape"]) -> Float[Tensor, "..."]:
         """(B, C), if the module is as expected; `case` checks it."""
-        raw = self.module(rows)
+        raw = named(self.module(rows))
         value: Tensor = raw.logits if hasattr(raw, "logits") else raw
         return value[:, None] if value.ndim == 1 else value
 
