@@ -318,9 +318,9 @@ def test_every_kind_has_a_difference_that_adds_up(kind, tmp_path, capsys):
     assert pl.load(less.save(tmp_path / "less.json")).altered == ""
     less.show()
     assert "difference" in capsys.readouterr().out
-    with pytest.raises(pl.InputError, match="same units"):
+    with pytest.raises(pl.InputError, match="same unit"):
         one - pl.explain(model, "not bad", *texts[1:], **common, tolerance=1)
-    with pytest.raises(pl.InputError, match="same units"):
+    with pytest.raises(pl.InputError, match="same unit"):
         one - 3
 
 
