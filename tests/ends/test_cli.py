@@ -166,7 +166,20 @@ def test_a_run_of_several_methods_is_a_run_for_each_that_goes_on(folder, tmp_pat
         assert {each.method for each in corpus.results(tmp_path / "out" / name)} == {name}
     again = pathlens(*command, cwd=tmp_path)
     assert again.stdout.count("(2 were there already)") == 2, again.stderr
-    refused(pathlens(*command[:3], "--out", "out/ig", *command[5:], cwd=tmp_path), "one method", "another --out")
+    refused(pathlens(*command[:3], "--out", "out/ig", *command[5:], cwd=tmp_path), "one method", "another folder")
+
+
+def test_an_index_by_several_methods_is_an_index_for_each(tmp_path):
+    from pathlens.vectors.index import Index
+
+    (tmp_path / "d.txt").write_text("Rice is boiled in water.\nThe bank was closed.\n")
+    command = ("index", "build", "minilm", "d.txt", "both", "--method", "ij,secant", "--tolerance", "0.1")
+    done = pathlens(*command, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.count("2 documents, 2 passages") == 2, done.stderr
+    for name in ("ij", "secant"):
+        assert f": both/{name}\n" in done.stdout
+        assert Index.open(tmp_path / "both" / name).search("cooking rice", 1)[0].method == name
+    refused(pathlens(*command[:4], "both/ij", *command[5:], cwd=tmp_path), "one method", "another folder")
 
 
 def test_a_ranking_by_several_methods_puts_their_reasons_side_by_side(tmp_path):
@@ -242,7 +255,7 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["compare", "{folder}", TEXT, "--method", "ig"], ["at least two"]),
         (["run", "./none", "reviews.csv", "--out", "out", "--method", "ig,magic"], ["magic"]),
         (["rank", "./none", "a query", "-", "--method", "ij,magic"], ["magic"]),
-        (["index", "build", "minilm", "{folder}", "out", "--method", "ij,secant"], ["one method", "build another"]),
+        (["index", "build", "minilm", "{folder}", "out", "--method", "ij,magic"], ["magic"]),
         (["explain", "a lovely film", "sentiment"], ["swapped", 'sentiment and then "a lovely film"']),
         (["compare", "great", "{folder}"], ["swapped", 'and then "great"']),
         (["explain", "a lovely film", "and so on"], ["'a lovely film' is no model", "MODEL comes first"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +62,7 @@ def run(
 
     source = Source(data, text, text_b, id, tuple(keep) if keep else None, **reading.given())
     given: dict[str, Any] = {"baseline": o.baseline(baseline), **choices.given()}
-    folders = folders_of(out, o.methods_of(method))
+    folders = o.folders_of(out, o.methods_of(method), "_manifest.json", "run")
     for name in folders:
         check_choices(name, given)  # the last one's too, before the first is run
     given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
@@ -79,17 +78,6 @@ def run(
         for note in () if dry_run else done.notes:
             typer.echo(f"pathlens: {note}", err=True)
         typer.echo("\n".join([f"{name}:", *lines] if dry_run and len(folders) > 1 else lines))
-
-
-def folders_of(out: Path, methods: Sequence[str | None]) -> dict[str | None, Path]:
-    """Method → its folder: the one that was named, or of several methods one in it for each, called as the method is."""
-    if len(methods) == 1:
-        return {methods[0]: out}
-    if (out / "_manifest.json").exists():
-        raise InputError(
-            f"{str(out)!r} holds a run of one method; several methods take a folder of their own in it, so choose another --out"
-        )
-    return {name: out / str(name) for name in methods}
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
@@ -317,12 +317,19 @@ def several(given: list[str] | None) -> list[str]:
     return [part.strip() for each in given or () for part in each.split(",") if part.strip()]
 
 
-def one(given: list[str] | None, instead: str) -> str | None:
-    """A method, where one is taken; `instead`: what to do with several."""
-    methods = several(given)
-    if len(methods) > 1:
-        raise InputError(f"one method is taken here, got {', '.join(methods)}; {instead}")
-    return methods[0] if methods else None
+def folders_of(out: Path, methods: Sequence[str | None], written: str, what: str) -> dict[str | None, Path]:
+    """Method → its folder: the one that was named, or of several methods one in it for each, called as the method is.
+
+    `written` is in a folder that already holds one `what`.
+    """
+    if len(methods) == 1:
+        return {methods[0]: out}
+    if (out / written).exists():
+        raise InputError(
+            f"{str(out)!r} holds the {what} of one method; several methods take a folder of their own in it, "
+            "so choose another folder"
+        )
+    return {name: out / str(name) for name in methods}
 
 
 def baselines(given: list[str] | None) -> list[str]:

@@ -149,18 +149,22 @@ def build(
     quiet: o.Quiet = False,
 ) -> None:
     """Embeddings of every document and, unless --plain, vectors that explain them, written once."""
+    from pathlens.vectors.build import MANIFEST
     from pathlens.vectors.index import build as verb
 
-    method = o.one(choices.method, "an index keeps the vectors of one; build another for each")
-    chosen = {**choices.given(), **({"method": method} if method else {})}
+    folders, chosen = o.folders_of(where, o.methods_of(choices.method), MANIFEST, "index"), choices.given()
+    for method in folders:
+        check_choices(method, chosen)
     kept: dict[str, Any] = {"storage": "plain" if plain else storage, "keep": keep, "chunk": chunk, "store": store}
     texts = read_documents(documents, column)
-    with o.at_work():
-        made = verb(texts, where, model, show_progress=o.watched() and not quiet, unit=unit, **kept, **chosen)
-    typer.echo(
-        f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
-        f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {where}"
-    )
+    for method, folder in folders.items():
+        named = chosen if method is None else {**chosen, "method": method}
+        with o.at_work():
+            made = verb(texts, folder, model, show_progress=o.watched() and not quiet, unit=unit, **kept, **named)
+        typer.echo(
+            f"{made['documents']} documents, {made['passages']} passages, {made['bytes'] / 1e6:.2f} MB, "
+            f"{made['bytes_per_document'] / 1e3:.1f} kB per document: {folder}"
+        )
 
 
 @_command

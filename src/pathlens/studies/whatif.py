@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pathlens.engine.explainer import Explainer
 from pathlens.errors import InputError
-from pathlens.explanation.record import Explanation
+from pathlens.explanation.record import Continuation, Explanation
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
@@ -72,7 +72,8 @@ def whatif(
 
     edits: (unit, kind) or (unit, "replace", new text); unit is an index or the unit's text (its first
         occurrence); kind is "mask" (put to the baseline), "delete" or "replace". Default: every unit masked.
-    choices: as in `pl.explain`; a method with one score per unit. What is explained stays fixed through all edits.
+    choices: as in `pl.explain`; a method with one score per unit. What is explained stays fixed through all edits. Of several
+        output tokens it is their sum, and units of the prompt can be masked.
     """
     if not isinstance(text, str):
         raise InputError(f"what-if edits a text; got {type(text).__name__}")
@@ -81,14 +82,20 @@ def whatif(
         choices.setdefault("method", "ig")
     explainer = Explainer(loaded, **choices)
     explanation = explainer(text, text_b)
+    several = isinstance(explanation, Continuation)
+    if isinstance(explanation, Continuation):
+        explanation = explanation.aggregate()
     if not isinstance(explanation, Explanation):
         raise InputError(
             f"what-if needs one score per unit (secant, ig, sig, dig, udig); {explanation.method} gives something else"
         )
     scene = _Scene.of(explainer, text, text_b)
     special = explanation.special or (False,) * len(explanation.tokens)
-    every = [(i, "mask", "") for i, flag in enumerate(special) if not flag]
+    ours = [segment != 1 for segment in explanation.segments] if several else [True] * len(special)
+    every = [(i, "mask", "") for i, flag in enumerate(special) if not flag and ours[i]]
     wanted = every if edits is None else [_parsed(edit, explanation) for edit in edits]
+    if several and not all(kind == "mask" and ours[unit] for unit, kind, _ in wanted):
+        raise InputError("of several output tokens, units of the prompt can be masked; explain one token for other edits")
     slope = scene.mean_slope(choices) if any(kind == "replace" for _, kind, _ in wanted) else None
     with explainer.model.quiet():
         made = tuple(scene.make(explanation, *edit, slope) for edit in wanted)

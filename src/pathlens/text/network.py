@@ -300,7 +300,7 @@ def _nameless(module: nn.Module) -> list[Any]:
     return [config for config in configs.values() if getattr(config, "return_dict", None) is False]
 
 
-class Named(dict[str, Any]):
+class NamedParts(dict[str, Any]):
     """A plain dict of a user's own class, read like an output of transformers."""
 
     def __getattr__(self, name: str) -> Any:
@@ -312,7 +312,7 @@ class Named(dict[str, Any]):
 
 def named(output: Any) -> Any:
     """A model's output with its parts as attributes, where it gives a plain dict; any other as it is."""
-    return Named(output) if type(output) is dict else output
+    return NamedParts(output) if type(output) is dict else output
 
 
 def accepted(module: nn.Module) -> frozenset[str]:
