@@ -95,7 +95,9 @@ def whatif(
     every = [(i, "mask", "") for i, flag in enumerate(special) if not flag and ours[i]]
     wanted = every if edits is None else [_parsed(edit, explanation) for edit in edits]
     if several and not all(kind == "mask" and ours[unit] for unit, kind, _ in wanted):
-        raise InputError("of several output tokens, units of the prompt can be masked; explain one token for other edits")
+        raise InputError(
+            "of several output tokens, units of the prompt can be masked; explain one token for other edits"
+        )
     slope = scene.mean_slope(choices) if any(kind == "replace" for _, kind, _ in wanted) else None
     with explainer.model.quiet():
         made = tuple(scene.make(explanation, *edit, slope) for edit in wanted)
