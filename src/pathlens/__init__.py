@@ -27,11 +27,13 @@ __version__ = "0.1.0"
 
 # what an editor and a type checker see; `_DOOR` and `_ROOMS` say the same to Python, and a test holds them together
 if TYPE_CHECKING:
+    from pathlens.models import *  # noqa: F403
+    from pathlens.studies import *  # noqa: F403
+
+    # isort: split
     from pathlens import corpus as corpus
     from pathlens import models as models
     from pathlens import studies as studies
-    from pathlens.checks import option as option
-    from pathlens.doctor import examine as examine
     from pathlens.engine.explain import explain as explain
     from pathlens.engine.explainer import Explainer as Explainer
     from pathlens.engine.methods import methods as methods
@@ -59,48 +61,17 @@ if TYPE_CHECKING:
     from pathlens.explanation.record import PhraseTree as PhraseTree
     from pathlens.explanation.record import VectorExplanation as VectorExplanation
     from pathlens.explanation.results import Results as Results
-    from pathlens.explanation.store import load as load
+    from pathlens.explanation.store import load as load  # type: ignore[assignment]  # not the models' own
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
-    from pathlens.models import Answerer as Answerer
-    from pathlens.models import Case as Case
-    from pathlens.models import CausalLM as CausalLM
-    from pathlens.models import Chosen as Chosen
-    from pathlens.models import Classifier as Classifier
-    from pathlens.models import DualEncoder as DualEncoder
-    from pathlens.models import ModelOptions as ModelOptions
-    from pathlens.models import Request as Request
-    from pathlens.models import SentenceEncoder as SentenceEncoder
-    from pathlens.models import SentenceTransformerEncoder as SentenceTransformerEncoder
-    from pathlens.models import Seq2Seq as Seq2Seq
-    from pathlens.models import Shifted as Shifted
-    from pathlens.models import Tabular as Tabular
-    from pathlens.models import Tagger as Tagger
-    from pathlens.models import TextModel as TextModel
-    from pathlens.models import ToyModel as ToyModel
-    from pathlens.models import Wrapped as Wrapped
-    from pathlens.path.words.store import PathCache as PathCache
     from pathlens.report import Report as Report
     from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import Comparison as Comparison
     from pathlens.studies.compare import compare as compare
-    from pathlens.studies.exact import exact as exact
-    from pathlens.studies.layers import layers as layers
-    from pathlens.studies.nodes import nodes as nodes
-    from pathlens.studies.nodes import softplus_curve as softplus_curve
-    from pathlens.studies.pathview import pathview as pathview
-    from pathlens.studies.whatif import whatif as whatif
     from pathlens.studies.zoom import zoom as zoom
     from pathlens.text.chat import chat as chat
-    from pathlens.text.softplus import softplus as softplus
-    from pathlens.types import Ends as Ends
-    from pathlens.types import Nodes as Nodes
-    from pathlens.types import Route as Route
     from pathlens.vectors.encode import Vectors as Vectors
     from pathlens.vectors.encode import encode as encode
-    from pathlens.vectors.hybrid import BM25 as BM25
-    from pathlens.vectors.hybrid import SparseTerms as SparseTerms
-    from pathlens.vectors.hybrid import hybrid as hybrid
     from pathlens.vectors.rank import Ranking as Ranking
     from pathlens.vectors.rank import rank as rank
     from pathlens.vectors.why import why as why

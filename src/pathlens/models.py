@@ -19,27 +19,7 @@ from pathlens.text.toy import ToyModel
 from pathlens.types import Ends, Nodes, Route
 
 __all__ = [
-    "Answerer",
-    "Case",
-    "CausalLM",
-    "Chosen",
-    "Classifier",
-    "DualEncoder",
-    "Ends",
-    "ModelOptions",
-    "Nodes",
-    "Request",
-    "Route",
-    "SentenceEncoder",
-    "SentenceTransformerEncoder",
-    "Seq2Seq",
-    "Shifted",
-    "Tabular",
-    "Tagger",
-    "TextModel",
-    "ToyModel",
-    "Wrapped",
-    "examine",
-    "load",
-    "option",
-]
+    "Answerer", "Case", "CausalLM", "Chosen", "Classifier", "DualEncoder", "Ends", "ModelOptions", "Nodes",
+    "Request", "Route", "SentenceEncoder", "SentenceTransformerEncoder", "Seq2Seq", "Shifted", "Tabular",
+    "Tagger", "TextModel", "ToyModel", "Wrapped", "examine", "load", "option",
+]  # fmt: skip

@@ -16,18 +16,6 @@ from pathlens.text.softplus import softplus
 from pathlens.vectors.hybrid import BM25, SparseTerms, hybrid
 
 __all__ = [
-    "BM25",
-    "PathCache",
-    "SparseTerms",
-    "answer",
-    "compare",
-    "exact",
-    "hybrid",
-    "layers",
-    "nodes",
-    "pathview",
-    "softplus",
-    "softplus_curve",
-    "whatif",
-    "zoom",
-]
+    "BM25", "PathCache", "SparseTerms", "answer", "compare", "exact", "hybrid", "layers", "nodes", "pathview",
+    "softplus", "softplus_curve", "whatif", "zoom",
+]  # fmt: skip
