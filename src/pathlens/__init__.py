@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from pathlens.explanation.record import Interactions as Interactions
     from pathlens.explanation.record import PairExplanation as PairExplanation
     from pathlens.explanation.record import PhraseTree as PhraseTree
+    from pathlens.explanation.record import Results as Results
     from pathlens.explanation.record import VectorExplanation as VectorExplanation
-    from pathlens.explanation.results import Results as Results
     from pathlens.explanation.store import load as load  # type: ignore[assignment]  # not the models' own
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
@@ -84,8 +84,7 @@ _DOOR = {  # module → the names it gives
     "errors": "ConvergenceWarning CurvatureWarning InputError ModelError PathlensError StoreError",
     "explanation.answer": "Answer",
     "explanation.certificate": "Certificate",
-    "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree VectorExplanation",
-    "explanation.results": "Results",
+    "explanation.record": "Continuation Explanation Interactions PairExplanation PhraseTree Results VectorExplanation",
     "explanation.store": "load",
     "metrics.evaluate": "evaluate",
     "metrics.record": "Evaluation",

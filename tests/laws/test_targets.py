@@ -38,7 +38,7 @@ def test_all_classes_at_once_are_as_one_by_one(method, options):
     model = models.classifier("bert")
     options = {**methods.needs(method), **options}
     together = pl.explain(model, TEXTS[0], method=method, target="all", **options)
-    assert isinstance(together, pl.explanation.results.Results) and len(together) == 3
+    assert isinstance(together, pl.Results) and len(together) == 3
     for number, result in enumerate(together):
         alone = pl.explain(model, TEXTS[0], method=method, target=number, **options)
         assert result.target == alone.target and result.tokens == alone.tokens

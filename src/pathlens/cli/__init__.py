@@ -17,13 +17,13 @@ BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
 COMMANDS = {  # name -> the file it is in, and what it does in a line
     "explain": ("explain", "Explain one text, or a pair of texts."),
-    "answer": ("answer", "Which part of which source made the model say this: an answer, its citations, its sources."),
+    "answer": ("explain", "Which part of which source made the model say this: an answer, its citations, its sources."),
     "compare": ("explain", "Explain one text under several methods, baselines or models, side by side."),
     "evaluate": ("corpus", "Methods × metrics over a data set: log-odds, comprehensiveness, sufficiency, with controls and intervals."),
     "methods": ("explain", "List the methods: what each one is, its own options, and the paper."),
     "rank": ("search", "Order documents by similarity to a query; show which words met, and why one stands above another."),
     "index": ("search", "An index that explains itself: build it once, search it with reasons."),
-    "exact": ("exact", "Tune a sentence encoder so that its pairs of words alone add up to the similarity."),
+    "exact": ("search", "Tune a sentence encoder so that its pairs of words alone add up to the similarity."),
     "run": ("corpus", "Explain every row of a data set; Parquet files that pandas, polars and DuckDB open."),
     "summary": ("corpus", "Strongest words by class, part of speech and slice, with counts and intervals; what settled."),
     "report": ("corpus", "Put many saved explanations on one self-contained page."),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method, R, Scores, Secants
 from pathlens.engine.typed import Many, One, Options, OtherOptions, Several, shows_options
-from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, VectorExplanation
-from pathlens.explanation.results import Results
+from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
 from pathlens.text.adapter import TextModel
 
 if TYPE_CHECKING:  # for the signatures alone

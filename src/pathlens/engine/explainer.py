@@ -53,8 +53,7 @@ from pathlens.errors import InputError, PathlensError, or_error
 from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
-from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, VectorExplanation
-from pathlens.explanation.results import Results
+from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pathlens.errors import InputError
-from pathlens.quadrature.log_weight import log_weight
-from pathlens.quadrature.orthogonal import gauss_rule, interpolatory_weights, legendre_step, log_moments
+from pathlens.quadrature.orthogonal import gauss_rule, interpolatory_weights, legendre_step, log_moments, log_weight
 from pathlens.types import Nodes
 
 

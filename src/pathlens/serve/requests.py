@@ -5,7 +5,8 @@ Options are not written here: they come from the records of the library, with na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -16,11 +17,15 @@ import pathlens as pl
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, AnswerOptions, CommonOptions, options
 from pathlens.errors import InputError
-from pathlens.serve.predictions import Predictions
+from pathlens.explanation.view import Viewable
 from pathlens.serve.tasks import BOUNDS
+from pathlens.serve.words import of_error
 from pathlens.studies.compare import side_by_side
 from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
+
+if TYPE_CHECKING:
+    from pathlens.text.adapter import TextModel
 
 Take = Callable[[str], Any]  # the name of a model → the model, watched
 Text = Annotated[str, Field(min_length=1, max_length=BOUNDS["characters"])]
@@ -270,6 +275,47 @@ class PredictRequest(_Shared):
         if len(others) != len(self.texts):
             raise InputError(f"{len(self.texts)} texts and {len(others)} second texts were given; they go in pairs")
         return Predictions.of(take(self.model), list(zip(self.texts, others, strict=True)))
+
+
+# ---- what a classifier says of many texts, for a table of them; nothing is explained here
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions(Viewable):
+    """One row a text: its prediction and the probability of every class, or why it cannot be read."""
+
+    rows: tuple[dict[str, Any], ...]
+
+    @staticmethod
+    def of(model: TextModel, pairs: Sequence[tuple[str, str | None]]) -> Predictions:
+        """The model is run as `pl.explain` runs it, so that both say the same; what cannot be read does not stop the rest."""
+        explainer = pl.Explainer(model)
+        request = explainer.choices.request()
+        with explainer.at_work():
+            read = model.cases([(text, other, request) for text, other in pairs])
+            probabilities = iter(model.says([each for each in read if not isinstance(each, Exception)]))
+        rows = tuple(_refused(each) if isinstance(each, Exception) else _row(next(probabilities)) for each in read)
+        if len({row.get("error") for row in rows} - {None}) == 1 and all("error" in row for row in rows):
+            # it is not the texts' fault
+            raise InputError(f"{rows[0]['error']} ({model.name!r} is a {model.kind} model)").plainly(rows[0]["words"])
+        return Predictions(rows)
+
+
+NO_CLASSES = "the model names no class for this text"
+
+
+def _refused(error: Exception) -> dict[str, Any]:
+    trouble = of_error(error)
+    return {"error": trouble.detail, "words": trouble.words}
+
+
+def _row(probabilities: Any) -> dict[str, Any]:
+    if probabilities is None:
+        return {"error": NO_CLASSES, "words": NO_CLASSES}
+    return {
+        "prediction": max(probabilities.text, key=lambda name: probabilities.text[name]),
+        "probabilities": probabilities.text,
+    }
 
 
 REQUESTS: dict[str, Any] = {

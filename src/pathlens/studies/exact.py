@@ -35,9 +35,8 @@ from pathlens.checks import whole_number
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, StoreError
 from pathlens.files import make_folder, write_json, write_whole
-from pathlens.studies.tuner import Pair, Tuner
+from pathlens.studies.tuner import Pair, Tuner, attach, detach
 from pathlens.text.builtin import merge
-from pathlens.text.lora import attach, detach
 from pathlens.text.sentence import shifted
 from pathlens.text.shift import CODE, Shift
 

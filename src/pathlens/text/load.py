@@ -21,14 +21,13 @@ from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
 from pathlens.text.choice import Chooser
-from pathlens.text.cross import crossed
 from pathlens.text.dual import DualEncoder
 from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode, named
 from pathlens.text.options import BUILT_IN
-from pathlens.text.piped import follow
+from pathlens.text.pipelines import crossed, follow
 from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, SiglipText, open_modules
 from pathlens.text.seq2seq import Seq2Seq
 from pathlens.text.tabular import Tabular

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, MissingError, ModelError, NumberError
@@ -25,8 +26,9 @@ from pathlens.text.own_output import far
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.shift import CODE, Shift
 from pathlens.text.similarity import NO_COSINE, compared, embedding_target, holds_length, refuse_cosine_from_zero
-from pathlens.text.static import StaticTable, static_tokenizer
 from pathlens.text.tokens import Tokens
+
+NAMED = {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"}  # for baselines
 
 
 class SentenceEncoder(LanguageModel):
@@ -211,6 +213,39 @@ class SiglipText(PooledEncoder):
             context={n: nn.functional.pad(v, (0, missing), value=pads.get(n, 0)) for n, v in tokens.context.items()},
         )
         return padded.noted(f"SigLIP reads every text padded to {len(padded)} tokens; the padding is held")
+
+
+class StaticTable(nn.Module):
+    """A StaticEmbedding as a body: a table of words and nothing else, so its states are the rows; their mean is the head's."""
+
+    def __init__(self, part: Any) -> None:
+        super().__init__()
+        rows = part.embedding.weight
+        self.words = nn.Embedding(len(rows), rows.shape[1], _weight=rows)  # the very numbers of the model, not a copy
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.words
+
+    def forward(
+        self, input_ids: Int[Tensor, "B S"], attention_mask: Shaped[Tensor, "B S"] | None = None
+    ) -> SimpleNamespace:
+        states: Float[Tensor, "B S d"] = self.words(input_ids)
+        return SimpleNamespace(last_hidden_state=states)
+
+
+def static_tokenizer(part: Any) -> Any:
+    """Its tokenizer as transformers have them, adding nothing before and after a text, as the model does."""
+    from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    plain = Tokenizer.from_str(part.tokenizer.to_str())
+    plain.no_padding()
+    plain.no_truncation()
+    plain.post_processor = TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    known = {name: word for name, word in NAMED.items() if plain.token_to_id(word) is not None}
+    made: Any = PreTrainedTokenizerFast
+    return made(tokenizer_object=plain, **known)
 
 
 def _modes(pooling: Any) -> tuple[str, ...]:

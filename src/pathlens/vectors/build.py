@@ -21,7 +21,7 @@ from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, NumberError, StoreError
 from pathlens.explanation.pair import Side
 from pathlens.files import checksum, content_sum, make_folder, only_writer, remove_left_behind, write_whole
-from pathlens.vectors import compact, store
+from pathlens.vectors import store
 from pathlens.vectors.documents import Passage, as_list, read_documents
 from pathlens.vectors.encode import SideEncoder
 from pathlens.vectors.table import IndexRow, Table, sum_of
@@ -38,6 +38,11 @@ SHORTEST = 1e-18  # the square of a shorter length is no float32: the store coul
 PER_FILE = 256  # passages in one vector file: what is lost at most when one is damaged
 PER_PART = 4096  # passages in one part of a plain index
 KEEP = {"strongest": 8, "compact": 12}
+FIELDS = (
+    *("model", "stamp", "method", "baseline", "unit", "norm", "similarity", "tolerance"),
+    *("parts", "passages", "table", "version", "storage", "next_document", "documents"),
+)
+CONTENT = ("parts", "sha256", "table", "version", "next_document")  # of a manifest; the rest says how it was made
 
 
 def build(
@@ -185,7 +190,7 @@ class IndexWriter:
         embeddings = np.stack([side.embedding for side in sides])
         check_lengths(embeddings, [place[0] for place in places], self.header["similarity"])
         if self.header["storage"] == "compact":
-            compact.save(sides, made, path, self.header["keep"])
+            store.save_compact(sides, made, path, self.header["keep"])
         else:
             store.save([store.pack(side, self.header["keep"]) for side in sides], made, path)
         return path, embeddings
@@ -213,7 +218,7 @@ def _names(folder: Path, number: int) -> Iterator[Path]:
 
 
 def load_vectors(path: Path, storage: str) -> tuple[Sequence[Side], dict[str, Any]]:
-    return compact.load(path) if storage == "compact" else store.load(path)
+    return store.load_compact(path) if storage == "compact" else store.load(path)
 
 
 def texts_mark(part: Sequence[tuple[Passage, str]]) -> str:
@@ -271,3 +276,52 @@ def remove_stale(folder: Path, manifest: Mapping[str, Any], table: Table) -> Non
         if name != table.name and name.startswith("embeddings-"):
             Table(table.where, name).drop()
     table.forget()
+
+
+# ---- what a manifest must say, and reading it
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        number = manifest["format"]
+        if number == FORMAT:
+            _check_fields(manifest)
+    except FileNotFoundError as error:
+        if not any(folder.iterdir()):
+            raise StoreError(
+                f"{str(folder)!r} is empty; build an index there: pathlens index build minilm DOCUMENTS {folder}"
+            ) from error
+        raise StoreError(
+            f"{str(folder)!r} is half written: {MANIFEST}, which is written last, is missing; run the same `pathlens "
+            "index build` again, finished files are kept"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{str(folder / MANIFEST)!r} is damaged ({error}); run the same `pathlens index build` again, the vector "
+            "files are kept"
+        ) from error
+    if number != FORMAT:
+        raise StoreError(
+            f"{str(folder)!r} was built by another version (index format {number}, this pathlens reads {FORMAT}; pathlens "
+            f"{manifest.get('versions', {}).get('pathlens')}); build it again with `pathlens index build`"
+        )
+    return manifest
+
+
+def _check_fields(manifest: Mapping[str, Any]) -> None:
+    """Everything a search reads is there; a manifest cut short is damaged, not half used."""
+    missing = [name for name in FIELDS if name not in manifest]
+    if missing:
+        raise KeyError(f"without {', '.join(missing)}")
+    entries = manifest["parts"]
+    needed = (
+        ("part", "passages", "sum") if manifest["storage"] == "plain" else ("part", "passages", "sum", "file", "sha256")
+    )
+    missing += [name for entry in entries for name in needed if name not in entry]
+    if missing:
+        raise KeyError(f"without {', '.join(missing)}")
+    if sum(entry["passages"] for entry in entries) != manifest["passages"]:
+        raise ValueError("its counts of passages do not agree")
+    if manifest.get("sha256", checksum := content_sum(manifest)) != checksum:
+        raise ValueError("its content does not match its checksum")

@@ -22,10 +22,9 @@ from pathlens.files import checksum, only_writer, write_whole
 from pathlens.text.load import load
 from pathlens.types import brief
 from pathlens.vectors import build as b
-from pathlens.vectors.build import build
+from pathlens.vectors.build import CONTENT, build, read_manifest
 from pathlens.vectors.documents import Passage, as_list
 from pathlens.vectors.encode import SideEncoder, check_model, chosen_baseline, measure_of
-from pathlens.vectors.manifest import CONTENT, read_manifest
 from pathlens.vectors.meet import Query
 from pathlens.vectors.rank import Candidate, Ranking, ranked
 from pathlens.vectors.store import unpack
