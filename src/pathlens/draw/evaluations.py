@@ -250,12 +250,9 @@ def _by_class(summary: Any, name: str) -> list[blocks.Bars]:
     frequent = sorted(classes, key=lambda each: -sum(row[2] for row in classes[each]))[:CLASSES]
     title = "words" if name == "words" else table.title
     shown = [each for each in classes if each in frequent]
-    return [blocks.Bars(_with_counts(classes[each]), axis="mean score", title=f"{title}: {each}") for each in shown]
-
-
-def _with_counts(rows: Sequence[Any]) -> tuple[blocks.Bar, ...]:
-    """Bars with intervals: the name, in how many texts it is, and in columns 4 to 6 its mean."""
-    return tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in rows)
+    # the name, in how many texts it is, and in columns 4 to 6 its mean with its interval
+    bars = {each: tuple(blocks.Bar(f"{row[1]} ×{row[3]}", *row[4:7]) for row in classes[each]) for each in shown}
+    return [blocks.Bars(bars[each], axis="mean score", title=f"{title}: {each}") for each in shown]
 
 
 # ---------------------------------------------------------------- rows of a table

@@ -74,9 +74,8 @@ def _headline(page: blocks.Page) -> Markup:
         return heading
     heads = element("tr", None, *(element("th", {"scope": "col"}, name) for name in ("class", "text", "baseline")))
     rows = (element("tr", None, *(element("td", None, cell) for cell in row)) for row in page.classes)
-    return element(
-        "details", {"class": "classes"}, element("summary", None, heading), element("table", None, heads, *rows)
-    )
+    table = element("table", None, heads, *rows)
+    return element("details", {"class": "classes"}, element("summary", None, heading), table)
 
 
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
@@ -326,29 +325,35 @@ def folds(block: blocks.Folds) -> Drawn:
 
 @draw.register
 def live(block: blocks.Live) -> Drawn:
-    data = json.dumps(block.data, ensure_ascii=False, separators=(",", ":"))
-    return element("div", {"class": block.kind, "data-view": data}), ()
+    return element("div", {"class": block.kind, "data-view": _json(block.data)}), ()
 
 
-# ---------------------------------------------------------------- a continuation
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+# ---------------------------------------------------------------- a continuation, and an answer
+
+LISTBOX = {"class": "outputs", "role": "listbox", "tabindex": 0, "dir": "auto"}
+CHOSEN = {"class": "chosen", "role": "status", "aria-live": "polite"}
+
+
+def _marks(block: Continued | Answered, kind: str) -> dict[str, str]:
+    """What the script reads: the facts, and every cell."""
+    data = {"data-view": _json({**block.facts, "levels": LEVELS}), "data-matrix": packed(block.cells.values)}
+    return {"class": kind, **data}
 
 
 @draw.register
 def continued(block: Continued) -> Drawn:
     """Choose an output token to see its sources; without the script, the whole continuation's."""
     small = max(block.grid.values.shape) <= SIDE
-    facts = {**block.facts, "levels": LEVELS}
-    whole = f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"
-    marks = {
-        "class": "said",
-        "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
-        "data-matrix": packed(block.cells.values),
-    }
+    facts = block.facts
     return element(
-        "div", marks,
+        "div", _marks(block, "said"),
         element("h2", None, "what it said: choose a token (click, or the arrow keys) to see its sources"),
         _outputs(block),
-        element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, whole),
+        element("p", CHOSEN, f"{facts['whole']}: {facts['score']} {facts['ends'][-1]}"),
         element("h2", None, "the prompt"),
         *(_prompt(paragraph, block.bars.limit) for paragraph in block.prompt),
         element("h2", None, "strongest sources"),
@@ -361,36 +366,24 @@ def continued(block: Continued) -> Drawn:
 @draw.register
 def answered(block: Answered) -> Drawn:
     """The answer at the left, its sources at the right; the same script colours them by the chosen sentence."""
-    facts = {**block.facts, "levels": LEVELS}
-    marks = {
-        "class": "said answered",
-        "data-view": json.dumps(facts, ensure_ascii=False, separators=(",", ":")),
-        "data-matrix": packed(block.cells.values),
-    }
     texts = [
         part
         for heading, text in block.sources
         for part in (element("h3", None, heading), _prompt(text, block.bars.limit, "text source"))
     ]
-    listbox = {
-        "class": "outputs",
-        "role": "listbox",
-        "tabindex": 0,
-        "aria-label": "sentences of the answer",
-        "dir": "auto",
-    }
     left = element(
         "div", None,
         element("h2", None, "the answer: choose a sentence (click, or the arrow keys) to see its sources"),
-        element("p", listbox, *_said_sentences(block)),
-        element("p", {"class": "chosen", "role": "status", "aria-live": "polite"}, f"{facts['whole']}: {facts['ends'][-1]}"),
+        element("p", {**LISTBOX, "aria-label": "sentences of the answer"}, *_said_sentences(block)),
+        element("p", CHOSEN, f"{block.facts['whole']}: {block.facts['ends'][-1]}"),
         element("h2", None, "strongest parts"),
         element("div", {"class": "strongest"}, draw(block.bars)[0]),
     )  # fmt: skip
     pane = {"class": "prompt", "tabindex": 0, "role": "region", "aria-label": "sources"}
     right = element("div", None, element("h2", None, "the sources"), element("div", pane, *texts))
     table = element("section", None, element("h2", None, block.grid.title), heat_table(block.grid))
-    return element("div", marks, element("div", {"class": "beside"}, left, right), table), block.grid.notes
+    whole = element("div", _marks(block, "said answered"), element("div", {"class": "beside"}, left, right), table)
+    return whole, block.grid.notes
 
 
 def _said_sentences(block: Answered) -> list[object]:
@@ -430,8 +423,7 @@ def _outputs(block: Continued) -> Markup:
     for t, name in enumerate(block.cells.columns):
         if t not in placed:
             children += [" ", one((t,), visible(name))]
-    marks = {"class": "outputs", "role": "listbox", "tabindex": 0, "aria-label": "output tokens", "dir": "auto"}
-    return element("p", marks, *children)
+    return element("p", {**LISTBOX, "aria-label": "output tokens"}, *children)
 
 
 def _every_cell(block: Continued) -> Markup:

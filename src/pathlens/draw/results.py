@@ -294,16 +294,12 @@ def _page(
 
 def head_of(result: base.Result) -> dict[str, Any]:
     """What the model says, for the top of a page: in a sentence, and class by class."""
-    return {"headline": visible(result.headline) if result.headline else "", "classes": _classes(result)}
-
-
-def _classes(result: base.Result) -> tuple[tuple[str, str, str], ...]:
-    """Every class with its probability at both ends, the likeliest first."""
-    return classes_of(result.probabilities, result.baseline_probabilities)
+    classes = classes_of(result.probabilities, result.baseline_probabilities)
+    return {"headline": visible(result.headline) if result.headline else "", "classes": classes}
 
 
 def classes_of(text: Mapping[str, float], start: Mapping[str, float]) -> tuple[tuple[str, str, str], ...]:
-    """Rows of a table: name, probability at the text, at the baseline."""
+    """Rows of a table: name, probability at the text, at the baseline; the likeliest first."""
     order = sorted(text.items(), key=lambda each: -each[1])
     return tuple(
         (visible(name), base.percent(share), base.percent(start[name]) if name in start else "")

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from pathlens.studies.layers import Layers
     from pathlens.studies.nodes import NodeStudy, SoftplusCurve
     from pathlens.studies.pathview import PathView, Track
-    from pathlens.studies.whatif import Edit, WhatIf
+    from pathlens.studies.whatif import WhatIf
 
-ADDED = (
-    "total",
-    "matrix",
-)  # kinds of certificates of numbers that have a sum: not of differences by token, nor of lengths
+# kinds of certificates of numbers that have a sum: not of differences by token, nor of lengths
+ADDED = ("total", "matrix")
 ROWS = 40  # units of a comparison; the strongest of more
 STEPS = 3  # places along a path whose words are listed
 TOKENS = 30  # of those lists
@@ -53,13 +51,12 @@ def comparison(study: Comparison) -> blocks.Page:
         if isinstance(each, Explanation)
         for text in texts(each)
     )
-    both = zip(study.results, study.labels, strict=True)
+    both = list(zip(study.results, study.labels, strict=True))
     checks = tuple(each for result, label in both for each in check_of(result, label))
+    each_says = "; ".join(f"{label}: {each.headline}" for each, label in both)  # of several models
     first = study.results[0]
-    models, targets = (
-        {each.origin.model: None for each in study.results},
-        {each.target: None for each in study.results},
-    )
+    models = {each.origin.model: None for each in study.results}
+    targets = {each.target: None for each in study.results}
     about = [" and ".join(map(str, names)) for names in (models, targets) if all(names)]
     table = blocks.Listing(("", *study.labels), (*rows, ("sum", *sums)), limit=limit, right=True, title="unit by unit")
     title = "rank agreement (1 the same order, 0 none, -1 opposite)"
@@ -72,7 +69,7 @@ def comparison(study: Comparison) -> blocks.Page:
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
-        **(head_of(first) if len(models) == 1 else {"headline": visible(_each_says(study))}),
+        **(head_of(first) if len(models) == 1 else {"headline": visible(each_says)}),
     )
 
 
@@ -81,11 +78,6 @@ def _colors(results: Sequence[Result]) -> str:
     lengths = [isinstance(each, VectorExplanation) for each in results]
     unsigned = "a length has no sign: the more colour, the longer"
     return unsigned if all(lengths) else f"{COLORS}; {unsigned}" if any(lengths) else COLORS
-
-
-def _each_says(study: Comparison) -> str:
-    """Of several models: what each of them predicts."""
-    return "; ".join(f"{label}: {each.headline}" for label, each in zip(study.labels, study.results, strict=True))
 
 
 def _quoted(result: Result) -> str:
@@ -110,7 +102,9 @@ def what_if(study: WhatIf) -> blocks.Page:
     """Predicted change beside actual change, as a table and as points around the diagonal."""
     edits = study.edits
     every = [value for edit in edits for value in (edit.predicted, edit.actual)]
-    rows = tuple((_edit(e), e.predicted, e.actual, e.actual - e.predicted, e.note) for e in edits)
+    names = (f"{e.name} → {e.replacement}" if e.kind == "replace" else f"{e.kind} {e.name}" for e in edits)
+    both = zip(map(visible, names), edits, strict=True)
+    rows = tuple((name, e.predicted, e.actual, e.actual - e.predicted, e.note) for name, e in both)
     columns = ("edit", "predicted", "actual", "difference", "")
     points = tuple(row[:3] for row in rows)
     title = "predicted against actual, one point per edit"
@@ -139,10 +133,6 @@ def _readings(study: WhatIf) -> tuple[str, ...]:
     if not np.isnan(study.agreement):
         notes.insert(0, f"rank agreement of predicted and actual: Spearman {study.agreement:+.2f}")
     return tuple(notes)
-
-
-def _edit(edit: Edit) -> str:
-    return visible(f"{edit.name} → {edit.replacement}" if edit.kind == "replace" else f"{edit.kind} {edit.name}")
 
 
 def path_view(study: PathView) -> blocks.Page:
@@ -271,9 +261,8 @@ def softplus_curve(study: SoftplusCurve) -> blocks.Page:
         "|f_β(x) − f(x)|": [(point.beta, point.moved) for point in study if point.moved > 0],
         "nodes / 1000": [(point.beta, point.nodes / 1000) for point in study],
     }
-    rows = tuple(
-        (f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{'' if p.converged else ' ✗'}") for p in study
-    )
+    marked = ((p, "" if p.converged else " ✗") for p in study)
+    rows = tuple((f"{p.beta:g}", f"{p.moved:.1e}", str(p.nodes), f"{p.gap:.1e}{mark}") for p, mark in marked)
     columns = ("β", "|f_β(x) − f(x)|", "nodes", "gap")
     listing = blocks.Listing(columns, rows, right=True, where=("terminal", "page"))
     chart = blocks.Chart(series, "β", "", log=True, ticks=tuple((point.beta, f"{point.beta:g}") for point in study))

@@ -52,7 +52,10 @@ def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits
         for text, each in zip(prepared, solved, strict=True)
     ]
     jobs = [
-        [_job(solution, chosen) for solution, chosen in zip(each, question.chosen, strict=True)]
+        [
+            Job(one.case, moving_of(one.case, one.units)[0], _look(one, chosen))
+            for one, chosen in zip(each, question.chosen, strict=True)
+        ]
         if isinstance(question, Prediction) and not isinstance(each, Exception)
         else []
         for question, each in zip(asked, solved, strict=True)
@@ -146,10 +149,6 @@ def _of_pair(text: Prepared, solutions: tuple[Solution, ...]) -> Prediction | Be
     stay = np.ix_(np.append(True, ~gone_a), np.append(True, ~gone_b))
     names = tuple((*a.tokens, *b.tokens)[u] for u in units)
     return Prediction((gone_a, gone_b), names, np.array([full[stay].sum() - full.sum()]), float(sizes[units].sum()))
-
-
-def _job(solution: Solution, chosen: Bool[np.ndarray, "U"]) -> Job:
-    return Job(solution.case, moving_of(solution.case, solution.units)[0], _look(solution, chosen))
 
 
 def _look(solution: Solution, chosen: Bool[np.ndarray, "U"]) -> Generator[Ask, Tensor, Tensor]:

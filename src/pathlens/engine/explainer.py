@@ -183,14 +183,8 @@ class Explainer(Generic[R]):
         if texts:
             self.method_for(others[0])  # a wrong choice is not the first text's fault
         targets = self._targets(many)
-        work = (
-            partial(self._every_target, targets)
-            if targets
-            else self._with_targets
-            if many and isinstance(self.choices.target, list)
-            else self.run
-        )
-        results = work(
+        of_each = many and isinstance(self.choices.target, list) and not targets
+        results = (self._with_targets if of_each else partial(self._run, targets))(
             list(zip(texts, others, strict=True)),
             trees=trees_for(self._tree, len(texts)) if many else None,
             total=len(texts),
@@ -216,43 +210,31 @@ class Explainer(Generic[R]):
             return tuple(target)
         return ()
 
-    def _every_target(
-        self,
-        targets: tuple[Any, ...],
-        pairs: Sequence[tuple[Any, Any]],
-        *,
-        trees: Sequence[Any] | None,
-        total: int,
-        show_progress: bool = False,
-        batch_size: int = 64,
+    def _targets_of(
+        self, each: Sequence[Explainer[Any]], wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress
     ) -> list[Result | Exception]:
         """Text by text a result for each target; the targets of one text share their forward passes."""
-        each = [self._asked_for(target) for target in targets]
-        wanted = zip(pairs, repeat(self._tree) if trees is None else trees, strict=False)
+        started, choices = time.perf_counter(), self.choices
+        with self.at_work():
+            groups = [self._read_for(each, (*pair, tree)) for pair, tree in wanted]
+            ready = [group for group in groups if not isinstance(group, Exception)]
+            solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
+            probabilities = [self.model.says(group[0].cases) for group in ready]
+            checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
+        seconds = (time.perf_counter() - started) / len(wanted)
+        whole = iter(zip(ready, solved, probabilities, checks, strict=True))
         results: list[Result | Exception] = []
-        with Progress(total, show_progress) as tick:
-            while chunk := list(islice(wanted, batch_size)):
-                started = time.perf_counter()
-                with self.at_work():
-                    groups = [self._read_for(each, (*pair, tree)) for pair, tree in chunk]
-                    ready = [group for group in groups if not isinstance(group, Exception)]
-                    choices = self.choices
-                    solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
-                    probabilities = [self.model.says(group[0].cases) for group in ready]
-                    checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
-                seconds = (time.perf_counter() - started) / len(chunk)
-                whole = iter(zip(ready, solved, probabilities, checks, strict=True))
-                for group in groups:
-                    if isinstance(group, Exception):
-                        results += [group] * len(targets)
-                        continue
-                    read, solutions, spoken, checked = next(whole)
-                    for one, text, outcome, check in zip(each, read, solutions, checked, strict=True):
-                        if isinstance(outcome, Exception):
-                            results.append(outcome)
-                        else:
-                            results.append(or_error(one.assemble, text, outcome, seconds, spoken, check))
+        for group in groups:
+            if isinstance(group, Exception):
+                results += [group] * len(each)
+                continue
+            read, solutions, spoken, checked = next(whole)
+            for one, *text_and_outcome, belief in zip(each, read, solutions, checked, strict=True):
+                results.append(one._made(*text_and_outcome, seconds, spoken, belief))
         return results
+
+    def _made(self, text: Prepared, outcome: tuple[Solution, ...] | Exception, *about: Any) -> Result | Exception:
+        return outcome if isinstance(outcome, Exception) else or_error(self.assemble, text, outcome, *about)
 
     def _asked_for(self, target: Any) -> Explainer[Any]:
         """The same with a target of its own."""
@@ -302,11 +284,26 @@ class Explainer(Generic[R]):
 
         `trees`: for idg, one per text; otherwise the option `tree` serves every text.
         """
-        results: list[Result | Exception] = []
+        how: dict[str, Any] = {"show_progress": show_progress, "batch_size": batch_size}
+        return self._run((), pairs, trees=trees, total=total, **how)
+
+    def _run(
+        self,
+        targets: Sequence[Any],
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        trees: Iterable[Any] | None,
+        total: int | None,
+        show_progress: bool,
+        batch_size: int,
+    ) -> list[Result | Exception]:
+        """A few texts at a time; with targets, each is asked about all of them."""
+        work = partial(self._targets_of, [self._asked_for(target) for target in targets]) if targets else self._chunk
         wanted = zip(pairs, repeat(self._tree) if trees is None else trees, strict=False)
+        results: list[Result | Exception] = []
         with Progress(total, show_progress) as tick:
             while chunk := list(islice(wanted, batch_size)):
-                results += self._chunk(chunk, tick)
+                results += work(chunk, tick)
         return results
 
     def _chunk(self, wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress) -> list[Result | Exception]:
@@ -324,10 +321,7 @@ class Explainer(Generic[R]):
                 results.append(each)
                 continue
             (outcome, check), spoken = next(solved), list(islice(probabilities, len(each.cases)))
-            if isinstance(outcome, Exception):
-                results.append(outcome)
-            else:
-                results.append(or_error(self.assemble, each, outcome, seconds, spoken, check))
+            results.append(self._made(each, outcome, seconds, spoken, check))
         return results
 
     def read(self, pairs: Sequence[tuple[Any, Any]]) -> list[Prepared | Exception]:

@@ -92,10 +92,6 @@ def _product(method: VAIG | IJ) -> Integrand:
     return Jacobian() if isinstance(method, IJ) and method.coordinates else Directional(method.mode)
 
 
-def _curvature(method: IH) -> Integrand:
-    return Hessian()
-
-
 _IG = "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks (ICML 2017)"
 _SIG = "Enguehard: Sequential Integrated Gradients (Findings of ACL 2023)"
 _DIG = "Sanyal, Ren: Discretized Integrated Gradients for Explaining Language Models (EMNLP 2021)"
@@ -115,7 +111,7 @@ _TABLE: tuple[Entry, ...] = (
     Entry(IDG, "Integrated Directional Gradients",        _straight,      _share, _IDG),
     Entry(VAIG, "Vector-output Integrated Gradients",     _line_or_words, _product, _IJ, vector=True),
     Entry(IJ, "Integrated Jacobians",                     _line_or_words, _product, _IJ, vector=True, sides=2),
-    Entry(IH, "Integrated Hessians",                      _straight,      _curvature, _IH, rules=("log",), rule="log"),
+    Entry(IH, "Integrated Hessians",                      _straight,      lambda _: Hessian(), _IH, rules=("log",), rule="log"),
     Entry(SECANT, "Secants",                              _straight,      _secants, _SECANT, rules=("secant",), rule="secant"),
 )
 # fmt: on

@@ -229,7 +229,8 @@ def shown(target: Any) -> str:
 def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> list[tuple[TextModel, Wanted]]:
     """What one text asks of its model, once for each baseline; a pair, of the model of each side."""
     entry, request, baseline = entry_for(method), choices.request(method), choices.baseline
-    many = isinstance(baseline, list) or _is_sample(baseline, choices.model, text)
+    table = choices.model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray)
+    many = isinstance(baseline, list) or (table and baseline.ndim == np.ndim(text) + 1)  # a background sample
     each_baseline = list(baseline) if many else [baseline]
     if not each_baseline:
         raise InputError("the list of baselines is empty; give at least one")
@@ -241,11 +242,6 @@ def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> lis
     if many and entry.result not in (Explanation, Interactions):
         raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
     return [(choices.model, (text, text_b, replace(request, baseline=each))) for each in each_baseline]
-
-
-def _is_sample(baseline: Any, model: TextModel, row: Any) -> bool:
-    """A table's background sample, with one dimension more than a row, is a list of baselines."""
-    return model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray) and baseline.ndim == np.ndim(row) + 1
 
 
 def units_of(case: Case, unit: Any, kind: str = "") -> Units:

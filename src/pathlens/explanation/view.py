@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from pathlens.errors import MissingError
 from pathlens.files import write_json, write_text
@@ -15,6 +15,7 @@ from pathlens.files import write_json, write_text
 if TYPE_CHECKING:
     import pandas
 
+T = TypeVar("T")
 renderers: dict[str, Callable[[], Any]] = {}
 """What draws, by its name, and how to come by it: the door fills this in, since drawing comes after all that is drawn."""
 
@@ -51,6 +52,22 @@ class Viewable:
 
     def _repr_html_(self) -> str:
         return str(renderers["fragment"]()(self))
+
+
+class Listed(Generic[T]):
+    """A record that is also the list in one of its fields."""
+
+    listed: ClassVar[str]  # the field
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.listed))
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(getattr(self, self.listed))
+
+    def __getitem__(self, place: int) -> T:
+        item: T = getattr(self, self.listed)[place]
+        return item
 
 
 class TableExport:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pathlens.engine.methods import ALONG_ONE_PATH
 from pathlens.engine.options import build
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import Listed, Viewable
 from pathlens.text.load import load
 from pathlens.text.softplus import check_beta
 from pathlens.types import FIXED_RULES, MAX_NODES, brief
@@ -101,22 +101,14 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SoftplusCurve(Viewable):
+class SoftplusCurve(Listed[CurvePoint], Viewable):
     """Output change and nodes needed, one point per β."""
 
+    listed: ClassVar[str] = "points"
     points: tuple[CurvePoint, ...]
 
     def __repr__(self) -> str:
         return brief(self, f"β {', '.join(f'{point.beta:g}' for point in self)}")
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[CurvePoint]:
-        return iter(self.points)
-
-    def __getitem__(self, place: int) -> CurvePoint:
-        return self.points[place]
 
 
 def softplus_curve(

@@ -204,6 +204,11 @@ class TextModel(ABC):
         return self, self
 
 
+def _inners(name: str) -> Any:
+    """What the inner model has under this name; the class has it too, so `__getattr__` would not be asked."""
+    return property(lambda self: getattr(self.inner, name))
+
+
 class Wrapped(TextModel):
     """A model around another one. Everything is the inner model's, also what only its kind has, but for what a subclass
     overrides; so a wrapper is as long as the difference it makes."""
@@ -218,33 +223,8 @@ class Wrapped(TextModel):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
-    def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
-        return self.inner.case(text, text_b, request=request)
-
-    def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
-        return self.inner.every_target(options)
-
-    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
-        return self.inner.says(cases)
-
-    @property
-    def dtype_name(self) -> str:
-        return self.inner.dtype_name
-
-    def quiet(self) -> AbstractContextManager[None]:
-        return self.inner.quiet()
-
-    def whole(self) -> nn.Module | None:
-        return self.inner.whole()
-
-    def settings(self) -> tuple[str | int | float, ...]:
-        return self.inner.settings()
-
-    def two_texts_are_a_pair(self) -> bool:
-        return self.inner.two_texts_are_a_pair()
-
-    def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
-        return self.inner.embed(text, request)
+    case, every_target, says, dtype_name, quiet = map(_inners, "case every_target says dtype_name quiet".split())
+    whole, settings, two_texts_are_a_pair, embed = map(_inners, "whole settings two_texts_are_a_pair embed".split())
 
     def sides(self) -> tuple[TextModel, TextModel]:
         """The inner model's sides, each wrapped as this one is."""

@@ -220,7 +220,8 @@ class Classifier(Headed):
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
-        alike, layer = {_start_of(case): case for case in known}, max((_layer(case) for case in known), default=0)
+        alike = {_start_of(case): case for case in known}
+        layer = max((case.score.layer for case in known if isinstance(case.score, Score)), default=0)  # one in a call
         starts: dict[Any, dict[str, float]] = {}
         for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
             output = self.forward(starts_of(some), some, layer)
@@ -262,11 +263,6 @@ class Classifier(Headed):
 def _reads_class(case: Case) -> ReadClass | None:
     """How a case reads its class from the logits, where that is all it does."""
     return case.score.read if isinstance(case.score, Score) and isinstance(case.score.read, ReadClass) else None
-
-
-def _layer(case: Case) -> int:
-    """Where its path runs; the cases of one call share it."""
-    return case.score.layer if isinstance(case.score, Score) else 0
 
 
 def _start_of(case: Case) -> tuple[Any, ...]:
@@ -345,10 +341,6 @@ class Tagger(Headed):
 
     kind = "token classification"
     token_axis = True
-
-    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S C"]:
-        logits: Tensor = raw.logits
-        return logits
 
     def target(self, tokens: Tokens, output: Float[Tensor, "1 S C"], request: Request) -> Target:
         labels = labels_of(self.module, output.shape[-1])

@@ -125,9 +125,9 @@ class LanguageModel(TextModel):
         """Everything that takes part: put into evaluation mode while a text is explained."""
         return self.module
 
-    @abstractmethod
     def output(self, raw: Any, cases: Sequence[Case]) -> Any:
-        """What readers and a caller's own target function get, from the body's raw output."""
+        """What readers and a caller's own target function get, from the body's raw output: its logits."""
+        return raw.logits
 
     @abstractmethod
     def target(self, tokens: Tokens, output: Any, request: Request) -> Target:

@@ -256,7 +256,7 @@ def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | 
 
     kept = {} if folder.is_dir() or hub_has_an_address() else {"local_files_only": True}
     try:
-        if _is_sentence_transformer(model, kept):
+        if _file_of(model, "modules.json", kept) is not None:
             _nothing_left(pooling, "a sentence-transformers model, which brings its own pooling")
             stated = _stated(model, kept)
             opened = open_modules(str(model), stated or "SentenceTransformer", model_kwargs=options, **kept)
@@ -296,10 +296,6 @@ def _refuse_slip(name: str, folder: Path) -> None:
         raise ModelError(
             f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
         )
-
-
-def _is_sentence_transformer(model: str | Path, kept: dict[str, Any]) -> bool:
-    return _file_of(model, "modules.json", kept) is not None
 
 
 def _stated(model: str | Path, kept: dict[str, Any]) -> str:

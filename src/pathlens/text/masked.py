@@ -38,10 +38,6 @@ class MaskedLM(LanguageModel):
     places_vector = True
     among: tuple[int, ...] = ()  # words a pipeline chooses from, by their numbers; none: all
 
-    def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B S V"]:
-        logits: Tensor = raw.logits
-        return logits
-
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:
         tokens = super().tokenise(text, text_b, request)
         mask = self.tokenizer.mask_token_id

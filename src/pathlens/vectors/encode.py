@@ -8,11 +8,11 @@ integral, the query's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -26,6 +26,7 @@ from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, ModelError, PathlensError, first_line
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
+from pathlens.explanation.view import Listed
 from pathlens.text.adapter import TextModel
 from pathlens.text.fingerprint import fingerprint
 from pathlens.text.load import load
@@ -40,24 +41,16 @@ MIXED = ("method", "layer", "unit", "baseline")  # two texts' vectors may differ
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Vectors:
+class Vectors(Listed[Side]):
     """Texts with their vectors, and how they were made. `vectors.pair(0, 1)`; `.save(path)`; `Vectors.load(path)`."""
 
+    listed: ClassVar[str] = "items"
     items: tuple[Side, ...]
     header: Mapping[str, Any]  # model, stamp, method, layer, unit, baseline, norm, tolerance, versions
 
     def __repr__(self) -> str:
         size = self.items[0].embedding.size if self.items else 0
         return brief(self, str(self.header.get("model", "")), f"{len(self)} texts", f"{size} numbers each")
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[Side]:
-        return iter(self.items)
-
-    def __getitem__(self, number: int) -> Side:
-        return self.items[number]
 
     @property
     def texts(self) -> tuple[str, ...]:

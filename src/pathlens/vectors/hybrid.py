@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import regex
 
 from pathlens.errors import InputError
+from pathlens.explanation.view import Listed
 from pathlens.types import Span
 from pathlens.vectors.documents import as_list
 from pathlens.vectors.rank import Hit
@@ -187,21 +188,13 @@ def _home(words: Sequence[Span], start: int, end: int) -> Span | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Hybrid:
+class Hybrid(Listed[Fused]):
     """Fused hits in the order they came; `best` has them by their fused score."""
 
+    listed: ClassVar[str] = "hits"
     query: str
     hits: tuple[Fused, ...]
     weights: tuple[float, float]
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __iter__(self) -> Iterator[Fused]:
-        return iter(self.hits)
-
-    def __getitem__(self, place: int) -> Fused:
-        return self.hits[place]
 
     @property
     def best(self) -> list[Fused]:

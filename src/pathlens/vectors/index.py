@@ -28,7 +28,7 @@ from pathlens.vectors.encode import SideEncoder, check_model, chosen_baseline, m
 from pathlens.vectors.meet import Query
 from pathlens.vectors.rank import Candidate, Ranking, ranked
 from pathlens.vectors.store import unpack
-from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, IndexRow, Table, sum_of
+from pathlens.vectors.table import NEIGHBOURS_FROM, SUM, IndexRow, Table, among, sum_of
 
 __all__ = ["Index", "build"]
 CHANGING = "changing.json"  # while a change is on its way: the manifest still speaks of what was before
@@ -205,10 +205,8 @@ class Index:
         pieces = documents.passages(texts, chunk=bool(self.manifest.get("chunk")), names=labels) if documents else []
         parts = [dict(part) for part in self.manifest["parts"]]
         with only_writer(self.folder / b.LOCK), self._changing():
-            old = sorted({row.name for row in gone})
-            for start in range(0, len(old), 1000):
-                quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in old[start : start + 1000])
-                self.table.delete(f"name IN ({quoted})")
+            for these in among(sorted({row.name for row in gone})):
+                self.table.delete(these)
             by_number = {part["part"]: part for part in parts}
             for row in gone:
                 part = by_number[row.part]
@@ -227,7 +225,7 @@ class Index:
             self.table.settle(b.metric_of(self.manifest), count)
             gone_documents = len({row.document for row in gone})
             facts = {
-                **{name: value for name, value in self.manifest.items() if name != "sha256"},
+                **self.manifest,
                 "next_document": self.manifest["next_document"] + len(texts),
                 "documents": self.manifest["documents"] - gone_documents + len(texts),
             }
@@ -262,8 +260,11 @@ class Index:
     def _restore(self) -> None:
         """The table as the manifest speaks of it; that is a new version, and the manifest says so."""
         self.table.restore(self.manifest["version"])
-        facts = {name: value for name, value in self.manifest.items() if name != "sha256"}
-        self.manifest = b.write_manifest(self.folder, facts, self.manifest["parts"], self.table)
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        """The same again, which speaks of the table's version now."""
+        self.manifest = b.write_manifest(self.folder, self.manifest, self.manifest["parts"], self.table)
 
     def _version(self) -> int:
         """The table's version that is read: the manifest's. Another one is a change that was interrupted, or not ours."""
@@ -332,8 +333,7 @@ class Index:
         if words:
             self._rewrite()
         elif self.table.version != self.manifest["version"]:  # joined or indexed by someone else: the rows are the same
-            facts = {name: value for name, value in self.manifest.items() if name != "sha256"}
-            self.manifest = b.write_manifest(self.folder, facts, self.manifest["parts"], self.table)
+            self._write_manifest()
 
     def _rewrite(self) -> None:
         """Every row again, from the vector files."""
@@ -356,8 +356,7 @@ class Index:
             fresh.add(rows)
             parts.append({**part, "sum": sum_of(rows)})
         fresh.settle(b.metric_of(self.manifest), len(self))
-        facts = {**{n: v for n, v in self.manifest.items() if n != "sha256"}, "table": fresh.name}
-        self.manifest = b.write_manifest(self.folder, facts, parts, fresh)
+        self.manifest = b.write_manifest(self.folder, {**self.manifest, "table": fresh.name}, parts, fresh)
         self.table = fresh
         b.remove_stale(self.folder, self.manifest, fresh)
 

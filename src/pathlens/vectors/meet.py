@@ -113,9 +113,10 @@ def paired(
     one = asked.side(embeddings)
     baseline = " | ".join(dict.fromkeys([asked.baseline, baseline]))
     meta = second.about(baseline)
-    many = [
-        n for n, count in enumerate(second.counts(texts, names)) if count > len(one.rows) + 1 and _rows_serve(asked)
-    ]
+    # a row against a text is a number only where both lengths are outside of it
+    rows_serve = asked.measure.similarity == "cosine" and asked.measure.norm == "outside"
+    counts = second.counts(texts, names)
+    many = [n for n, count in enumerate(counts) if count > len(one.rows) + 1 and rows_serve]
     few = [n for n in range(len(texts)) if n not in set(many)]
     pairs: dict[int, PairExplanation] = {}
     with Progress(len(texts), show_progress):
@@ -129,11 +130,6 @@ def paired(
             )
             pairs |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
     return [pairs[number] for number in range(len(texts))]
-
-
-def _rows_serve(asked: Query) -> bool:
-    """A row against a text is a number only where both lengths are outside of it."""
-    return asked.measure.similarity == "cosine" and asked.measure.norm == "outside"
 
 
 def _seen(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.store import RANKING, SCHEMA
-from pathlens.explanation.view import TableExport, Viewable
+from pathlens.explanation.view import Listed, TableExport, Viewable
 from pathlens.types import Span, brief
 from pathlens.units.cuts import sentence_spans
 from pathlens.vectors.documents import Passage
@@ -111,9 +111,10 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ranking(TableExport, Viewable):
+class Ranking(Listed[Hit], TableExport, Viewable):
     """Hits from the best downwards; `ranking.why(0, 3)` says why the first stands above the fourth."""
 
+    listed: ClassVar[str] = "hits"
     query: str
     hits: tuple[Hit, ...]
     meta: Mapping[str, Any]
@@ -128,15 +129,6 @@ class Ranking(TableExport, Viewable):
         """One plain dictionary per hit, from the best downwards."""
         names = ("document", "text", "score", "start")
         return [{"place": k, **{n: getattr(hit, n) for n in names}} for k, hit in enumerate(self.hits)]
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
-    def __getitem__(self, place: int) -> Hit:
-        return self.hits[place]
 
     def why(self, above: int, below: int) -> PairExplanation | Explanation:
         """Places in the order → the difference of the two complete decompositions.

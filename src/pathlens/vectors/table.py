@@ -21,9 +21,8 @@ import numpy as np
 from pathlens.errors import MissingError, StoreError
 
 SUM = 1 << 256
-NEIGHBOURS_FROM = (
-    10_000  # rows from which the store's own index is built; fewer are compared one by one in milliseconds
-)
+# rows from which the store's own index is built; fewer are compared one by one in milliseconds
+NEIGHBOURS_FROM = 10_000
 PROBES = 24  # lists of it that are looked through
 COLUMNS = ("part", "slot", "document", "name", "start", "text")
 ONCE = 2_000  # names in one question
@@ -46,6 +45,13 @@ class IndexRow:
     def mark(self) -> int:
         plain = repr((self.slot, self.document, self.name, self.start, self.text)).encode()
         return int.from_bytes(hashlib.sha256(plain + np.asarray(self.vector, dtype=np.float32).tobytes()).digest())
+
+
+def among(names: Sequence[str]) -> Iterator[str]:
+    """Conditions that are true of rows with these names, some of the names in each."""
+    for start in range(0, len(names), ONCE):
+        quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names[start : start + ONCE])
+        yield f"name IN ({quoted})"
 
 
 def sum_of(rows: Iterable[IndexRow]) -> str:
@@ -150,11 +156,7 @@ class Table:
 
     def named(self, names: Sequence[str], version: int | None = None) -> list[IndexRow]:
         """Every row of these documents."""
-        rows: list[IndexRow] = []
-        for start in range(0, len(names), ONCE):
-            quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names[start : start + ONCE])
-            rows += self._rows(f"name IN ({quoted})", version)
-        return rows
+        return [row for these in among(names) for row in self._rows(these, version)]
 
     def count(self, version: int | None = None) -> int:
         with _in_a_line(self, "read"):
@@ -177,9 +179,8 @@ class Table:
         with _in_a_line(self, "read"):
             table = self.open(version)
             search = table.search(query.astype(np.float32), vector_column_name="vector").distance_type(metric).limit(k)
-            search = (
-                search.bypass_vector_index() if exact or not self._indexed(table, metric) else search.nprobes(PROBES)
-            )
+            every = exact or not self._indexed(table, metric)
+            search = search.bypass_vector_index() if every else search.nprobes(PROBES)
             rows = search.select([*COLUMNS, "vector", "_distance"]).to_list()
         return [_nearest_row(row) for row in rows]
 

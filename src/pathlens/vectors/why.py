@@ -11,10 +11,9 @@ import numpy as np
 
 from pathlens.engine.prepare import by_side
 from pathlens.errors import InputError
-from pathlens.explanation.record import PairExplanation
 from pathlens.vectors.documents import as_list
 from pathlens.vectors.encode import SideEncoder
-from pathlens.vectors.meet import Query, Reason, reasons
+from pathlens.vectors.meet import Query, reasons
 from pathlens.vectors.rank import Hit, Ranking
 
 TEXTS = ("text", "page_content", "content", "document", "passage", "body")  # where stores keep a hit's text
@@ -57,7 +56,7 @@ def why(
     texts, names = [each.text for each in read_hits], [f"hit {number}" for number in range(len(read_hits))]
     made = reasons(asked, second, texts, names, pairs=pairs, show_progress=show_progress)
     explained = [
-        Hit(number, each.text, _similarity(reason), reason, given=each.score)
+        Hit(number, each.text, reason.certificate.f_input, reason, given=each.score)  # of a pair its similarity
         for number, (each, reason) in enumerate(zip(read_hits, made, strict=True))
     ]
     form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
@@ -67,10 +66,6 @@ def why(
     )
     meta = second.about(made[0].origin.baseline) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
-
-
-def _similarity(reason: Reason) -> float:
-    return reason.similarity if isinstance(reason, PairExplanation) else reason.certificate.f_input
 
 
 def _read(hit: Any, number: int) -> GivenHit:
