@@ -19,8 +19,7 @@ def whole_number(name: str, value: Any, *, least: float = 1, most: float | None 
     if (
         not isinstance(number, int)
         or isinstance(number, bool)
-        or number < least
-        or (most is not None and number > most)
+        or not least <= number <= (number if most is None else most)
     ):
         least_and_most = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
         raise InputError(f"{name} must be a whole number {least_and_most}, got {value!r}")
@@ -123,10 +122,9 @@ class Option:
 def options_of(record: type) -> tuple[Option, ...]:
     """The options of one record, in the order of its fields."""
     types, taker = get_type_hints(record), getattr(record, "name", "")
-    shown = [(each, each.metadata) for each in fields(record)]
+    shown = [(each.name, each.default, each.metadata) for each in fields(record)]
     return tuple(
-        Option(
-            f.name, types[f.name], f.default, m["help"], m["bounds"][0], m["bounds"][1], {taker: tuple(m["choices"])}
-        )
-        for f, m in shown
+        Option(n, types[n], default, m["help"], least, most, {taker: tuple(m["choices"])})
+        for n, default, m in shown
+        for least, most in [m["bounds"]]
     )

@@ -86,10 +86,8 @@ class Route:
 
         more = torch.tensor([[self.corners, int(self.legs[-1, 1])]])
         corner = lambda index: start if index == self.corners else self.corner(index)  # noqa: E731
-        owner, length = (
-            torch.cat([self.owner, -torch.ones_like(more[0, :1])]),
-            torch.cat([self.length, self.length[:1] * 0]),
-        )
+        owner = torch.cat([self.owner, -torch.ones_like(more[0, :1])])
+        length = torch.cat([self.length, self.length[:1] * 0])
         return Route(self.corners + 1, corner, torch.cat([self.legs, more]), owner, length, self.complete, self.detail)
 
     @staticmethod

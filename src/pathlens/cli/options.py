@@ -25,7 +25,8 @@ import typer
 
 from pathlens.checks import Option, option_names, options_of
 from pathlens.cli import COMMANDS
-from pathlens.engine.options import Accuracy, AnswerOptions, CommonOptions, Compared, Resources, options
+from pathlens.engine.options import EVERYONES as OF_ALL_METHODS
+from pathlens.engine.options import Accuracy, AnswerOptions, Compared, options
 from pathlens.engine.progress import elapsed
 from pathlens.errors import InputError
 from pathlens.text.options import BUILT_IN, GeneratorOptions, LoadOptions, PromptedOptions
@@ -64,9 +65,7 @@ def place_for_picture(value: Path | None) -> Any:
     return place_to_write(value)
 
 
-EVERYONES = {
-    each.name: each for record in (CommonOptions, Accuracy, Resources, LoadOptions) for each in options_of(record)
-}
+EVERYONES = {each.name: each for record in (*OF_ALL_METHODS, LoadOptions) for each in options_of(record)}
 OF_A_TEXT = ("layer", "unit", "score", "rule")  # not where methods are judged on many
 
 # arguments and options that mean the same in every command that has them
@@ -222,13 +221,10 @@ def check_order(values: Mapping[str, Any]) -> None:
     if not isinstance(model, str) or model in BUILT_IN or os.path.exists(model):
         return
     others = [each for name, each in values.items() if name != "model" and isinstance(each, str)]
-    known = next(
-        (each for each in others if each in BUILT_IN or os.path.isfile(os.path.join(each, "config.json"))), None
-    )
-    if known is not None:
-        raise InputError(
-            f"the model and the text are swapped: MODEL comes first, so {known} and then {json.dumps(model)}"
-        )
+    known = [each for each in others if each in BUILT_IN or os.path.isfile(os.path.join(each, "config.json"))]
+    if known:
+        then = f"so {known[0]} and then {json.dumps(model)}"
+        raise InputError(f"the model and the text are swapped: MODEL comes first, {then}")
     if len(model.split()) > 1:
         raise InputError(
             f"{model!r} is no model, it has blanks: MODEL comes first ({', '.join(BUILT_IN)}, a folder, or a hub id), then "
@@ -252,10 +248,9 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     def command(**values: Any) -> None:
         AT_HAND.set(function)
         check_order(values)
-        made = {
-            n: record(**{each.name: values.pop(each.name) for each in fields(record)}) for n, record in records.items()
-        }
-        function(**values, **made)
+        for name, record in records.items():
+            values[name] = record(**{each.name: values.pop(each.name) for each in fields(record)})
+        function(**values)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -281,9 +276,8 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
     return named
 
 
-FLAGS = "|".join(
-    sorted({"method", *EVERYONES, *(each.name for each in (*OF_METHODS, *OF_MODELS))}, key=len, reverse=True)
-)
+_known = {"method", *EVERYONES, *(each.name for each in (*OF_METHODS, *OF_MODELS))}
+FLAGS = "|".join(sorted(_known, key=len, reverse=True))
 IN_PYTHON = re.compile(rf"\b({FLAGS})=('[^']*'|\"[^\"]*\"|\d[\w.-]*|True|False|None|torch\.\w+|\.\.\.)")
 ONLY_PYTHON = re.compile(r" \(The word itself: .*?,\)\)")  # a tuple, which no flag can say
 

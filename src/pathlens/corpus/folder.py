@@ -56,10 +56,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _damaged(path: Path, why: Any) -> StoreError:
-    remedy = (
-        "the same `pathlens run` writes it again where its shards are whole; else choose another folder, or --overwrite"
-    )
-    return StoreError(f"{str(path)!r} is damaged ({why})", remedy)
+    again = "the same `pathlens run` writes it again where its shards are whole"
+    return StoreError(f"{str(path)!r} is damaged ({why})", f"{again}; else choose another folder, or --overwrite")
 
 
 def making(manifest: Mapping[str, Any]) -> str:
@@ -73,10 +71,10 @@ def finished_run(folder: str | Path) -> dict[str, Any]:
     body = read_manifest(Path(folder))
     if body is None:
         inside = sorted(each.parent.name for each in Path(folder).glob(f"*/{MANIFEST}"))  # of several methods
-        where = (
-            f"runs are in {', '.join(inside)} inside it" if inside else f"`pathlens run … --out {folder}` writes one"
+        runs = f"runs are in {', '.join(inside)} inside it"
+        raise InputError(
+            f"{str(folder)!r} holds no run; {runs if inside else f'`pathlens run … --out {folder}` writes one'}"
         )
-        raise InputError(f"{str(folder)!r} holds no run; {where}")
     if body["corpus"] != VERSION:
         raise InputError(
             f"{str(folder)!r} was written by another version (files of version {body['corpus']}, this pathlens reads {VERSION})"

@@ -36,10 +36,8 @@ class Diagnosis(Viewable):
 
     def __repr__(self) -> str:
         wrong = [check.law for check in self.checks if check.state == FAILS]
-        verdict = (
-            f"{len(wrong)} of {len(self.checks)} laws do NOT hold: {', '.join(wrong)}" if wrong else "every law holds"
-        )
-        return brief(self, self.model, verdict)
+        count = f"{len(wrong)} of {len(self.checks)} laws do NOT hold"
+        return brief(self, self.model, f"{count}: {', '.join(wrong)}" if wrong else "every law holds")
 
     @property
     def healthy(self) -> bool:

@@ -109,9 +109,8 @@ def _shown(result: Answer, sources: Any, totals: np.ndarray, limit: float) -> tu
     if sum(map(len, result.sources)) <= SHORT:
         return tuple(Running((text,), limit, title=heading) for heading, text in sources)
     order = np.argsort(-np.abs(totals), kind="stable")[:PARTS]
-    table = tuple(
-        (f"[{result.owners[u] + 1}]", words.cut(visible(result.parts[u]), LETTERS), float(totals[u])) for u in order
-    )
+    parts = {u: words.cut(visible(result.parts[u]), LETTERS) for u in order}
+    table = tuple((f"[{result.owners[u] + 1}]", part, float(totals[u])) for u, part in parts.items())
     title = f"the {len(order)} strongest of {len(totals)} parts of the sources"
     return (Listing(("source", "part", "score"), table, limit=limit, title=title),)
 

@@ -107,9 +107,7 @@ class Page:
     data: Callable[[], dict[str, Any] | None] | None = None  # travels inside a page; None from it: too large to
     kind: str = ""  # of page, for its style
     headline: str = ""  # what the model says, in a sentence
-    classes: tuple[
-        tuple[str, str, str], ...
-    ] = ()  # every class: its name, its probability at the text, at the baseline
+    classes: tuple[tuple[str, str, str], ...] = ()  # each with its probability at the text, at the baseline
 
     def on(self, medium: str) -> tuple[Block, ...]:
         """The blocks that a medium draws."""

@@ -108,20 +108,17 @@ def heat_table(grid: Grid) -> Markup:
     upright = " upright" if max(map(len, grid.columns)) > 11 or len(grid.columns) > 12 else ""
     heads = [_head(grid, 1, j) for j in range(len(grid.columns))]
     margin = [element("th", {"class": "margin"}, element("span", None, "sum"))] if grid.signed else []
-    first = element(
-        "tr", None, element("th" if grid.corner else "td", {"class": "corner"}, grid.corner), *heads, *margin
-    )
+    corner = element("th" if grid.corner else "td", {"class": "corner"}, grid.corner)
+    first = element("tr", None, corner, *heads, *margin)
     rows = [_heat_row(grid, i, digits) for i in range(len(grid.rows))]
     if grid.signed and grid.additive:
-        sums = [
-            _margin(grid.text(v, digits), "edge" if j < grid.edge else "") for j, v in enumerate(grid.values.sum(0))
-        ]
+        columns = enumerate(grid.values.sum(0))
+        sums = [_margin(grid.text(value, digits), "edge" if j < grid.edge else "") for j, value in columns]
         total = _margin(grid.text(grid.values.sum(), 4), "total")
         rows.append(element("tr", {"class": "margin"}, element("th", {"scope": "row"}, "sum"), *sums, total))
     body = element("thead", None, first), element("tbody", None, *rows)
-    return element(
-        "div", {**SCROLL, "aria-label": grid.title or "table"}, element("table", {"class": f"matrix{upright}"}, *body)
-    )
+    table = element("table", {"class": f"matrix{upright}"}, *body)
+    return element("div", {**SCROLL, "aria-label": grid.title or "table"}, table)
 
 
 def _head(grid: Grid, side: int, index: int) -> Markup:

@@ -69,9 +69,8 @@ class Grid(Block):
     def fold(self, rows: int, columns: int) -> Grid:
         """At most that many rows and columns: the strongest stay in order, the others become one summed line."""
         strength = np.nan_to_num(np.abs(self.values[self.edge :, self.edge :]))
-        kept = [
-            _strong(strength.max(1 - side, initial=0), self.edge, room) for side, room in enumerate((rows, columns))
-        ]
+        largest = [strength.max(1 - side, initial=0) for side in (0, 1)]
+        kept = [_strong(each, self.edge, room) for each, room in zip(largest, (rows, columns), strict=True)]
         values, names, gone = self.values, [self.rows, self.columns], []
         for side, (keep, what) in enumerate(zip(kept, ("rows", "columns"), strict=True)):
             left, every = len(names[side]) - len(keep), names[side]

@@ -104,9 +104,8 @@ def panel_on(axes: Axes, panel: blocks.Bars) -> None:
     """Bars from top to bottom, with intervals where they are known."""
     frame(axes, panel.title, panel.axis, "")
     values = [bar.value for bar in panel.bars]
-    reach = np.array(
-        [[0.0 if end is None else abs(end - bar.value) for end in (bar.low, bar.high)] for bar in panel.bars]
-    )
+    ends = [[bar.value if end is None else end for end in (bar.low, bar.high)] for bar in panel.bars]
+    reach = np.abs(np.array(ends) - np.array(values)[:, None])
     colors = [palette.color(float(np.sign(value)), 1, signed=panel.signed) for value in values]
     errors = reach.T if reach.any() else None
     axes.barh(range(len(values)), values, xerr=errors, color=colors, ecolor=INK, capsize=2, height=0.72, lw=0)

@@ -213,9 +213,8 @@ class Line:
         for i in self.written:
             x = f"{self.at[i]:.1f}"
             slant = {"transform": f"rotate({turn} {x} {y:.0f})", "class": "slanted"} if turn else {}
-            marks.append(
-                element("text", {"x": x, "y": f"{beside:.0f}", "data-unit": i, **slant}, visible(self.names[i]))
-            )
+            place = {"x": x, "y": f"{beside:.0f}", "data-unit": i, **slant}
+            marks.append(element("text", place, visible(self.names[i])))
         return marks
 
 
@@ -328,9 +327,8 @@ def _words(x: float, y: float, text: str, anchor: str, turn: str | None = None) 
 
 
 def _name(name: places.Name) -> Markup:
-    return element(
-        "text", {"x": _n(name.x), "y": _n(name.y + 4), "text-anchor": name.anchor, "class": "name"}, name.text
-    )
+    place = {"x": _n(name.x), "y": _n(name.y + 4), "text-anchor": name.anchor, "class": "name"}
+    return element("text", place, name.text)
 
 
 def _circle(x: float, y: float, r: float, kind: str, tip: str, shade: float | None = None) -> Markup:

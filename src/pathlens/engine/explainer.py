@@ -17,7 +17,7 @@ import torch
 
 from pathlens.checks import given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
-from pathlens.engine.belief import check
+from pathlens.engine.belief import Solved, check
 from pathlens.engine.inputs import as_list, is_column
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import (
@@ -115,10 +115,8 @@ class Explainer(Generic[R]):
     def __repr__(self) -> str:
         method = self.method.name if self.method else "the model's own method"
         choices = {**given(self.choices.accuracy), **self._options}
-        chosen = ", ".join(
-            f"{name}={value!r}" for name, value in choices.items() if isinstance(value, str | int | float)
-        )
-        return brief(self, self.model.name, method, chosen)
+        plain = {name: value for name, value in choices.items() if isinstance(value, str | int | float)}
+        return brief(self, self.model.name, method, ", ".join(f"{name}={value!r}" for name, value in plain.items()))
 
     def asking(self, method: Method[Any], **choices: Any) -> Explainer[Any]:
         """The same explainer with another method, and some of its `Choices` (model, target, …) made anew."""
@@ -229,11 +227,11 @@ class Explainer(Generic[R]):
                 results += [group] * len(each)
                 continue
             read, solutions, spoken, checked = next(whole)
-            for one, *text_and_outcome, belief in zip(each, read, solutions, checked, strict=True):
-                results.append(one._made(*text_and_outcome, seconds, spoken, belief))
+            for one, text, outcome, belief in zip(each, read, solutions, checked, strict=True):
+                results.append(one._made(text, outcome, seconds, spoken, belief))
         return results
 
-    def _made(self, text: Prepared, outcome: tuple[Solution, ...] | Exception, *about: Any) -> Result | Exception:
+    def _made(self, text: Prepared, outcome: Solved, *about: Any) -> Result | Exception:
         return outcome if isinstance(outcome, Exception) else or_error(self.assemble, text, outcome, *about)
 
     def _asked_for(self, target: Any) -> Explainer[Any]:
@@ -360,7 +358,7 @@ class Explainer(Generic[R]):
         prepared: Sequence[Prepared],
         done: Callable[[Any], None] | None = None,
         watch: Callable[[int], None] | None = None,
-    ) -> list[tuple[Solution, ...] | Exception]:
+    ) -> list[Solved]:
         """The integrals of prepared texts, many in a batch: a solution per case, or the text's error in its place.
 
         `done` is called at every text's end, `watch` after every batch; the bar that is shown hears of both where they are not given.
@@ -370,9 +368,7 @@ class Explainer(Generic[R]):
         with self.at_work():
             return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
 
-    def check(
-        self, prepared: Sequence[Prepared], solved: Sequence[tuple[Solution, ...] | Exception]
-    ) -> list[Belief | None]:
+    def check(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""
         if not self.choices.check:
             return [None] * len(prepared)
@@ -407,9 +403,8 @@ class Explainer(Generic[R]):
         if n_steps is not None and not exact:
             rule = f"{'gauss' if rule == 'adaptive' else rule}, {n_steps}"
         chosen = {**given(choices.options), **options, "softplus": choices.softplus}
-        plain = {
-            k: v for k, v in chosen.items() if isinstance(v, str | int | float | bool) and k not in ("cache", "tree")
-        }
+        chosen = {name: value for name, value in chosen.items() if name not in ("cache", "tree")}
+        plain = {name: value for name, value in chosen.items() if isinstance(value, str | int | float | bool)}
         return {
             "model": self.model.name,
             "kind": self.model.kind,

@@ -46,9 +46,8 @@ class Choices(CommonOptions):
         """
         unit = self.unit.unit if isinstance(self.unit, Opened) else self.unit
         level = unit if isinstance(unit, str) and unit in PROMPT_UNITS else None
-        plain = Request(
-            target=self.target, score=self.score, truncation=self.truncation, level=level, options=self.options
-        )
+        common = {"target": self.target, "score": self.score, "truncation": self.truncation}
+        plain = Request(**common, level=level, options=self.options)
         if method is None:
             return plain
         entry = entry_for(method)

@@ -243,9 +243,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         rows = yield from once(line(case.ends), prepared.entry.integrand(prepared.method))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
     elif prepared.entry.telescopes and not prepared.method.by_coordinate and len(moving) > 0:  # here too
-        legs = prepared.entry.path(
-            prepared.method, case.ends, torch.as_tensor(units.members, device=case.ends.end.device)
-        )
+        every = torch.as_tensor(units.members, device=case.ends.end.device)
+        legs = prepared.entry.path(prepared.method, case.ends, every)
         rows = yield from differences(legs if legs.complete else legs.also_from(line(case.ends).corner(0)), len(units))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
     else:

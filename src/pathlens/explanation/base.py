@@ -86,9 +86,7 @@ class Result(TableExport, Viewable):
     target: str
     certificate: Certificate
     meta: Mapping[str, Any] = field(default_factory=dict)
-    prediction: str = (
-        ""  # the likeliest class at the text, where the model has classes; of a generator what it writes itself
-    )
+    prediction: str = ""  # the likeliest class at the text; of a generator what it writes itself
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
     check: Belief | None = None  # what the scores predict for the strongest units, and what the model does

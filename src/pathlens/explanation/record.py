@@ -35,10 +35,8 @@ class Explanation(OfUnits):
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores", self.scores, self.certificate)
         if self.coordinates is not None:
-            slack = rounding(self.coordinates)
-            yield apart(
-                "the scores are not the sums of their coordinates", self.coordinates.sum(-1), self.scores, slack
-            )
+            slack, sums = rounding(self.coordinates), self.coordinates.sum(-1)
+            yield apart("the scores are not the sums of their coordinates", sums, self.scores, slack)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, token in enumerate(self.tokens):
@@ -151,9 +149,9 @@ class VectorExplanation(OfUnits):
         lengths = {
             "f_input": end,
             "f_baseline": start,
-            "gap": total - (end - start),
             "size": end - start,
             "total": total,
+            "gap": total - (end - start),
         }
         facts = {name: float(np.linalg.norm(each)) for name, each in lengths.items()}
         proof = self.certificate.less(other.certificate, **facts)

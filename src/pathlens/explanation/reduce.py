@@ -55,12 +55,10 @@ def _words_of(result: OfUnits) -> Units:
 
 def pair_words(pair: PairExplanation) -> PairExplanation:
     """Sum each word's tokens on both sides; the reference stays itself."""
+    sides = (pair.tokens_a, pair.offsets_a, pair.special_a), (pair.tokens_b, pair.offsets_b, pair.special_b)
     a, b = (
         units("word", names, offsets, [-1 if each else 0 for each in special], [text])
-        for text, names, offsets, special in (
-            (pair.origin.texts[0], pair.tokens_a, pair.offsets_a, pair.special_a),
-            (pair.origin.texts[1], pair.tokens_b, pair.offsets_b, pair.special_b),
-        )
+        for text, (names, offsets, special) in zip(pair.origin.texts, sides, strict=True)
     )
     left, right = (np.pad(side.members.astype(float), ((1, 0), (1, 0))) for side in (a, b))
     left[0, 0] = right[0, 0] = 1.0
@@ -101,6 +99,5 @@ def mutual(matrix: Float[np.ndarray, "A B"], threshold: float) -> list[tuple[int
     if not matrix.size:
         return []
     best = matrix.argmax(1)
-    return [
-        (i, int(j)) for i, j in enumerate(best) if int(matrix[:, j].argmax()) == i and float(matrix[i, j]) > threshold
-    ]
+    both = [(i, int(j)) for i, j in enumerate(best) if int(matrix[:, j].argmax()) == i]
+    return [(i, j) for i, j in both if float(matrix[i, j]) > threshold]

@@ -152,19 +152,15 @@ def _watched(model: TextModel, meter: Meter, limits: ServerLimits) -> TextModel:
             return replace(case, score=_Counted(case.score, meter), pack=(case.pack, id(meter)))
 
         def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
-            bare = [
-                replace(each, score=each.score.score) if isinstance(each.score, _Counted) else each for each in cases
-            ]
-            return super().says(bare)
+            bare = (each.score.score if isinstance(each.score, _Counted) else each.score for each in cases)
+            return super().says([replace(case, score=score) for case, score in zip(cases, bare, strict=True)])
 
         @contextmanager
         def itself(self) -> Iterator[TextModel]:
             """The model without its wrapper, for work that asks for its kind; a hook counts its passes meanwhile."""
             whole, blocks = self.inner.whole(), getattr(getattr(self.inner, "network", None), "blocks", [])
             hooks = [] if whole is None else [whole.register_forward_pre_hook(lambda *_: meter.count(1))]
-            for k, block in enumerate(
-                blocks
-            ):  # a pass over long sources takes a minute: it is watched, and ended, inside
+            for k, block in enumerate(blocks):  # a long pass is watched, and ended, inside
                 hooks.append(block.register_forward_pre_hook(lambda *_, k=k: meter.enter(k + 1, len(blocks))))
             try:
                 yield self.inner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from pathlens.checks import option_names, options_of
+from pathlens.checks import option_names
 from pathlens.types import SCORES
 
 if TYPE_CHECKING:
@@ -99,23 +99,17 @@ def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
     words = 0 if network is None else network.embedding.weight.shape[0]
     unfit = {each.method for each in PRESETS.values() if each.neighbours >= words}
     phrases = second != "must"
-    one = [
-        e for e in METHODS.values() if e.sides == 1 and e.name not in unfit and (phrases or e.result is not PhraseTree)
-    ]
+    one = [e for e in METHODS.values() if e.sides == 1 and e.name not in unfit]
+    one = [e for e in one if phrases or e.result is not PhraseTree]
     compared = [name for name, entry in METHODS.items() if issubclass(entry.record, Compared)]
     beside = [e.name for e in METHODS.values() if e.result is Explanation and e.record().through_words is None]
     views = {
         "explain": (model.default_method, [entry.name for entry in one]),
         "pair": (model.default_method, [*compared, *beside]),
         "rank": (RANKED_BY, compared),
-        "answer": (
-            AnswerOptions.method,
-            next(each.choices for each in options_of(AnswerOptions) if each.name == "method"),
-        ),
+        "answer": (AnswerOptions.method, [n for n, entry in METHODS.items() if entry.record.by_output]),
     }
-    return {
-        view: sorted(dict.fromkeys(names), key=lambda name: name != first) for view, (first, names) in views.items()
-    }
+    return {view: [first, *(n for n in dict.fromkeys(names) if n != first)] for view, (first, names) in views.items()}
 
 
 def _baseline(model: TextModel) -> str:

@@ -32,9 +32,8 @@ class Layers(Viewable):
     @property
     def names(self) -> tuple[str, ...]:
         """The layers, as numbers."""
-        return tuple(
-            str(k if result.origin.layer is None else result.origin.layer) for k, result in enumerate(self.results)
-        )
+        layers = enumerate(result.origin.layer for result in self.results)
+        return tuple(str(k if layer is None else layer) for k, layer in layers)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back as a list."""

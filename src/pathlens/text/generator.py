@@ -109,9 +109,8 @@ class Generator(LanguageModel):
         asked = self.laid(opened, outputs)
         if not request.each_output and len(asked.texts) > 1:
             asked = as_one_text(asked, follows=self.one_text)
-        score = request.score or (
-            self.default_score if request.integral and len(asked.reading.ids) == 1 else DEFAULT_SCORE
-        )
+        one = request.integral and len(asked.reading.ids) == 1
+        score = request.score or (self.default_score if one else DEFAULT_SCORE)
         meta = {**asked.meta, "score": score, "outputs": [output.text for output in outputs]}
         if request.target is None:
             meta["prediction"] = outputs[0].text  # its own words, not given ones

@@ -96,9 +96,8 @@ class LanguageModel(TextModel):
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
         if any(name.endswith("embed_tokens_per_layer") for name, _ in module.named_modules()):  # Gemma 3n
-            self.doubts += (
-                "this model looks words up again for every block; those rows stay the text's along the path",
-            )
+            again = "this model looks words up again for every block; those rows stay the text's along the path"
+            self.doubts += (again,)
         self.limit = length_limit(module, tokenizer)
         if self.kind in ("sequence classification", "token classification"):  # others' labels say nothing
             named = getattr(getattr(module, "config", None), "id2label", None) or {}
@@ -172,9 +171,8 @@ class LanguageModel(TextModel):
         """The user's own model, called with what it takes of the inputs (S, …) of one text, and with more."""
         takes = accepted(self.module)
         known: dict[str, Any] = {name: value[None] for name, value in inputs.items() if name in takes}
-        extra = (
-            {"use_cache": False} if "use_cache" in takes else {}
-        )  # for a text that goes on; some then skip their masks
+        # a cache is for a text that goes on; with one some skip their masks
+        extra = {"use_cache": False} if "use_cache" in takes else {}
         with unaltered(self.network.altered), torch.no_grad():
             return named(self.user(**known, **extra, **more))
 

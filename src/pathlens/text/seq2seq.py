@@ -90,9 +90,7 @@ class Seq2Seq(Generator):
         """Each alternative is written by itself: neither sees the other, both see the prompt and the start."""
         splits = [int(case.meta["decoder_starts_at"]) for case in cases]
         tails = [len(case) - split for case, split in zip(cases, splits, strict=True)]
-        seconds = [
-            int(case.meta["first_output_ends"]) for case in cases
-        ]  # among the decoder's rows, a contrast's follow
+        seconds = [int(case.meta["first_output_ends"]) for case in cases]  # a contrast's rows follow
         device = points.device
         at = torch.arange(max(tails), device=device)
         logits = self._written(points, cases, splits, seconds, [0] * len(cases))

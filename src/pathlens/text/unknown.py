@@ -16,9 +16,8 @@ def unknown_places(pieces: Sequence[Piece], letters: Sequence[str], words: Seque
     `words` has the word of every letter. An unknown piece stays within one, if the text can be read so, and the text ends with
     the last piece, unless it was cut. None: the text cannot be read so at all.
     """
-    atoms = [
-        (number, letter) for number, piece in enumerate(pieces) for letter in (piece if piece is not None else (None,))
-    ]
+    each = enumerate((None,) if piece is None else piece for piece in pieces)
+    atoms = [(number, letter) for number, of_piece in each for letter in of_piece]
     for ends, open_end in ((_ends(words), False), (_ends(words), True), ([len(letters)] * len(letters), False)):
         spans = _feasible([letter for _, letter in atoms], letters, ends, open_end)
         if spans is not None:

@@ -126,9 +126,7 @@ class Index:
         encoder = self.encoder()
         truncated = bool(self.manifest.get("chosen", {}).get("truncation"))
         chosen = {**self.choices, **({"truncation": True} if truncated else {})}
-        prompts = {
-            name: self.manifest[name] for name in ("prompt", "prompt_name") if self.manifest.get(name) is not None
-        }
+        prompts = {n: self.manifest[n] for n in ("prompt", "prompt_name") if self.manifest.get(n) is not None}
         if not truncated and not prompts:
             return replace(encoder, place=1)
         return SideEncoder.of(encoder.explainer.model, 1, **chosen, **prompts)

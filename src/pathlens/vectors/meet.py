@@ -148,9 +148,8 @@ def _seen(
         _raise_named(name, each)
     measure = asked.measure
     limits = [measure.limit(asked.score(e), measure.reach(asked.embedding, e)) / len(rows) for e in embeddings]
-    ready = [
-        replace(each, limits=(limit,)) for each, limit in zip(read, limits, strict=True) if isinstance(each, Prepared)
-    ]
+    both = zip(read, limits, strict=True)
+    ready = [replace(each, limits=(limit,)) for each, limit in both if isinstance(each, Prepared)]
     solved = backwards.solve(ready)
     sides = []
     for name, solutions in zip(names, solved, strict=True):

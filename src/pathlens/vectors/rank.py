@@ -37,10 +37,11 @@ class Hit:
     name: str = ""  # what its document is called in an index
 
     def __repr__(self) -> str:
-        what = f"{self.name or f'document {self.document}'}"
-        reason = (
-            "" if self.explanation is None else ", ".join(f"{name} {value:+.3g}" for name, value in self.strongest())
+        what, strongest = (
+            self.name or f"document {self.document}",
+            self.strongest() if self.explanation is not None else (),
         )
+        reason = ", ".join(f"{name} {value:+.3g}" for name, value in strongest)
         return brief(self, what, f"{self.score:.4f}", repr(shortened(self.text)), reason)
 
     def strongest(self, k: int = 3) -> list[tuple[str, float]]:

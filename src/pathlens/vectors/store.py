@@ -45,18 +45,15 @@ def checked(arrays: Mapping[str, np.ndarray], form: str, body: str = "") -> byte
     from safetensors.numpy import save as to_bytes
 
     facts = {"pathlens_vectors": form, "body": body, "sha256": _checksum(body, arrays)}
-    return _in_order(
-        to_bytes({name: np.ascontiguousarray(value) for name, value in arrays.items()}, metadata=facts), facts
-    )
+    whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    return _in_order(to_bytes(whole, metadata=facts), facts)
 
 
 def _in_order(file: bytes, facts: Mapping[str, str]) -> bytes:
     """The same file with its facts in their order: safetensors writes them in any, and equal vectors are to be equal files."""
     size = int.from_bytes(file[:8], "little")
-    header = json.dumps(
-        {**json.loads(file[8 : 8 + size]), "__metadata__": facts}, ensure_ascii=False, separators=(",", ":")
-    )
-    plain = header.encode()
+    header = {**json.loads(file[8 : 8 + size]), "__metadata__": facts}
+    plain = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     plain += b" " * (-len(plain) % 8)  # the arrays begin at a multiple of 8
     return len(plain).to_bytes(8, "little") + plain + file[8 + size :]
 
