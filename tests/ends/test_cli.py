@@ -178,7 +178,7 @@ def test_an_index_by_several_methods_is_an_index_for_each(tmp_path):
     assert done.returncode == 0 and done.stdout.count("2 documents, 2 passages") == 2, done.stderr
     for name in ("ij", "secant"):
         assert f": both/{name}\n" in done.stdout
-        assert Index.open(tmp_path / "both" / name).search("cooking rice", 1)[0].method == name
+        assert Index.open(tmp_path / "both" / name).search("cooking rice", 1)[0].explanation.method == name
     refused(pathlens(*command[:4], "both/ij", *command[5:], cwd=tmp_path), "one method", "another folder")
 
 
