@@ -9,6 +9,7 @@ time, so that long texts never hold a table of tokens × tokens.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,33 +18,44 @@ from torch.nn import functional
 
 from pathlens.integrand.forward_mode import add_product, columns, rows
 from pathlens.integrand.secant.both import RULES, Both, end_of, moves, start_of
-from pathlens.integrand.secant.elementwise import log_mean
+from pathlens.integrand.secant.elementwise import log_mean_below
 
-ROOM = 1 << 23  # numbers of one table of tokens × tokens that are held at once
+ROOM = 1 << 20  # numbers of one table of tokens × tokens that are held at once: a few of them fit a processor's cache
+LEAST = 32  # queries at once, however many texts and heads: fewer make thin products
 
 
-def _scores(q: Tensor, k: Tensor, scale: float, mask: Tensor | None) -> Tensor:
-    scores = (scale * q) @ k.mT
-    if mask is None:
-        return scores
-    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+@dataclass(frozen=True)
+class _Mask:
+    """What some queries may see: a mask of the keys from `first` on; None: all of them."""
+
+    mask: Tensor | None
+    first: int = 0
+
+    def scores(self, q: Tensor, k: Tensor, scale: float) -> Tensor:
+        scores = (scale * q) @ k.mT
+        if self.mask is None:
+            return scores
+        if self.mask.dtype == torch.bool:
+            scores[..., self.first :].masked_fill_(~self.mask, -math.inf)
+            return scores
+        return scores.add_(self.mask)
 
 
 def _means(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """P̄, L and w of some rows; a row that may look nowhere is zero, as in torch."""
+    """P̄, L and the sums of L's rows; a row that may look nowhere is zero, as in torch."""
     l0, l1 = (torch.log_softmax(z, -1) for z in (z0, z1))
-    mean = log_mean(l0, l1)
+    p0, p1 = l0.exp(), l1.exp()
+    mean = log_mean_below(torch.maximum(p0, p1), l0.sub_(l1))
     total = mean.sum(-1, keepdim=True)
-    p = (l0.exp() + l1.exp()) / 2
-    return torch.nan_to_num_(p, 0.0), mean, mean / torch.where(total == 0, 1.0, total)
+    return p0.add_(p1).mul_(0.5).nan_to_num_(0.0), mean, torch.where(total == 0, 1.0, total)
 
 
-def _rows(mask: Tensor | None, causal: bool, at: slice, keys: int, queries: int, like: Tensor) -> Tensor | None:
-    """The mask of some queries, and which keys they may see."""
+def _mask_of(mask: Tensor | None, causal: bool, at: slice, seen: int, like: Tensor) -> _Mask:
+    """For the queries `at` on the keys up to `seen`: causal ones see those up to their own place."""
     if causal:
-        rows = torch.arange(queries, device=like.device)[at, None]
-        return torch.arange(keys, device=like.device) <= rows
-    return None if mask is None else mask if mask.shape[-2] == 1 else mask[..., at, :]
+        first = min(at.start, seen)
+        return _Mask(torch.ones(at.stop - at.start, seen - first, dtype=torch.bool, device=like.device).tril_(), first)
+    return _Mask(mask if mask is None or mask.shape[-2] == 1 else mask[..., at, :])
 
 
 class _Attention(torch.autograd.Function):
@@ -61,17 +73,17 @@ class _Attention(torch.autograd.Function):
         q, k, v = (q0 + q1) / 2, (k0 + k1) / 2, (v0 + v1) / 2
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         queries, keys = q.shape[-2], k.shape[-2]
-        step = max(1, ROOM // max(1, q.shape[:-2].numel() * keys))
+        step = max(LEAST, ROOM // max(1, q.shape[:-2].numel() * keys))
         for first in range(0, queries, step):
             at = slice(first, min(first + step, queries))
-            seen = slice(0, at.stop if ctx.causal else keys)  # later keys are never looked at
-            mask = _rows(ctx.mask, ctx.causal, at, seen.stop, queries, q)
-            z0, z1 = (_scores(a[..., at, :], b[..., seen, :], ctx.scale, mask) for a, b in ((q0, k0), (q1, k1)))
-            p, mean, weight = _means(z0, z1)
+            seen = slice(0, min(at.stop, keys) if ctx.causal else keys)  # later keys are never looked at
+            mask = _mask_of(ctx.mask, ctx.causal, at, seen.stop, q)
+            z0, z1 = (mask.scores(a[..., at, :], b[..., seen, :], ctx.scale) for a, b in ((q0, k0), (q1, k1)))
+            p, mean, total = _means(z0, z1)
             g = slope[..., at, :]
             dv[..., seen, :] += p.mT @ g
             dp = (g @ v[..., seen, :].mT).mul_(mean)
-            dz = dp.sub_(weight.mul_(dp.sum(-1, keepdim=True))).mul_(ctx.scale)
+            dz = dp.sub_(mean.mul_(dp.sum(-1, keepdim=True).div_(total))).mul_(ctx.scale)
             dq[..., at, :] = dz @ k[..., seen, :]
             dk[..., seen, :] += dz.mT @ q[..., at, :]
         return None, dq, dk, dv, None, None, None
@@ -99,9 +111,9 @@ def attention(
     if not same or (change is not None and not all(moves(x) for x in (query, key, value))):
         return _opened(query, key, value, attn_mask, is_causal, size, False)
     if change is not None:
-        return _pushed(
-            starts, ends, [x.change for x in (query, key, value)], size, _everyone(attn_mask, is_causal, ends)
-        )
+        every = slice(0, ends[0].shape[-2])
+        mask = _mask_of(attn_mask, is_causal, every, ends[1].shape[-2], ends[0])
+        return _pushed(starts, ends, [x.change for x in (query, key, value)], size, mask)
     more = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
     with torch.no_grad():
         start, end = (functional.scaled_dot_product_attention(*each, **more) for each in (starts, ends))
@@ -109,16 +121,12 @@ def attention(
         return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))  # type: ignore[no-untyped-call]
 
 
-def _everyone(mask: Tensor | None, causal: bool, ends: list[Tensor]) -> Tensor | None:
-    queries, keys = ends[0].shape[-2], ends[1].shape[-2]
-    return _rows(mask, causal, slice(None), keys, queries, ends[0])
-
-
-def _pushed(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], scale: float, mask: Tensor | None) -> Both:
+def _pushed(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], scale: float, mask: _Mask) -> Both:
     """Forward mode: the changes of all units lie as (…, S_q, U, ·), so that each product is a long one."""
     (q0, k0, v0), (q1, k1, v1), (dq, dk, dv) = starts, ends, changes
-    z0, z1 = _scores(q0, k0, scale, mask), _scores(q1, k1, scale, mask)
-    p, mean, weight = _means(z0, z1)
+    z0, z1 = mask.scores(q0, k0, scale), mask.scores(q1, k1, scale)
+    p, mean, total = _means(z0, z1)
+    weight = mean / total
     p0, p1 = (torch.nan_to_num_(torch.softmax(z, -1), 0.0) for z in (z0, z1))
     q, k, v, count = (q0 + q1) / 2, (k0 + k1) / 2, (v0 + v1) / 2, len(dq)
     change = (p @ columns(dv)).unflatten(-1, (count, -1))

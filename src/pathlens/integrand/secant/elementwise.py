@@ -201,13 +201,11 @@ def _power_of_constant(base: Any, exponent: Any) -> Any:
 
 
 def log_mean(l0: Tensor, l1: Tensor) -> Tensor:
-    """The logarithmic mean of e^l0 and e^l1: e^mean · sinh(h)/h with h = (l1 − l0)/2, stable for all h; 0 where both are 0."""
-    half = (l1 - l0) / 2
-    small = half.abs() < 5  # beyond, the plain quotient loses nothing
-    h = torch.where(small, half, 1.0)
-    series = 1 + h * h / 6 * (1 + h * h / 20)
-    ratio = torch.where(h.abs() < 0.05, series, torch.sinh(h) / torch.where(h == 0, 1.0, h))
-    near = torch.exp((l0 + l1) / 2) * ratio
-    far = (l1.exp() - l0.exp()) / torch.where(small, 1.0, 2 * half)
-    never = torch.isneginf(l0) | torch.isneginf(l1)
-    return torch.where(small, near, far).masked_fill(never | torch.isnan(half), 0.0)
+    """The logarithmic mean of e^l0 and e^l1, stable however near or far they are; 0 where both are 0."""
+    return log_mean_below(torch.maximum(l0, l1).exp_(), l0 - l1)
+
+
+def log_mean_below(larger: Tensor, logs_apart: Tensor) -> Tensor:
+    """The same from the larger of the two: larger·(1 − e^−a)/a with a the distance of their logarithms (written over)."""
+    apart = logs_apart.abs_().clamp_min_(torch.finfo(logs_apart.dtype).tiny)
+    return torch.expm1(-apart).div_(apart).mul_(larger).neg_().nan_to_num_(0.0)
