@@ -8,6 +8,8 @@ import torch
 from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch
 from pathlens.integrand.secant import SecantScores, SecantVectors, watching_integrated
+from pathlens.integrand.secant.segments import run_again
+from pathlens.text.network import find_blocks, replaced_forwards
 from tests.support import architectures
 from tests.support.architectures import EVERY, LENGTH
 
@@ -39,6 +41,31 @@ def test_sums_are_exact_on_every_architecture(name):
     largest = float(shares["forwards"].abs().max())
     assert torch.allclose(shares["forwards"], shares["backwards"], atol=2e-4 * largest)
     assert set(integrated) == INTEGRATED.get(name, set())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_blocks_that_run_again_for_several_numbers_change_nothing(name):
+    model = architectures.build(name)
+    number, start, end = architectures.entered(name, model)
+    blocks, _ = find_blocks(model)
+    runs = [0]
+
+    def counted(forward, *args, **kwargs):
+        runs[0] += 1
+        return run_again(forward, *args, **kwargs)
+
+    def numbers(points):
+        one = number(points)
+        return torch.stack([one, torch.tanh(one / 10), one * one], 1)[..., None]
+
+    members = torch.eye(LENGTH)[None].expand(2, -1, -1)
+    batch = Batch(numbers, end, end - start, members, torch.ones(2), start=start)
+    kept = SecantScores(outputs=3)(batch)
+    with replaced_forwards(blocks, counted):
+        again = SecantScores(outputs=3)(batch)
+    assert bool(runs[0]) == bool(blocks), "blocks are known, and came by"
+    scale = kept.abs().amax((1,), keepdim=True).clamp_min(1e-6)
+    assert float(((again - kept) / scale).abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["gpt_oss", "granitemoe", "phimoe"])

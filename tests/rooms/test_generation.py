@@ -327,14 +327,17 @@ def test_baselines_are_stated(baseline):
 # memory
 
 
-@pytest.mark.parametrize("choice", [{}, {"layer": 1}, {"target": ANSWER}], ids=str)
+SHORT = [{"n_steps": 8}, {"n_steps": 8, "layer": 1}, {"n_steps": 8, "target": ANSWER}, {"target": ANSWER}]
+
+
+@pytest.mark.parametrize("choice", SHORT, ids=str)
 def test_blocks_run_twice_where_memory_is_short_and_nothing_changes(choice, monkeypatch):
     lean = []
     plain = Network.checkpointing
     monkeypatch.setattr(Network, "checkpointing", lambda self: lean.append(1) or plain(self))
-    wide = pl.explain(models.generator("llama"), PROMPT, n_steps=8, **choice)
+    wide = pl.explain(models.generator("llama"), PROMPT, **choice)
     assert not lean
-    tight = pl.explain(models.generator("llama"), PROMPT, n_steps=8, memory_budget=20_000, **choice)
+    tight = pl.explain(models.generator("llama"), PROMPT, memory_budget=20_000, **choice)
     assert lean
     assert tight.scores == pytest.approx(wide.scores, abs=1e-6)
 

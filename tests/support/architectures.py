@@ -112,9 +112,9 @@ def build(name: str) -> torch.nn.Module:
     return model.eval()
 
 
-def entered(name: str) -> tuple[Callable[[Tensor], Tensor], Tensor, Tensor]:
+def entered(name: str, model: torch.nn.Module | None = None) -> tuple[Callable[[Tensor], Tensor], Tensor, Tensor]:
     """A number of the model's states as a function of embeddings (B, S, d), and both ends of a path for two texts."""
-    model = build(name)
+    model = model or build(name)
     width, spread = model.get_input_embeddings().weight.shape[1], float(model.get_input_embeddings().weight.std())
     torch.manual_seed(5)
     start, end = (spread * torch.randn(2, LENGTH, width) for _ in range(2))

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.integrand.secant.segments import run_again
 
 # Models share parts (a pipeline's model and its body), and the choice of attention kernels is the whole process's: two
 # explanations at once would undo each other's changes. Torch uses the cores all the same.
@@ -154,8 +154,7 @@ class Network:
         """Blocks keep their input alone for a reverse pass and run again in it: less memory, a third more time."""
         self.runs_again = True
         try:
-            again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
-            with replaced_forwards(self.blocks, again):
+            with replaced_forwards(self.blocks, run_again):
                 yield
         finally:
             self.runs_again = False

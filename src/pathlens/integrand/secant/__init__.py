@@ -22,6 +22,7 @@ from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, products, reductions
 from pathlens.integrand.secant.both import Both, watching_integrated
+from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
 
 add_in_place_rules()
@@ -56,14 +57,10 @@ def _both_ways(batch: Batch) -> tuple[Both, list[Tensor]]:
     """The output of both runs, and J̄ᵀ of each of its T numbers times the step, (B, S, d) each, in float64 for the sums."""
     start, position = _ends(batch)
     position.requires_grad_()
-    with torch.enable_grad():
+    with torch.enable_grad(), recorded_segments() as segments:
         output = _followed(batch.reverse_score, Both(start, position.clone()))
-        numbers = output.end.reshape(len(output), -1).sum(0)
-    shares = []
-    for number, each in enumerate(numbers):
-        (slope,) = torch.autograd.grad(each, position, retain_graph=number + 1 < len(numbers))
-        shares.append(slope.double() * batch.direction.double())
-    return output, shares
+        numbers = output.end.reshape(len(output), -1).sum(0).unbind()
+    return output, [slope.double() * batch.direction.double() for slope in slopes_of(numbers, position, segments)]
 
 
 @dataclass(frozen=True)

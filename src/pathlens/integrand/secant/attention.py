@@ -19,8 +19,10 @@ from torch.nn import functional
 from pathlens.integrand.forward_mode import add_product, columns, rows
 from pathlens.integrand.secant.both import RULES, Both, end_of, moves, start_of
 from pathlens.integrand.secant.elementwise import log_mean_below
+from pathlens.integrand.secant.segments import several
 
 ROOM = 1 << 20  # numbers of one table of tokens × tokens that are held at once: a few of them fit a processor's cache
+KEPT = 64  # tables of one layer that wait for the next number
 LEAST = 32  # queries at once, however many texts and heads: fewer make thin products
 
 
@@ -64,26 +66,32 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Any, q1: Tensor, k1: Tensor, v1: Tensor, q0: Tensor, k0: Tensor, v0: Tensor) -> Any:
         ctx.scale, ctx.mask, ctx.causal, out = plan
+        ctx.tables = []  # the first few queries', where several numbers come this way
         ctx.save_for_backward(q0, q1, k0, k1, v0, v1)
         return out
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> Any:
         q0, q1, k0, k1, v0, v1 = ctx.saved_tensors
-        q, k, v = (q0 + q1) / 2, (k0 + k1) / 2, (v0 + v1) / 2
+        q, k, v = (q0 + q1) * (ctx.scale / 2), (k0 + k1) * (ctx.scale / 2), (v0 + v1) / 2
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         queries, keys = q.shape[-2], k.shape[-2]
         step = max(LEAST, ROOM // max(1, q.shape[:-2].numel() * keys))
-        for first in range(0, queries, step):
+        for number, first in enumerate(range(0, queries, step)):
             at = slice(first, min(first + step, queries))
             seen = slice(0, min(at.stop, keys) if ctx.causal else keys)  # later keys are never looked at
-            mask = _mask_of(ctx.mask, ctx.causal, at, seen.stop, q)
-            z0, z1 = (mask.scores(a[..., at, :], b[..., seen, :], ctx.scale) for a, b in ((q0, k0), (q1, k1)))
-            p, mean, total = _means(z0, z1)
+            if number < len(ctx.tables):
+                p, mean, total = ctx.tables[number]
+            else:
+                mask = _mask_of(ctx.mask, ctx.causal, at, seen.stop, q)
+                z0, z1 = (mask.scores(a[..., at, :], b[..., seen, :], ctx.scale) for a, b in ((q0, k0), (q1, k1)))
+                p, mean, total = _means(z0, z1)
+                if several() and number == len(ctx.tables) < KEPT:
+                    ctx.tables.append((p, mean, total))
             g = slope[..., at, :]
             dv[..., seen, :] += p.mT @ g
             dp = (g @ v[..., seen, :].mT).mul_(mean)
-            dz = dp.sub_(mean.mul_(dp.sum(-1, keepdim=True).div_(total))).mul_(ctx.scale)
+            dz = dp.addcmul_(mean, dp.sum(-1, keepdim=True).div_(total), value=-1)
             dq[..., at, :] = dz @ k[..., seen, :]
             dk[..., seen, :] += dz.mT @ q[..., at, :]
         return None, dq, dk, dv, None, None, None
