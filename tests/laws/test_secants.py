@@ -9,6 +9,10 @@ from torch import nn
 
 import pathlens as pl
 from pathlens.errors import InputError, SecantError
+from pathlens.integrand.batch import Batch
+from pathlens.integrand.secant import SecantScores
+from pathlens.integrand.secant.segments import run_again
+from pathlens.text.network import replaced_forwards
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
 
@@ -176,3 +180,29 @@ def test_two_runs_that_go_different_ways_are_refused_in_one_line(net):
 def test_choices_that_mean_nothing_are_refused(choices, word):
     with pytest.raises(InputError, match=word):
         pl.explain(models.classifier("bert"), TEXTS[0], method="secant", **choices)
+
+
+class _Skipping(nn.Module):
+    """Blocks whose states are read again further on: after the next block, between two, and at the very end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3))
+
+    def forward(self, x):
+        first = self.blocks[0](x * 2)
+        second = self.blocks[1](first * torch.sigmoid(x))
+        third = self.blocks[2](second + first)
+        return torch.stack([(third * first).sum((1, 2)), (third + x).pow(2).sum((1, 2))], 1)[..., None]
+
+
+def test_states_that_are_read_again_have_all_their_slopes_when_blocks_run_again():
+    torch.manual_seed(7)
+    net, (start, end) = _Skipping().double(), torch.randn(2, 2, 5, 4, dtype=torch.float64)
+    members = torch.eye(5).expand(2, -1, -1)
+    batch = Batch(net, end, end - start, members, torch.ones(2), start=start)
+    kept = SecantScores(outputs=2)(batch)
+    with replaced_forwards(list(net.blocks), run_again):
+        again = SecantScores(outputs=2)(batch)
+    assert again == pytest.approx(kept, abs=1e-12)
+    assert again[:, 2:].sum(1) == pytest.approx(again[:, 1] - again[:, 0], abs=1e-12)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise, takewhile
 
 import numpy as np
@@ -51,6 +51,13 @@ class Interval:
     kind: Kind = "number"
     calibrated: bool = False  # estimates are taken for less where the known change confirms the sum
 
+    def learn(self, *, sums: Tensor | None = None, change: Tensor | None = None) -> None:
+        """What a round of evaluations says of it; its estimates, worked out once a round, are worked out anew."""
+        self.sums = self.sums if sums is None else sums
+        self.change = self.change if change is None else change
+        for estimate in ("cautious", "error", "worst"):
+            self.__dict__.pop(estimate, None)
+
     def at(self, level: int) -> Float[Tensor, "U ..."]:
         assert self.sums is not None, "an interval has a value once its nodes are evaluated"
         return self.sums[level]
@@ -88,7 +95,7 @@ class Interval:
         off = self.value.sum(0) - self.change
         return off[:, 0].abs() if self.kind == "list" else off.norm()
 
-    @property
+    @cached_property
     def cautious(self) -> Float[Tensor, "U ..."]:
         """Each unit's last change, times the rate at which its own changes shrink (at most one digit).
 
@@ -100,7 +107,7 @@ class Interval:
             error = error * (error / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
         return error if self.missing is None else covering(error, self.missing)
 
-    @property
+    @cached_property
     def error(self) -> Float[Tensor, "U ..."]:
         """The estimate. The rule's last step speaks of the level below, so it is far too cautious where f is smooth.
 
@@ -113,6 +120,11 @@ class Interval:
             return cautious
         seen = self.missing / cautious.amax(0).clamp_min(1e-300)
         return cautious * seen.clamp(max(LEAST_TRUST, min(1.0, self.rate)), 1.0)
+
+    @cached_property
+    def worst(self) -> float:
+        """The largest estimate of a unit."""
+        return float(self.error.max())
 
 
 @cache
@@ -217,7 +229,7 @@ def _evaluate(
     points = Points(route, np.concatenate(legs), np.concatenate(places), np.concatenate(rows, axis=1))
     sums = yield Ask(points, integrand)
     for (interval, first), part in zip(work, sums.reshape(len(work), LEVELS, *sums.shape[1:]), strict=True):
-        interval.sums = part if interval.sums is None or first == 0 else interval.sums + part
+        interval.learn(sums=part if interval.sums is None or first == 0 else interval.sums + part)
     return len(points)
 
 
@@ -230,7 +242,7 @@ def _know_changes(
     """
     yield from _look(route, [(each.leg, t) for each in intervals for t in (each.low, each.high)], known, weight)
     for each in intervals:
-        each.change = known[route.place(each.leg, each.high)] - known[route.place(each.leg, each.low)]
+        each.learn(change=known[route.place(each.leg, each.high)] - known[route.place(each.leg, each.low)])
 
 
 def _look(
@@ -245,15 +257,14 @@ def _look(
 
 def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[Interval], list[tuple[Interval, int]]]:
     """Take the worst intervals until what remains is half the bound; go up a level, or halve where that stalled."""
-    order = sorted(intervals, key=lambda each: -float(each.error.max()))
-    rest = sum(float(each.error.max()) for each in order)
+    order = sorted(intervals, key=lambda each: -each.worst)
+    rest = sum(each.worst for each in order)
     keep: list[Interval] = []
     work: list[tuple[Interval, int]] = []
     for number, interval in enumerate(order):
         if rest <= bound / 2 and number > 0:
             return [*keep, *order[number:]], work
-        worst = float(interval.error.max())
-        rest -= worst
+        rest -= interval.worst
         up, parts = interval.going_up_helps(), [interval]
         cost = len(nested.new_nodes(interval.level + 1)) if up else 2 * nested.COUNTS[HALF_START]
         if cost <= left and up:
