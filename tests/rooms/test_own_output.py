@@ -105,7 +105,7 @@ def test_probabilities_are_what_the_pipeline_prints(function, problem):
         label = next(iter(plain.target.split()))
         assert plain.certificate.f_input == pytest.approx(printed[label], abs=1e-6)
         assert not plain.probabilities and not plain.prediction, "logits are no probabilities"
-        with pytest.raises(InputError, match="prints logits as they are.*score='logit'"):
+        with pytest.raises(InputError, match="gives logits as they are.*score='logit'"):
             pl.explain(whole, TEXTS[0], score="prob")
         return
     assert dict(plain.probabilities) == pytest.approx(printed, abs=1e-6) and plain.prediction == max(
@@ -391,6 +391,18 @@ def test_zero_shot_probabilities_are_the_pipelines(kind, multi, order):
     piped = zero_shot(kind, order, candidate_labels=LABELS, hypothesis_template=template, multi_label=multi)
     same = pl.explain(piped, TEXTS[0], target=LABELS[1], score="prob")
     assert same.certificate.f_input == pytest.approx(shares[LABELS[1]], abs=1e-5), "as the pipeline was made"
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_a_regression_has_no_probabilities_without_a_pipeline_either(labels):
+    model, tokenizer = models.classifier("bert", labels=labels)
+    model = copy.deepcopy(model)
+    model.config.problem_type = "regression"
+    result = pl.explain((model, tokenizer), TEXTS[0], check=False)
+    assert not result.probabilities and not result.prediction
+    for score in ("prob", "logprob"):
+        with pytest.raises(InputError, match="regression.*score='logit'"):
+            pl.explain((model, tokenizer), TEXTS[0], score=score)
 
 
 def test_a_share_among_labels_is_the_integral_of_its_gradient():

@@ -115,16 +115,20 @@ class Classifier(Headed):
     """
 
     kind = "sequence classification"
-    function: str | None = None  # what makes probabilities of logits, where a pipeline says it: sigmoid, softmax, none
+    function: str | None = (
+        None  # what makes probabilities of logits, where a pipeline or a regression says it: sigmoid, softmax, none
+    )
     bare = (  # why there are no probabilities where it is none, and what to do
-        "this pipeline prints logits as they are (function_to_apply='none', or a regression)",
-        "set function_to_apply to 'sigmoid' or 'softmax'",
+        "this model or its pipeline gives logits as they are (function_to_apply='none', or config.problem_type='regression')",
+        "pass a pipeline with function_to_apply='sigmoid' or 'softmax'",
     )
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
         self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
         self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
         self.other_baselines: tuple[Any, dict[Any, dict[str, dict[str, float]]]] = (None, {})
+        if getattr(module.config, "problem_type", None) == "regression":  # quantities: no shares of classes
+            self.function = "none"
         super().__init__(module, tokenizer, name=name)
 
     def body(self) -> nn.Module:

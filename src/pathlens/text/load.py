@@ -89,7 +89,7 @@ def load(model: Any, **options: Any) -> TextModel:
         if isinstance(text_model, LanguageModel):
             follow(text_model, model)
         if type(text_model) is Classifier:
-            text_model.function = _function_of(model)
+            text_model.function = _function_of(model) or text_model.function
         if isinstance(text_model, MaskedLM):
             chosen = getattr(model, "_postprocess_params", {}).get("target_ids")
             text_model.among = () if chosen is None else tuple(int(number) for number in chosen)
@@ -105,13 +105,16 @@ def load(model: Any, **options: Any) -> TextModel:
     )
 
 
-def _function_of(pipeline: Any) -> str:
-    """What a text-classification pipeline makes of its logits: what it was told, else by the model's configuration."""
+def _function_of(pipeline: Any) -> str | None:
+    """What a text-classification pipeline makes of its logits: what it was told, else by the model's configuration.
+
+    Of a regression nothing, as the model says itself.
+    """
     given, config = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply"), pipeline.model.config
     if given is not None:
         return str(getattr(given, "value", given)).lower()
     if config.problem_type == "regression":
-        return "none"
+        return None
     return "sigmoid" if config.problem_type == "multi_label_classification" or config.num_labels == 1 else "softmax"
 
 
