@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import BertForMaskedLM
 
 import pathlens as pl
 from pathlens.doctor import examine
@@ -18,9 +20,10 @@ from pathlens.report import Report
 from pathlens.studies.compare import compare, side_by_side
 from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
+from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support.draw_samples import explanation
-from tests.support.models import classifier, encoder
+from tests.support.models import answerer, classifier, config, encoder, generator, sharpen, tagger, tokenizer
 
 TEXT = "the movie was not really funny"
 HOSTILE = "<img src=x onerror=alert(1)> 日本語 [bold]x[/bold]"
@@ -108,9 +111,62 @@ def test_the_target_stays_fixed_through_edits(tiny):
 
 
 def _predicted(model, text):
-    from pathlens.text.adapter import Request
-
     return model.case(text, request=Request()).target
+
+
+EDITS = [("the", "replace", "great"), ("movie", "replace", "a good plot"), ("really", "delete")]
+
+
+@pytest.mark.parametrize("method", ["secant", "ig", "sig"])
+def test_a_writers_token_and_score_stay_fixed_through_edits(method):
+    """The likeliest next token of an edited text is another one, and a model may have a layer and a score for integrals."""
+    plain = load(generator())
+    study = whatif(plain, TEXT, EDITS, method=method, check=False)
+    token, texts = study.explanation.origin.chosen["target"], [edit.text for edit in study.edits]
+    assert len({pl.explain(plain, text, check=False).target for text in texts}) > 1, "each by itself says other words"
+    for edit, after in zip(study.edits, pl.explain(plain, texts, target=token, check=False), strict=True):
+        assert edit.actual == pytest.approx(after.certificate.f_input - study.f_before, abs=1e-5)
+    odd = load(generator())
+    odd.default_layer, odd.default_score = 1, "prob"  # as `smollm`
+    same = whatif(odd, TEXT, EDITS, method=method, layer=0, score="logprob", check=False)
+    own = whatif(odd, TEXT, EDITS, method=method, check=False)
+    assert [edit.predicted for edit in same.edits] == pytest.approx([edit.predicted for edit in study.edits], abs=1e-5)
+    assert own.f_before == pytest.approx(own.explanation.certificate.f_input, abs=1e-6), "the score that is explained"
+    if method != "ig":  # what it explains is the log-probability, at the word embeddings
+        assert [edit.actual for edit in own.edits] == pytest.approx([edit.actual for edit in study.edits], abs=1e-5)
+        assert [e.predicted for e in own.edits] == pytest.approx([e.predicted for e in study.edits], abs=1e-5)
+    against = whatif(plain, TEXT, EDITS[:1], method=method, contrast=" good", check=False).edits[0]
+    assert against.predicted != pytest.approx(study.edits[0].predicted, rel=1e-3), "a contrast is in the slope too"
+    with pytest.raises(InputError, match="generate writes anew"):
+        whatif(plain, TEXT, EDITS, method=method, generate=1)
+
+
+def test_a_place_that_is_explained_moves_with_the_edit():
+    """A tag, a gap, an answer: the same one after the edit, not the surest of the edited text."""
+    edits = [("movie", "replace", "a good plot"), ("movie", "delete"), ("the", "replace", "great")]
+    shifts = {"a good plot": 2, "": -1, "great": 0}
+    torch.manual_seed(0)
+    filler = sharpen(BertForMaskedLM(config("bert"))).eval(), tokenizer()
+    for pair, text, place in ((tagger(), TEXT, 5), (filler, "the movie was not [MASK] funny", 5)):
+        first = pl.explain(pair, text, check=False)
+        asked = first.origin.chosen["target"]
+        assert asked[0] == place
+        study = whatif(pair, text, edits, check=False)
+        for edit in study.edits:
+            moved = (asked[0] + shifts[edit.replacement], asked[1])
+            after = pl.explain(pair, edit.text, target=moved, check=False).certificate.f_input
+            assert edit.actual == pytest.approx(after - first.certificate.f_input, abs=1e-5)
+    with pytest.raises(InputError, match="token 5 is what is explained"):
+        whatif(tagger(), TEXT, [("really", "delete")])
+    model, tokens = answerer()
+    study = whatif((model, tokens), "what was funny", [("what", "replace", "who is")], text_b=TEXT, check=False)
+    sums = []
+    for question, shift in (("what was funny", 0), ("who is was funny", 1)):
+        with torch.no_grad():
+            output = model(**tokens(question, TEXT, return_tensors="pt"))
+        start, end = load((model, tokens)).case("what was funny", TEXT, request=Request()).target
+        sums.append(float(output.start_logits[0, start + shift] + output.end_logits[0, end + shift]))
+    assert study.edits[0].actual == pytest.approx(sums[1] - sums[0], abs=1e-5)
 
 
 def test_edits_that_make_no_sense_are_refused(tiny):

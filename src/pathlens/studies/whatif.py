@@ -11,7 +11,7 @@ for a linear model (and, masking, for SIG); how far it is off says how much the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,16 +20,17 @@ import torch
 from torch import Tensor
 
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.options import IG, Accuracy
 from pathlens.errors import InputError
 from pathlens.explanation.record import Continuation, Explanation
 from pathlens.explanation.view import Viewable
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
+from pathlens.text.language import LanguageModel
 from pathlens.text.load import load
 from pathlens.types import brief
 
 KINDS = ("mask", "delete", "replace")
-OF_THE_SLOPE = ("target", "score", "tolerance", "n_steps", "truncation", "similarity")  # choices it shares
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def whatif(
         raise InputError(
             f"what-if needs one score per unit (secant, ig, sig, dig, udig); {explanation.method} gives something else"
         )
-    scene = _Scene.of(explainer, text, text_b)
+    scene = _Scene.of(explainer, explanation, text, text_b)
     special = explanation.special or (False,) * len(explanation.tokens)
     ours = [segment != 1 for segment in explanation.segments] if several else [True] * len(special)
     every = [(i, "mask", "") for i, flag in enumerate(special) if not flag and ours[i]]
@@ -98,7 +99,7 @@ def whatif(
         raise InputError(
             "of several output tokens, units of the prompt can be masked; explain one token for other edits"
         )
-    slope = scene.mean_slope(choices) if any(kind == "replace" for _, kind, _ in wanted) else None
+    slope = scene.mean_slope(explainer) if any(kind == "replace" for _, kind, _ in wanted) else None
     with explainer.model.quiet():
         made = tuple(scene.make(explanation, *edit, slope) for edit in wanted)
     agree = spearman(np.array([e.predicted for e in made]), np.array([e.actual for e in made]))
@@ -136,14 +137,13 @@ class _Scene:
     before: float
 
     @staticmethod
-    def of(explainer: Explainer, text: str, text_b: str | None) -> _Scene:
-        """The case at layer 0, with the target fixed to what the text itself predicts."""
-        model, choices = explainer.model, explainer.choices
+    def of(explainer: Explainer, explanation: Explanation, text: str, text_b: str | None) -> _Scene:
+        """The case at layer 0: the very target and score that are explained, whatever the model's own defaults there are."""
+        model, choices, chosen = explainer.model, explainer.choices, explanation.origin.chosen or {}
         request = replace(choices.request(), baseline=_first(choices.baseline))
+        request = replace(request, **{name: chosen[name] for name in ("target", "score") if name in chosen})
         with model.quiet():
             case = model.case(text, text_b, request=request)
-            if isinstance(case.target, int) and not isinstance(case.target, bool):
-                request = replace(request, target=case.target)
             return _Scene(model, request, case, text_b, _run(case, case.ends.end))
 
     def make(self, explanation: Explanation, unit: int, kind: str, new: str, slope: Tensor | None) -> Edit:
@@ -163,12 +163,30 @@ class _Scene:
             if not text.strip():
                 raise InputError(f"deleting {explanation.tokens[unit]!r} leaves no text")
             texts[segment] = text
-            edited = self.model.case(*texts, request=self.request)
+            edited = self._edited(texts, rows)
             point = edited.ends.end
         change = _run(edited, point) - self.before
         if kind == "replace":
             predicted, note = self._replaced(edited, rows, slope, predicted)
         return Edit(unit, explanation.tokens[unit], kind, new, text, predicted, change, note)
+
+    def _edited(self, texts: list[str | None], rows: list[int]) -> Case:
+        """The edited text, asked for what the text is asked for: a place after the edit moves with what comes or goes."""
+        target, model, request = self.case.target, self.model, self.request
+        if getattr(request.options, "generate", None) is not None:
+            raise InputError("generate writes anew after every edit: give the words as target, or mask")
+        if not isinstance(target, tuple) or not isinstance(model, LanguageModel):
+            return model.case(*texts, request=request)
+        shift = len(model.tokenise(*texts, request)) - len(self.case)
+
+        def moved(place: int) -> int:
+            if place in rows and shift:
+                raise InputError(f"token {place} is what is explained; mask it, or replace it by as many tokens")
+            return place + shift * (place > min(rows, default=place))
+
+        if isinstance(request.target, tuple):  # (token, label) or (token, word)
+            return model.case(*texts, request=replace(request, target=(moved(target[0]), target[1])))
+        return replace(model.case(*texts, request=request), target=tuple(map(moved, target)))  # an answer's two ends
 
     def _replaced(self, case: Case, rows: list[int], slope: Tensor | None, otherwise: float) -> tuple[float, str]:
         """ḡ · (new − old) over the rows that changed; rows that come or go are counted from the baseline."""
@@ -187,13 +205,13 @@ class _Scene:
         other = "another number of tokens: what comes or goes is counted from the baseline"
         return total, "" if count == len(rows) else other
 
-    def mean_slope(self, choices: Mapping[str, Any]) -> Tensor | None:
-        """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate."""
-        kept = {name: value for name, value in choices.items() if name in OF_THE_SLOPE}
-        explainer = Explainer(
-            self.model, method="ig", coordinates=True, baseline=_first(choices.get("baseline")), check=False, **kept
-        )
-        result = explainer(self.case.texts[0], self.text_b)
+    def mean_slope(self, explainer: Explainer) -> Tensor | None:
+        """ḡ (S, d): IG's integral before it is multiplied by δ, from its score of every coordinate, of the same at layer 0."""
+        asked, choices = self.request, explainer.choices
+        accuracy = Accuracy(tolerance=choices.accuracy.tolerance, n_steps=choices.accuracy.n_steps)
+        fixed = {"target": asked.target, "score": asked.score, "baseline": asked.baseline, "layer": 0, "unit": "token"}
+        slope = explainer.asking(IG(coordinates=True), accuracy=accuracy, check=False, **fixed)
+        result = slope(self.case.texts[0], self.text_b)
         if not isinstance(result, Explanation) or result.coordinates is None:
             return None
         delta = self.case.ends.delta.double().cpu()
