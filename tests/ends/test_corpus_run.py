@@ -507,6 +507,6 @@ def test_workers_leave_in_good_order(model, twenty, tmp_path):
     source, reference = twenty
     ask = [sys.executable, "-m", "pathlens.cli", "run", model, source.data, "--id", "name", "--out", tmp_path,
            "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8", "--workers", "2"]  # fmt: skip
-    done = subprocess.run(list(map(str, ask)), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(list(map(str, ask)), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0 and done.stderr == "" and "20 explained" in done.stdout, done
     assert same_rows(tmp_path, reference) == 20

@@ -39,7 +39,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["pathlens.cli", "pathlens.corpus.execute", "pathlens.vectors.index", "transformers.models.bert.modeling_bert"]
 )
-PATIENCE = 300.0  # seconds after which whatever is waited for is taken to hang
+PATIENCE = 900.0  # seconds after which whatever is waited for is taken to hang: on a machine that is full too, for Ray is polite
 RAYS_OWN = re.compile(r"^\[.*logging\.cc.*\n+", re.M)  # it says on the error stream that it was told to be quiet
 COPY = re.compile(r"(vectors-\d{5})-\d+(?=\.safetensors)")  # written beside a file of other texts
 OF_THE_TABLE = ("sha256", "version", "table")  # of a manifest: how often it was written, and under which name

@@ -76,7 +76,7 @@ def page(browser, address):
     """A page that fails the test on any script error, alert, or request that leaves the server."""
     trouble: list[str] = []
     made = browser.new_page(viewport={"width": 1200, "height": 900})
-    made.set_default_timeout(60_000)
+    made.set_default_timeout(300_000)  # a hang, on any machine
     made.trouble = trouble
     made.on("pageerror", lambda error: trouble.append(str(error)))
     made.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
@@ -177,6 +177,6 @@ def looked_at(page, name):
             accessible(page, f"{name} {scheme} {screen}")
     page.set_viewport_size({"width": 360, "height": 740})
     fits = "() => document.documentElement.scrollWidth <= window.innerWidth"
-    page.wait_for_function(fits, timeout=5_000)  # what is placed by a script moves with the next frame
+    page.wait_for_function(fits)  # what is placed by a script moves with the next frame
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(before)
