@@ -85,6 +85,16 @@ def test_two_models_are_compared_by_word(tiny):
     assert len(comparison.labels) == 2 and comparison.results[0].meta["unit"] == "word"
 
 
+def test_methods_are_compared_on_one_number():
+    """A model with a score of its own for integrals (as `smollm`): a probability beside its logarithm says nothing."""
+    odd = load(generator())
+    odd.default_layer, odd.default_score = 1, "prob"
+    every = {result.origin.score for result in compare(odd, TEXT, methods=["ig", "secant", "sig"], check=False).results}
+    assert every == {"logprob"} and pl.explain(odd, TEXT, method="ig", check=False).origin.score == "prob"
+    asked = compare(odd, TEXT, methods=["ig", "sig"], score="prob", check=False)
+    assert {result.origin.score for result in asked.results} == {"prob"}
+
+
 def test_what_cannot_be_compared_is_said():
     toy = pl.ToyModel()
     with pytest.raises(InputError, match="at least two"):

@@ -25,6 +25,7 @@ from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.statistics import kendall, spearman
 from pathlens.text.chat import as_chat
+from pathlens.text.generator import DEFAULT_SCORE
 from pathlens.text.load import load
 from pathlens.types import brief
 
@@ -124,11 +125,18 @@ def compare(
     results = []
     with Progress(len(columns), show_progress) as tick:
         for one, method, baseline in columns:
-            results.append(Explainer(one, method=method, baseline=baseline, **choices)(text, text_b))
+            shared = _of_one_number(one, methods or (), choices)
+            results.append(Explainer(one, method=method, baseline=baseline, **shared)(text, text_b))
             tick(method)
     lists: dict[str, Sequence[Any]] = {"model": several, "method": methods or (), "baseline": baselines or ()}
     varied = [name for name, many in lists.items() if len(many) > 1]
     return side_by_side(results, labels=_labels(results, varied), varied=" and ".join(varied))
+
+
+def _of_one_number(model: Any, methods: Sequence[str], choices: dict[str, Any]) -> dict[str, Any]:
+    """Methods are compared on one number: a model may have a score of its own for integrals alone."""
+    own = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
+    return {"score": DEFAULT_SCORE, **choices} if own and len(methods) > 1 and "vaig" not in methods else choices
 
 
 def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = None, varied: str = "") -> Comparison:
