@@ -177,7 +177,7 @@ class _Scene:
             raise InputError("generate writes anew after every edit: give the words as target, or mask")
         if not isinstance(target, tuple) or not isinstance(model, LanguageModel):
             return model.case(*texts, request=request)
-        shift = len(model.tokenise(*texts, request)) - len(self.case)
+        shift = len(model.tokenise(texts[0], texts[1], request)) - len(self.case)
 
         def moved(place: int) -> int:
             if place in rows and shift:
