@@ -139,12 +139,14 @@ def test_a_writers_token_and_score_stay_fixed_through_edits(method):
     odd = load(generator())
     odd.default_layer, odd.default_score = 1, "prob"  # as `smollm`
     same = whatif(odd, TEXT, EDITS, method=method, layer=0, score="logprob", check=False)
-    own = whatif(odd, TEXT, EDITS, method=method, check=False)
+    usual = whatif(odd, TEXT, EDITS, method=method, check=False)
     assert [edit.predicted for edit in same.edits] == pytest.approx([edit.predicted for edit in study.edits], abs=1e-5)
-    assert own.f_before == pytest.approx(own.explanation.certificate.f_input, abs=1e-6), "the score that is explained"
+    assert usual.f_before == pytest.approx(usual.explanation.certificate.f_input, abs=1e-6), (
+        "the score that is explained"
+    )
     if method != "ig":  # what it explains is the log-probability, at the word embeddings
-        assert [edit.actual for edit in own.edits] == pytest.approx([edit.actual for edit in study.edits], abs=1e-5)
-        assert [e.predicted for e in own.edits] == pytest.approx([e.predicted for e in study.edits], abs=1e-5)
+        assert [edit.actual for edit in usual.edits] == pytest.approx([edit.actual for edit in study.edits], abs=1e-5)
+        assert [e.predicted for e in usual.edits] == pytest.approx([e.predicted for e in study.edits], abs=1e-5)
     against = whatif(plain, TEXT, EDITS[:1], method=method, contrast=" good", check=False).edits[0]
     assert against.predicted != pytest.approx(study.edits[0].predicted, rel=1e-3), "a contrast is in the slope too"
     with pytest.raises(InputError, match="generate writes anew"):

@@ -135,8 +135,8 @@ def compare(
 
 def _of_one_number(model: Any, methods: Sequence[str], choices: dict[str, Any]) -> dict[str, Any]:
     """Methods are compared on one number: a model may have a score of its own for integrals alone."""
-    own = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
-    return {"score": DEFAULT_SCORE, **choices} if own and len(methods) > 1 and "vaig" not in methods else choices
+    differs = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
+    return {"score": DEFAULT_SCORE, **choices} if differs and len(methods) > 1 and "vaig" not in methods else choices
 
 
 def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = None, varied: str = "") -> Comparison:
