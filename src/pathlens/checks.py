@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,11 +17,8 @@ Record = TypeVar("Record")
 def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None) -> int:
     """`value` as Python's own, if it is a whole number from `least` to `most`."""
     number = plain_number(value)
-    if (
-        not isinstance(number, int)
-        or isinstance(number, bool)
-        or not least <= number <= (number if most is None else most)
-    ):
+    within = (least, math.inf if most is None else most)
+    if not isinstance(number, int) or isinstance(number, bool) or not within[0] <= number <= within[1]:
         least_and_most = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
         raise InputError(f"{name} must be a whole number {least_and_most}, got {value!r}")
     return number

@@ -81,10 +81,8 @@ def _headline(page: blocks.Page) -> Markup:
 def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     proof = page.proof
     sums, checks = ([_sum_line(each) for each in some] for some in (proof.sums, proof.checks))
-    folded = [
-        element("details", {"class": "rounds"}, element("summary", None, block.title), draw(block)[0])
-        for block in page.details
-    ]
+    inside = [(element("summary", None, block.title), draw(block)[0]) for block in page.details]
+    folded = [element("details", {"class": "rounds"}, *both) for both in inside]
     if sums:
         rough = next((each for each in proof.sums if not each.settled), None)
         bad = "altered" if any(each.altered for each in proof.sums) else blocks.ROUGH
@@ -126,20 +124,14 @@ def draw(block: blocks.Block) -> Drawn:
 @draw.register
 def running(block: blocks.Running) -> Drawn:
     """Exactly the characters of the text, so that a copy of it is the text."""
-    parts = [
-        element(
-            "p",
-            {"class": "text", "dir": "auto"},
-            *(_stretch(each, block.limit, tabindex=0, **_places(each)) for each in paragraph),
-        )
-        for paragraph in block.paragraphs
-    ]
+    parts = []
+    for paragraph in block.paragraphs:
+        drawn = (_stretch(each, block.limit, tabindex=0, **_places(each)) for each in paragraph)
+        parts.append(element("p", {"class": "text", "dir": "auto"}, *drawn))
     if block.outside:
         digits = palette.decimals(block.limit)
-        shown = [
-            element("span", {"class": _unit(value, block.limit)}, f"{visible(name)} {palette.number(value, digits)}")
-            for name, value in block.outside
-        ]
+        named = [(f"{visible(name)} {palette.number(value, digits)}", value) for name, value in block.outside]
+        shown = [element("span", {"class": _unit(value, block.limit)}, text) for text, value in named]
         spaced = [piece for part in shown for piece in (part, " ")]
         parts.append(element("p", {"class": "outside"}, "outside the text: ", *spaced))
     return join(parts), ()
@@ -273,10 +265,8 @@ def charts(block: blocks.Charts) -> Drawn:
     """A single chart with its key; several in a grid, with one key for all."""
     if len(block.charts) == 1:
         return element("figure", None, svg.key(block.names), svg.chart(block.charts[0])), ()
-    drawn = [
-        element("figure", None, element("h3", _level(block), chart.title or chart.ylabel), svg.chart(chart))
-        for chart in block.charts
-    ]
+    heads = [element("h3", _level(block), chart.title or chart.ylabel) for chart in block.charts]
+    drawn = [element("figure", None, head, svg.chart(chart)) for head, chart in zip(heads, block.charts, strict=True)]
     return join([svg.key(block.names), element("div", {"class": "curves"}, *drawn)]), ()
 
 
@@ -366,11 +356,8 @@ def continued(block: Continued) -> Drawn:
 @draw.register
 def answered(block: Answered) -> Drawn:
     """The answer at the left, its sources at the right; the same script colours them by the chosen sentence."""
-    texts = [
-        part
-        for heading, text in block.sources
-        for part in (element("h3", None, heading), _prompt(text, block.bars.limit, "text source"))
-    ]
+    read = [(element("h3", None, name), _prompt(text, block.bars.limit, "text source")) for name, text in block.sources]
+    texts = [part for both in read for part in both]
     left = element(
         "div", None,
         element("h2", None, "the answer: choose a sentence (click, or the arrow keys) to see its sources"),
@@ -431,9 +418,8 @@ def _every_cell(block: Continued) -> Markup:
     words = f"all {shape} cells, one pixel each: sources from top to bottom, output tokens from left to right"
     cursor = element("i", {"class": "cursor", "hidden": "hidden"})
     box = element("div", {"class": "pixelbox"}, pixels(block.cells), cursor)
-    return join(
-        [element("p", {"class": "outside"}, f"{words}; click one"), box, element("p", {"class": "outside readout"}, "")]
-    )
+    above = element("p", {"class": "outside"}, f"{words}; click one")
+    return join([above, box, element("p", {"class": "outside readout"}, "")])
 
 
 # ---------------------------------------------------------------- rows to filter, sort and open

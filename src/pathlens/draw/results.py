@@ -301,10 +301,8 @@ def head_of(result: base.Result) -> dict[str, Any]:
 def classes_of(text: Mapping[str, float], start: Mapping[str, float]) -> tuple[tuple[str, str, str], ...]:
     """Rows of a table: name, probability at the text, at the baseline; the likeliest first."""
     order = sorted(text.items(), key=lambda each: -each[1])
-    return tuple(
-        (visible(name), base.percent(share), base.percent(start[name]) if name in start else "")
-        for name, share in order
-    )
+    ends = {name: base.percent(start[name]) if name in start else "" for name in text}
+    return tuple((visible(name), base.percent(share), ends[name]) for name, share in order)
 
 
 def _data(result: base.Result) -> dict[str, Any] | None:

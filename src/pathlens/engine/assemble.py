@@ -267,9 +267,8 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
     (solution,) = solutions
     matrix, errors = solution.spread()[..., 0], solution.estimates()
     ends = torch.stack([solution.f_end, solution.f_start])[..., 0].double()
-    columns = tuple(
-        _column(order, solution, matrix[:, t], errors[:, t], ends[:, t], solution.bound) for t in range(matrix.shape[1])
-    )
+    each = zip(matrix.T, errors.T, ends.T, strict=True)
+    columns = tuple(_column(order, solution, *of_column, solution.bound) for of_column in each)
     limit = len(columns) * solution.bound  # settled when every column is: then the total is within this
     total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit, columns)
     return Continuation(
@@ -320,9 +319,8 @@ def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
     else:
         shown = ", ".join(repr(units.names[row]) for row in rows[:8]) + (" …" if len(rows) > 8 else "")
         shared["meta"]["rows"] = list(rows)
-        shared["meta"]["notes"].append(
-            f"only the interactions of {shown} were asked for; the others are not a number (NaN)"
-        )
+        note = f"only the interactions of {shown} were asked for; the others are not a number (NaN)"
+        shared["meta"]["notes"].append(note)
     return Interactions(
         **shared,
         segments=units.segments,

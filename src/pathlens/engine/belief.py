@@ -63,13 +63,12 @@ def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits
     run([job for of_text in jobs for job in of_text], limits)
     answers: list[Belief | None] = []
     for text, each, question, of_text in zip(prepared, solved, asked, jobs, strict=True):
+        verdict = question if isinstance(question, Belief) else None
         if isinstance(question, Prediction) and not isinstance(each, Exception):
-            verdict = or_error(_judged, text, each, question, of_text)
-            answers.append(
-                Belief(reason=f"{type(verdict).__name__}: {verdict}") if isinstance(verdict, Exception) else verdict
-            )
-        else:
-            answers.append(question if isinstance(question, Belief) else None)
+            judged = or_error(_judged, text, each, question, of_text)
+            reason = f"{type(judged).__name__}: {judged}"
+            verdict = Belief(reason=reason) if isinstance(judged, Exception) else judged
+        answers.append(verdict)
     return answers
 
 
@@ -166,11 +165,8 @@ def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Predictio
     for job in jobs:
         if job.error is not None:
             raise job.error
-    asked: dict[str, Any] = {
-        "weight": question.weight,
-        "bound": solutions[0].bound,
-        "passes": sum(job.passes for job in jobs),
-    }
+    passes = sum(job.passes for job in jobs)
+    asked: dict[str, Any] = {"weight": question.weight, "bound": solutions[0].bound, "passes": passes}
     if text.entry.sides == 2:
         assert isinstance(text.method, Compared)
         measure = text.method.measure()

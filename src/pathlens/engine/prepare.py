@@ -316,10 +316,8 @@ def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
 
 def tree_source(tree: Any) -> Any:
     """A file's name becomes its trees, read once; a bracketed tree, spans or a parser stay what they are."""
-    is_file = isinstance(tree, Path) or (
-        isinstance(tree, str) and tree != RIGHT_BRANCHING and not tree.lstrip().startswith("(")
-    )
-    return Treebank(tree) if is_file else tree
+    given = isinstance(tree, str) and (tree == RIGHT_BRANCHING or tree.lstrip().startswith("("))
+    return Treebank(tree) if isinstance(tree, str | Path) and not given else tree
 
 
 def trees_for(tree: Any, count: int) -> list[Any] | None:

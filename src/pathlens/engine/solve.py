@@ -218,19 +218,8 @@ class _Text:
         return gap[:, 0].abs() if self.several else gap.norm()
 
     def solution(self, integral: Integral, moving: Int[Tensor, "M"], bound: float, gap: float, **more: Any) -> Solution:
-        return Solution(
-            case=self.case,
-            units=self.units,
-            f_start=self.f_start,
-            f_end=self.f_end,
-            integral=integral,
-            moving=moving,
-            bound=bound,
-            gap=gap,
-            vector=self.entry.vector,
-            by_coordinate=self.by_coordinate,
-            **more,
-        )
+        known: dict[str, Any] = {"vector": self.entry.vector, "by_coordinate": self.by_coordinate, **more}
+        return Solution(self.case, self.units, self.f_start, self.f_end, integral, moving, bound, gap, **known)
 
 
 def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:

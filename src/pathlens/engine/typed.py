@@ -101,10 +101,8 @@ def shows_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Say the options by name where Python is asked (`help`, a notebook): in place of `**choices`."""
     listed = inspect.signature(function).parameters.values()
     plain = [each for each in listed if each.kind is not each.VAR_KEYWORD]
-    by_name = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-        for name, each in options_by_name().items()
-        if name in Options.__annotations__
-    ]
+    shown = [each for name, each in options_by_name().items() if name in Options.__annotations__]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    by_name = [inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in shown]
     function.__signature__ = inspect.Signature([*plain, *by_name])  # type: ignore[attr-defined]
     return function

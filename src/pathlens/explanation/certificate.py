@@ -68,28 +68,28 @@ class Certificate:
         most = float(members.sum(1).max(initial=1.0))
         return replace(self, error_estimate=tuple(errors.tolist()), bound=self.bound * most)
 
-    def less(self, other: Certificate, *, total: float, **facts: float) -> Certificate:
+    def less(
+        self, other: Certificate, *, total: float, errors: Iterable[float] | None = None, **facts: float
+    ) -> Certificate:
         """Of this one's numbers less the other's, which sum to `total`: settled where both are, and errors add up.
 
-        facts: outputs and gap, where they are not the differences and what they miss (vectors have lengths).
+        errors: where the numbers do not stand at the same places. facts: outputs, gap and size, where they are not the
+        differences and what they miss (vectors have lengths).
         """
         kind = "per token" if "per token" in (self.kind, other.kind) else self.kind
-        ends: dict[str, Any] = {
-            "f_input": self.f_input - other.f_input,
-            "f_baseline": self.f_baseline - other.f_baseline,
-        }
+        ends: dict[str, Any] = {name: getattr(self, name) - getattr(other, name) for name in ("f_input", "f_baseline")}
         ends |= facts
         if kind == "per token":  # no common sum to miss: each unit's own
             ends.setdefault("gap", self.gap + other.gap)
         if kind == "matrix":  # the baseline's cell is in the sum
-            ends |= {"gap": abs(total - ends["f_input"]), "size": abs(ends["f_input"])}
+            ends = {"size": abs(ends["f_input"]), **ends, "gap": abs(total - ends["f_input"])}
         return Certificate.judge(
             **ends,
             total=total,
             tolerance=max(self.tolerance, other.tolerance),
             nodes=self.nodes + other.nodes,
             passes=self.passes + other.passes,
-            errors=np.add(self.error_estimate, other.error_estimate),
+            errors=np.add(self.error_estimate, other.error_estimate) if errors is None else errors,
             bound=self.bound + other.bound,
             parts=(self, other),
             kind=kind,

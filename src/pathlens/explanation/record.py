@@ -146,14 +146,9 @@ class VectorExplanation(OfUnits):
         mine, its = self._ends, other._ends
         end, start = (one - two for one, two in zip(mine, its, strict=True))
         total = vectors.sum(1)
-        lengths = {
-            "f_input": end,
-            "f_baseline": start,
-            "size": end - start,
-            "total": total,
-            "gap": total - (end - start),
-        }
-        facts = {name: float(np.linalg.norm(each)) for name, each in lengths.items()}
+        lengths = {"f_input": end, "f_baseline": start, "size": end - start, "total": total}
+        lengths["gap"] = total - (end - start)
+        facts: dict[str, Any] = {name: float(np.linalg.norm(each)) for name, each in lengths.items()}
         proof = self.certificate.less(other.certificate, **facts)
         return {"vectors": vectors, "f_input": end, "f_baseline": start, "certificate": proof, "path": None}
 

@@ -106,12 +106,9 @@ def _loaded(path: Path) -> base.Result | list[base.Result]:
 def _if_a_model(path: Path) -> str:
     from pathlens.text.options import BUILT_IN
 
-    model = str(path) in BUILT_IN or (path / "config.json").exists()
-    return (
-        f"this opens saved results; a model is given to the verbs as it is: pl.explain({str(path)!r}, text)"
-        if model
-        else ""
-    )
+    if str(path) not in BUILT_IN and not (path / "config.json").exists():
+        return ""
+    return f"this opens saved results; a model is given to the verbs as it is: pl.explain({str(path)!r}, text)"
 
 
 def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | list[base.Result]:

@@ -271,17 +271,8 @@ def ranked(
         texts, labels = [each.passage.text for each in fresh], [each.passage.name for each in fresh]
         made = reasons(query, second, texts, labels, pairs=not one_sided, show_progress=show_progress) if fresh else ()
         explanations |= {id(each): _named(reason, each) for each, reason in zip(fresh, made, strict=True)}
-    hits = [
-        Hit(
-            each.passage.document,
-            _shown(each.passage.text),
-            each.score,
-            explanations.get(id(each)),
-            each.passage.start,
-            name=each.name,
-        )
-        for each in order
-    ]
+    met = [(each, each.passage, explanations.get(id(each))) for each in order]
+    hits = [Hit(p.document, _shown(p.text), each.score, why, p.start, name=each.name) for each, p, why in met]
     return Ranking(_shown(query.text), tuple(hits), meta)
 
 
@@ -323,21 +314,20 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
     matrix = np.concatenate([reference, above.full_matrix[:, 1:], -below.full_matrix[:, 1:]], axis=1)
     text_a, text_b = above.origin.texts[1], below.origin.texts[1]
     moved = _moved(below.offsets_b, below.special_b, len(text_a) + 1)
-    value = above.similarity - below.similarity
     texts = [above.origin.texts[0], f"{text_a}\n{text_b}"]
-    return PairExplanation(
-        method=above.method,
+    return above.derived(
         target=f"{above.target}: {target}",
-        certificate=_difference_certificate(above.certificate, below.certificate, matrix, value),
+        certificate=_difference_certificate(above.certificate, below.certificate, matrix),
         meta={**above.meta, "texts": texts, "columns_above": len(above.tokens_b)},
-        tokens_a=above.tokens_a,
         tokens_b=(*above.tokens_b, *below.tokens_b),
-        offsets_a=above.offsets_a,
         offsets_b=(*above.offsets_b, *moved),
         full_matrix=matrix,
-        similarity=value,
-        special_a=above.special_a,
+        similarity=above.similarity - below.similarity,
         special_b=(*above.special_b, *below.special_b),
+        coordinates=None,
+        path_a=None,
+        path_b=None,
+        check=None,
         edited=above.altered or below.altered,
     )
 
@@ -346,11 +336,10 @@ def token_difference(above: Explanation, below: Explanation, target: str) -> Exp
     """The same, one-sided: tokens of the first document, then those of the second with their sign turned."""
     text_a, text_b = above.origin.texts[-1], below.origin.texts[-1]
     a, b, scores = above.certificate, below.certificate, np.concatenate([above.scores, -below.scores])
+    errors = [*a.error_estimate, *b.error_estimate]
     return above.derived(
         target=f"{above.target}: {target}",
-        certificate=_both(
-            a, b, a.f_baseline - b.f_baseline, float(scores.sum()), [*a.error_estimate, *b.error_estimate]
-        ),
+        certificate=a.less(b, total=float(scores.sum()), errors=errors, size=_size(a, b)),
         meta={**above.meta, "texts": [f"{text_a}\n{text_b}"], "columns_above": len(above.tokens)},
         tokens=(*above.tokens, *below.tokens),
         offsets=(*above.offsets, *_moved(below.offsets, below.special, len(text_a) + 1)),
@@ -368,28 +357,13 @@ def _moved(offsets: Sequence[Span], special: Sequence[bool], shift: int) -> tupl
     return tuple((start, end) if held else (start + shift, end + shift) for (start, end), held in both)
 
 
-def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray, value: float) -> Certificate:
-    total, count = float(matrix.sum()), len(matrix) - 1
-    first, second = np.array(a.error_estimate), np.array(b.error_estimate)
+def _difference_certificate(a: Certificate, b: Certificate, matrix: np.ndarray) -> Certificate:
+    count, first, second = len(matrix) - 1, np.array(a.error_estimate), np.array(b.error_estimate)
     both = first[:count] + second[:count]  # the query's rows are in both parts; then come the tokens of each document
     errors = np.concatenate([both, first[count:], second[count:]])
-    return _both(a, b, float(matrix[0, 0]), total, errors, gap=abs(total - value), kind="matrix")
+    return a.less(b, total=float(matrix.sum()), errors=errors, f_baseline=float(matrix[0, 0]), size=_size(a, b))
 
 
-def _both(
-    a: Certificate, b: Certificate, start: float, total: float, errors: Iterable[float], **more: Any
-) -> Certificate:
-    """Settled when both parts are: a difference of two nearly equal scores has no relative size of its own."""
-    return Certificate.judge(
-        f_input=a.f_input - b.f_input,
-        f_baseline=start,
-        total=total,
-        size=(a.bound + b.bound) / (2 * a.tolerance),
-        bound=a.bound + b.bound,
-        tolerance=a.tolerance,
-        nodes=a.nodes + b.nodes,
-        passes=a.passes + b.passes,
-        errors=errors,
-        parts=(a, b),
-        **more,
-    )
+def _size(a: Certificate, b: Certificate) -> float:
+    """What a gap is relative to: a difference of two nearly equal scores has no size of its own."""
+    return (a.bound + b.bound) / (2 * a.tolerance)
