@@ -96,9 +96,8 @@ def per_token(patient: Patient) -> Check:
         without[i] = ends.start[i]
         alone.append(whole - patient.value(without))
     advice = "is dropout or another random part on?"
-    return within_limit(
-        furthest((alone, scores)), patient.rounding(scores), "SIG equals leaving each token out", advice
-    )
+    worst, limit = furthest((alone, scores)), patient.rounding(scores)
+    return within_limit(worst, limit, "SIG equals leaving each token out", advice)
 
 
 def linear(patient: Patient) -> Check:
@@ -172,10 +171,8 @@ def entrance(patient: Patient) -> Check:
     tried, closed = [], []
     for name, text_b, choices in _requests(patient, model):
         try:
-            with model.quiet():
-                model.case(
-                    patient.text, text_b, request=patient.request(**choices)
-                )  # an error with both numbers if not
+            with model.quiet():  # an error with both numbers if not
+                model.case(patient.text, text_b, request=patient.request(**choices))
             tried.append(name)
         except PathlensError:
             if "layer" not in choices:
@@ -326,9 +323,8 @@ def second(patient: Patient) -> Check:
     measured = f"{words}, {proof.nodes} nodes (gap {proof.gap:.1e})"
     if proof.converged:
         return Check(HOLDS, measured)
-    return Check(
-        FAILS, measured, _for_sums(patient) if patient.half else "ReLU inside? use softplus=…, or raise n_steps"
-    )
+    advice = _for_sums(patient) if patient.half else "ReLU inside? use softplus=…, or raise n_steps"
+    return Check(FAILS, measured, advice)
 
 
 LAWS: tuple[tuple[str, Law], ...] = (

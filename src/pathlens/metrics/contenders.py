@@ -136,11 +136,8 @@ def score_texts(
                 results = explained(contender, model, [pairs[n] for n in numbers], choices, tick)
             failures |= {n: e for n, e in zip(numbers, results, strict=True) if isinstance(e, Exception)}
             columns.append({n: s for n, s in zip(numbers, results, strict=True) if isinstance(s, Scores)})
-    texts = [
-        ScoredText(pairs[n], n, *both, references, tuple(column[n] for column in columns))
-        for n, both in cases.items()
-        if n not in failures
-    ]
+    good = {n: tuple(column[n] for column in columns) for n in cases if n not in failures}
+    texts = [ScoredText(pairs[n], n, *cases[n], references, scores) for n, scores in good.items()]
     if not texts:
         raise InputError(f"no text could be explained; the first error: {next(iter(failures.values()))}")
     return texts, failures

@@ -198,19 +198,14 @@ def repacked(case: Case, rows: Sequence[int]) -> Case:
     def left(values: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(values[i] for i in numbers)
 
+    tensors = {name: getattr(ends, name)[index] for name in ("start", "end", "held")}
+    ids: dict[str, Any] = {name: (known := getattr(ends, name)) and left(known) for name in ("ids", "start_ids")}
     meta = dict(case.meta)
     if "read_at" in meta:  # a decoder's last token that is not padding; if it is gone, the last one left before it
         meta["read_at"] = max(sum(1 for i in numbers if i <= meta["read_at"]) - 1, 0)
     return replace(
         case,
-        ends=replace(
-            ends,
-            start=ends.start[index],
-            end=ends.end[index],
-            held=ends.held[index],
-            ids=ends.ids and left(ends.ids),
-            start_ids=ends.start_ids and left(ends.start_ids),
-        ),
+        ends=replace(ends, **tensors, **ids),
         tokens=left(case.tokens),
         offsets=left(case.offsets),
         segments=left(case.segments),

@@ -113,7 +113,7 @@ def judge(
         raise InputError(f"shares of the tokens lie above 0 and at most at 1, got {list(shares)!r}")
     grid = tuple(sorted({*map(float, shares), SHARE}))
     at, chosen = grid.index(SHARE), [grid.index(float(share)) for share in shares]
-    references = texts[0].references
+    references, asked = texts[0].references, tuple(grid[i] for i in chosen)
     changes = []
     for start in range(0, len(texts), FORWARD_TEXTS):
         some = texts[start : start + FORWARD_TEXTS]
@@ -141,9 +141,7 @@ def judge(
     return Evaluation(
         contenders=tuple(contender.label for contender in rows),
         columns=tuple(columns),
-        curves=tuple(
-            Curve(name, better, tuple(grid[i] for i in chosen), values[..., chosen]) for name, better, values in lines
-        ),
+        curves=tuple(Curve(name, better, asked, values[..., chosen]) for name, better, values in lines),
         agreement=_agreement(texts),
         protocol=protocol.name,
         references=tuple(references),

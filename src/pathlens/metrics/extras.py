@@ -94,10 +94,8 @@ def subsets(case: Case, seed: int, number: int) -> list[tuple[int, ...]]:
     """Random sets of real tokens, sizes uniform from 1 to all."""
     real = [i for i, flag in enumerate(case.special) if not flag]
     rng = np.random.default_rng([seed, number, 1])
-    return [
-        tuple(sorted(rng.choice(real, size=rng.integers(1, len(real) + 1), replace=False).tolist()))
-        for _ in range(SUBSETS)
-    ]
+    drawn = (rng.choice(real, size=rng.integers(1, len(real) + 1), replace=False) for _ in range(SUBSETS))
+    return [tuple(sorted(each.tolist())) for each in drawn]
 
 
 def infidelity(
@@ -213,11 +211,8 @@ def stages(model: TextModel) -> list[tuple[str, list[nn.Parameter]]]:
     if network is None or not network.blocks:
         raise ModelError("parameters are randomised layer by layer, and no list of blocks was found in this model")
     inside = {id(p) for block in network.blocks for p in block.parameters()}
-    head = [
-        p
-        for name, p in network.whole.named_parameters()
-        if id(p) not in inside and not any(part in name.lower() for part in ("embed", "wte", "wpe"))
-    ]
+    outside = [(name.lower(), p) for name, p in network.whole.named_parameters() if id(p) not in inside]
+    head = [p for name, p in outside if not any(part in name for part in ("embed", "wte", "wpe"))]
     blocks = list(enumerate(network.blocks))
     return [("head", head), *((f"block {i}", list(block.parameters())) for i, block in reversed(blocks))]
 

@@ -135,9 +135,10 @@ class Evaluation(Viewable):
         kept: dict[str, Any] = {f.name: body[f.name] for f in fields(Evaluation) if f.name in body}
         kept |= {name: tuple(body[name]) for name in ("contenders", "references", "notes")}
         kept["columns"] = tuple(Column(**{**c, "values": _array(c["values"])}) for c in body["columns"])
-        kept["curves"] = tuple(
-            Curve(**{**c, "shares": tuple(c["shares"]), "values": _array(c["values"])}) for c in body["curves"]
-        )
+        curves = [
+            {**each, "shares": tuple(each["shares"]), "values": _array(each["values"])} for each in body["curves"]
+        ]
+        kept["curves"] = tuple(Curve(**each) for each in curves)
         kept["agreement"] = _array(body["agreement"])
         if randomised is not None:
             kept["randomised"] = Randomised(tuple(randomised["stages"]), _array(randomised["values"]))

@@ -29,14 +29,9 @@ def token_lines(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:
     def corner(index: int) -> Float[Tensor, "S d"]:
         return ends.end if index == 0 else torch.where(units[index - 1][:, None], start, ends.end)
 
-    return Route(
-        corners=1 + len(units),
-        corner=corner,
-        legs=torch.stack([moving + 1, torch.zeros_like(moving)], dim=1),
-        owner=moving,
-        length=shares(unit_lengths(ends, units)[moving]),
-        complete=False,
-    )
+    length = shares(unit_lengths(ends, units)[moving])
+    legs = torch.stack([moving + 1, torch.zeros_like(moving)], dim=1)
+    return Route(1 + len(units), corner, legs, moving, length, complete=False)
 
 
 def within_groups(ends: Ends, units: Bool[Tensor, "U S"], group: Int[Tensor, "U"]) -> Route:
@@ -64,15 +59,10 @@ def within_groups(ends: Ends, units: Bool[Tensor, "U S"], group: Int[Tensor, "U"
 def left_out(ends: Ends, groups: Bool[Tensor, "G S"]) -> Route:
     """Corner g is the text with group g at its baseline; legs stay where they are, for outputs alone."""
     start = torch.where(ends.held[:, None], ends.end, ends.start)
-    corners = torch.arange(len(groups))
-    return Route(
-        corners=len(groups),
-        corner=lambda index: torch.where(groups[index][:, None], start, ends.end),
-        legs=torch.stack([corners, corners], dim=1),
-        owner=torch.zeros_like(corners),
-        length=shares(torch.ones(len(groups))),
-        complete=False,
-    )
+    corners, length = torch.arange(len(groups)), shares(torch.ones(len(groups)))
+    legs, nobody = torch.stack([corners, corners], dim=1), torch.zeros_like(corners)
+    corner = lambda index: torch.where(groups[index][:, None], start, ends.end)  # noqa: E731
+    return Route(len(groups), corner, legs, nobody, length, complete=False)
 
 
 def prefix(ends: Ends, units: Bool[Tensor, "U S"]) -> Route:

@@ -63,14 +63,8 @@ def _nodes_and_weights(n: int) -> tuple[Float[np.ndarray, "{n}"], Float[np.ndarr
 
 def rule(name: str) -> Callable[[int], Nodes]:
     """The rule called `name`: a function from a node count to nodes on [0, 1] whose weights sum to 1."""
-    rules = {
-        "left": left,
-        "right": right,
-        "midpoint": midpoint,
-        "trapezoid": trapezoid,
-        "gauss": gauss,
-        "log": log_weight,
-    }
+    every = (left, right, midpoint, trapezoid, gauss)
+    rules = {each.__name__: each for each in every} | {"log": log_weight}
     if name not in rules:
         raise InputError(f"unknown rule {name!r}; choose one of: {', '.join(rules)}")
     return rules[name]

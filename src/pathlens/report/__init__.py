@@ -66,10 +66,8 @@ class Report(Viewable):
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per result."""
-        return [
-            {"number": k, "source": source, **_row(result)}
-            for k, (result, source) in enumerate(zip(self.results, self.sources, strict=True), 1)
-        ]
+        both = enumerate(zip(self.results, self.sources, strict=True), 1)
+        return [{"number": k, "source": source, **_row(result)} for k, (result, source) in both]
 
     def words(self) -> dict[str, dict[str, tuple[float, int]]]:
         """What is explained → unit → (mean score, how often), over results that have scores; case is folded.
@@ -83,10 +81,8 @@ class Report(Viewable):
                 if not (special and special[k]):
                     unit = result.tokens[k].lower().strip()  # type: ignore[attr-defined]
                     sums.setdefault(asked, {}).setdefault(unit, []).append(float(score))
-        return {
-            asked: {name: (float(np.mean(values)), len(values)) for name, values in units.items()}
-            for asked, units in sums.items()
-        }
+        means = lambda units: {name: (float(np.mean(each)), len(each)) for name, each in units.items()}  # noqa: E731
+        return {asked: means(units) for asked, units in sums.items()}
 
     def _questions(self) -> list[str]:
         """What each result explains, with as much of method and model as the results differ in."""
@@ -137,10 +133,9 @@ class Report(Viewable):
         often = sorted(means, key=lambda asked: -sum(count for _, count in means[asked].values()))[:PANELS]
         panels = []
         for asked in often:
-            strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))[
-                : max(MOST_BARS // len(often), 1)
-            ]
-            bars = tuple(Bar(f"{name} ×{count}" if count > 1 else name, mean) for name, (mean, count) in strongest)
+            strongest = sorted(means[asked].items(), key=lambda item: -abs(item[1][0]))
+            some = strongest[: max(MOST_BARS // len(often), 1)]
+            bars = tuple(Bar(f"{name} ×{count}" if count > 1 else name, mean) for name, (mean, count) in some)
             panels.append(Bars(bars, axis="mean score", title=asked))
         return Panels(tuple(panels), common=True, where=("figure",))
 

@@ -262,16 +262,9 @@ def serve(
     listener = _listener(host, port)
     app = make_app(Models.named(names), limits=limits, token=token, host=host)
     # no access log: lines of it would hold what people ask
-    settings = uvicorn.Config(
-        app,
-        http=BoundedHttp,
-        limit_concurrency=CONNECTIONS,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE,
-    )
-    server = _Server(settings)
+    quiet: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False}
+    bounds: dict[str, Any] = {"limit_concurrency": CONNECTIONS, "timeout_graceful_shutdown": GRACE}
+    server = _Server(uvicorn.Config(app, http=BoundedHttp, **quiet, **bounds))
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:

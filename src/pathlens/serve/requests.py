@@ -17,6 +17,7 @@ import pathlens as pl
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import Accuracy, AnswerOptions, CommonOptions, options
 from pathlens.errors import InputError
+from pathlens.explanation.base import likeliest
 from pathlens.explanation.view import Viewable
 from pathlens.serve.tasks import BOUNDS
 from pathlens.serve.words import of_error
@@ -252,9 +253,8 @@ class CompareAnswersRequest(AnswerRequest):
     sentence: Place = Field(0, description="Which sentence of the answer, from 0.")
 
     def answer(self, take: Take) -> Any:
-        answers = [
-            super(CompareAnswersRequest, self.model_copy(update={"method": each})).answer(take) for each in self.methods
-        ]
+        each_alone = [self.model_copy(update={"method": each}) for each in self.methods]
+        answers = [super(CompareAnswersRequest, each).answer(take) for each in each_alone]
         if self.sentence >= len(answers[0].sentences):
             raise InputError(
                 f"the answer has {len(answers[0].sentences)} sentences, counted from 0; got sentence={self.sentence}"
@@ -301,9 +301,6 @@ class Predictions(Viewable):
         return Predictions(rows)
 
 
-NO_CLASSES = "the model names no class for this text"
-
-
 def _refused(error: Exception) -> dict[str, Any]:
     trouble = of_error(error)
     return {"error": trouble.detail, "words": trouble.words}
@@ -311,11 +308,8 @@ def _refused(error: Exception) -> dict[str, Any]:
 
 def _row(probabilities: Any) -> dict[str, Any]:
     if probabilities is None:
-        return {"error": NO_CLASSES, "words": NO_CLASSES}
-    return {
-        "prediction": max(probabilities.text, key=lambda name: probabilities.text[name]),
-        "probabilities": probabilities.text,
-    }
+        return dict.fromkeys(("error", "words"), "the model names no class for this text")
+    return {"prediction": likeliest(probabilities.text), "probabilities": probabilities.text}
 
 
 REQUESTS: dict[str, Any] = {

@@ -53,10 +53,8 @@ class Comparison(TableExport, Viewable):
     def __repr__(self) -> str:
         first = self.results[0]
         pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
-        agreement = (
-            f"Spearman {pairs.min():.2f}" + (f" to {pairs.max():.2f}" if len(pairs) > 1 else "") if len(pairs) else ""
-        )
-        return brief(self, ", ".join(self.labels), *first.about, agreement)
+        ends = " to ".join(f"{end:.2f}" for end in (pairs.min(), pairs.max())[: len(pairs)])
+        return brief(self, ", ".join(self.labels), *first.about, f"Spearman {ends}")
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per unit: its name, and its value in every column."""
@@ -71,10 +69,8 @@ class Comparison(TableExport, Viewable):
         high, low = shares.argmax(1), shares.argmin(1)
         size = shares.max(1) - shares.min(1)
         split = [i for i in self.shown if shares[i].max() > 0 > shares[i].min()]
-        return [
-            (self.units[i], self.labels[a], self.labels[b], float(self.values[i, a]), float(self.values[i, b]))
-            for i, a, b in ((i, high[i], low[i]) for i in sorted(split, key=lambda i: -size[i]))
-        ]
+        order = ((i, high[i], low[i], self.values[i]) for i in sorted(split, key=lambda i: -size[i]))
+        return [(self.units[i], self.labels[a], self.labels[b], float(v[a]), float(v[b])) for i, a, b, v in order]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back as a list."""
@@ -176,9 +172,8 @@ def _notes(comparison: Comparison) -> list[str]:
     shown = list(comparison.shown)
     strongest = [comparison.units[shown[k]] for k in np.abs(comparison.values[shown]).argmax(0)] if shown else []
     if len(set(strongest)) > 1:
-        notes.append(
-            "strongest unit: " + ", ".join(f"{unit} in {label}" for unit, label in zip(strongest, labels, strict=True))
-        )
+        named = (f"{unit} in {label}" for unit, label in zip(strongest, labels, strict=True))
+        notes.append(f"strongest unit: {', '.join(named)}")
     quarrels = comparison.disagreements()
     for unit, up, down, high, low in quarrels[:IN_WORDS]:
         notes.append(f"they disagree on “{unit}”: {high:+.3g} in {up}, {low:+.3g} in {down}")

@@ -136,9 +136,8 @@ def _walk(name: str, route: Route, case: Case, search: NeighbourSearch | None, c
     share = np.zeros_like(rate)
     share[1:] = np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(t)[:, None], axis=0)
     nearest, far = _nearest(position, case.ends.vocabulary, search, words)
-    return Track(
-        name, tuple(t.tolist()), tuple(outputs), torch.cat(slopes).numpy(), share, nearest, far, _anchors(route, count)
-    )
+    numbers = torch.cat(slopes).numpy(), share, nearest, far
+    return Track(name, tuple(t.tolist()), tuple(outputs), *numbers, _anchors(route, count))
 
 
 def _points(route: Route, count: int) -> tuple[torch.Tensor, torch.Tensor]:

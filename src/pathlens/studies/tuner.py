@@ -88,9 +88,8 @@ class Tuner:
         """e'."""
         tokenizer = self.encoder.tokenizer
         features: dict[str, Any] = dict(tokenizer.pad({"input_ids": list(rows)}, return_tensors="pt"))
-        features["attention_mask"] = torch.tensor(
-            [[1] * len(row) + [0] * (features["input_ids"].shape[1] - len(row)) for row in rows]
-        )
+        width = features["input_ids"].shape[1]
+        features["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
         features = {name: value.to(self.body.device) for name, value in features.items()}
         for part in self.encoder:
             if type(part).__name__ != "Normalize":

@@ -169,11 +169,8 @@ def _unit_of(result: OfUnits) -> Any:
     unit = result.origin.unit or "token"
     if unit != "spans":
         return unit
-    return {
-        name: (segment, *span)
-        for name, span, segment in zip(result.tokens, result.offsets, result.segments, strict=True)
-        if segment >= 0 and span[1] > span[0]
-    }
+    placed = zip(result.tokens, result.offsets, result.segments, strict=True)
+    return {name: (at, *span) for name, span, at in placed if at >= 0 and span[1] > span[0]}
 
 
 def _texts_of(result: OfUnits) -> list[Any]:

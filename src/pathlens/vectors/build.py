@@ -315,9 +315,7 @@ def _check_fields(manifest: Mapping[str, Any]) -> None:
     if missing:
         raise KeyError(f"without {', '.join(missing)}")
     entries = manifest["parts"]
-    needed = (
-        ("part", "passages", "sum") if manifest["storage"] == "plain" else ("part", "passages", "sum", "file", "sha256")
-    )
+    needed = ("part", "passages", "sum", *(() if manifest["storage"] == "plain" else ("file", "sha256")))
     missing += [name for entry in entries for name in needed if name not in entry]
     if missing:
         raise KeyError(f"without {', '.join(missing)}")

@@ -196,15 +196,8 @@ class SideEncoder:
         """The same without the model's stamp, which reads every weight."""
         meta = self.explainer.describe(self.method)
         meta.pop("seconds")
-        return {
-            **meta,
-            "method": self.method.name,
-            "norm": self.measure.norm,
-            "similarity": self.measure.similarity,
-            "baseline": _in_a_header(self.choices.baseline),
-            "baseline_name": baseline_name,
-            "tolerance": self.choices.accuracy.tolerance,
-        }
+        meta |= {"method": self.method.name, **vars(self.measure)}  # similarity, norm, tolerance
+        return {**meta, "baseline": _in_a_header(self.choices.baseline), "baseline_name": baseline_name}
 
     def passages(self, documents: Sequence[str], *, chunk: bool, names: Sequence[str] = ()) -> list[Passage]:
         """What is encoded of these documents, at most as long as the model takes."""
@@ -253,10 +246,8 @@ class SideEncoder:
         with self.explainer.at_work():
             read = self._prepare(texts, names)
             embeddings = self._embeddings(read, names)
-            prepared = [
-                replace(each, limits=(limit(embedding),))
-                for each, embedding, limit in zip(read, embeddings, limits, strict=True)
-            ]
+            exact = [limit(embedding) for embedding, limit in zip(embeddings, limits, strict=True)]
+            prepared = [replace(each, limits=(limit,)) for each, limit in zip(read, exact, strict=True)]
             solved = self.explainer.solve(prepared, tick, tick.points)
         sides = []
         for name, solutions in zip(names, solved, strict=True):

@@ -173,13 +173,8 @@ class Fused:
         """Plain values, as `Hit.facts`, with both parts."""
         both = {"score": self.score, "dense": self.dense, "lexical": self.lexical, "weights": list(self.weights)}
         terms = [[name, self.weights[1] * score] for name, score, _ in self.terms]
-        return {
-            **both,
-            "words": [list(word) for word in self.words],
-            "rest": self.rest,
-            "terms": terms,
-            "why": self.hit.facts(),
-        }
+        words = [list(word) for word in self.words]
+        return {**both, "words": words, "rest": self.rest, "terms": terms, "why": self.hit.facts()}
 
 
 def _home(words: Sequence[Span], start: int, end: int) -> Span | None:

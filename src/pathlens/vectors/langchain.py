@@ -30,7 +30,5 @@ class ExplainedRetriever(BaseRetriever):
         if not documents:
             return []
         hits = why(self.encoder, query, documents, **self.choices)
-        return [
-            document.model_copy(update={"metadata": {**document.metadata, "why": hit.facts()}})
-            for document, hit in zip(documents, hits, strict=True)
-        ]
+        facts = [{**each.metadata, "why": hit.facts()} for each, hit in zip(documents, hits, strict=True)]
+        return [each.model_copy(update={"metadata": known}) for each, known in zip(documents, facts, strict=True)]

@@ -36,10 +36,8 @@ class Explained(BaseNodePostprocessor):
             raise InputError("why a node was found depends on the query: pass query_str or query_bundle")
         if not nodes:
             return []
-        texts = [
-            (each.node.get_content(), each.score) if each.score is not None else each.node.get_content()
-            for each in nodes
-        ]
+        both = [(each.node.get_content(), each.score) for each in nodes]
+        texts = [text if score is None else (text, score) for text, score in both]
         explained = []
         for each, hit in zip(nodes, why(self.encoder, query_bundle.query_str, texts, **self.choices), strict=True):
             node = each.node.model_copy(update={"metadata": {**each.node.metadata, "why": hit.facts()}})

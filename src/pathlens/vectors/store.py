@@ -90,11 +90,9 @@ def read_arrays(path: Path, form: str) -> tuple[str, dict[str, np.ndarray]]:
     if not facts["pathlens_vectors"].removeprefix("compact ").isdecimal():
         raise StoreError(f"{str(path)!r} is damaged: format {facts['pathlens_vectors']!r}", ENCODE_AGAIN)
     if facts["pathlens_vectors"] != form:
-        raise StoreError(
-            f"{str(path)!r} was written by another version of pathlens (format {facts['pathlens_vectors']}, this one reads "
-            f"{form})",
-            "encode the texts again, or read it with that version",
-        )
+        other = f"format {facts['pathlens_vectors']}, this one reads {form}"
+        what = f"{str(path)!r} was written by another version of pathlens ({other})"
+        raise StoreError(what, "encode the texts again, or read it with that version")
     if facts.get("sha256") != _checksum(facts.get("body", ""), arrays):
         raise StoreError(f"{str(path)!r} is damaged: its content does not match its checksum", ENCODE_AGAIN)
     return facts["body"], arrays
@@ -141,14 +139,8 @@ def strongest(side: Side, keep: int) -> Side:
     if len(side.vectors) <= keep:
         return side
     chosen = np.sort(np.argsort(-np.linalg.norm(side.vectors, axis=1), kind="stable")[:keep])
-    return replace(
-        side,
-        tokens=tuple(side.tokens[i] for i in chosen),
-        offsets=tuple(side.offsets[i] for i in chosen),
-        special=tuple(side.special[i] for i in chosen),
-        vectors=side.vectors[chosen],
-        error=side.error[chosen],
-    )
+    plain: dict[str, Any] = {n: tuple(getattr(side, n)[i] for i in chosen) for n in ("tokens", "offsets", "special")}
+    return replace(side, **plain, vectors=side.vectors[chosen], error=side.error[chosen])
 
 
 def pack(side: Side, keep: int | None = None) -> Side:
@@ -165,19 +157,13 @@ def pack(side: Side, keep: int | None = None) -> Side:
         raise NumberError(
             "a token vector does not fit 16 bits (over 65504); store these vectors with pl.encode(...).save"
         )
-    return replace(
-        side,
-        vectors=small,
-        reference=reference,
-        embedding=side.embedding.astype(np.float32),
-        error=side.error.astype(np.float32),
-    )
+    embedding, error = side.embedding.astype(np.float32), side.error.astype(np.float32)
+    return replace(side, vectors=small, reference=reference, embedding=embedding, error=error)
 
 
 def unpack(side: Side) -> Side:
     """With the remainder as a unit of its own, so that everything sums to e(x) again."""
-    vectors, reference = side.vectors.astype(float), side.reference.astype(float)
-    embedding = side.embedding.astype(float)
+    vectors, reference, embedding = (each.astype(float) for each in (side.vectors, side.reference, side.embedding))
     rest = embedding - reference - vectors.sum(0)
     return replace(
         side,
@@ -209,9 +195,8 @@ def save_compact(sides: Sequence[Side], header: Mapping[str, Any], path: Path, k
     safe = np.maximum(scales.astype(np.float32), np.finfo(np.float16).tiny)[:, None]
     codes = np.clip(np.round(vectors / safe), -STEPS, STEPS).astype(np.int8) + STEPS + 1
     codes = np.concatenate([codes, np.zeros((len(codes), codes.shape[1] % 2), codes.dtype)], axis=1).astype(np.uint8)
-    references, places = np.unique(
-        np.stack([side.reference for side in kept]).astype(np.float16), axis=0, return_inverse=True
-    )
+    every = np.stack([side.reference for side in kept]).astype(np.float16)
+    references, places = np.unique(every, axis=0, return_inverse=True)
     items = [{name: getattr(side, name) for name in PLAIN} for side in kept]
     body = zlib.compress(json.dumps({"header": dict(header), "items": items}, ensure_ascii=False).encode(), 9)
     arrays = {

@@ -60,10 +60,8 @@ def why(
         for number, (each, reason) in enumerate(zip(read_hits, made, strict=True))
     ]
     form, doubts = _compare([hit.given for hit in explained], [hit.score for hit in explained])
-    noted = tuple(
-        replace(hit, notes=(*reason.origin.notes, *doubt))
-        for hit, reason, doubt in zip(explained, made, doubts, strict=True)
-    )
+    notes = [(*reason.origin.notes, *doubt) for reason, doubt in zip(made, doubts, strict=True)]
+    noted = tuple(replace(hit, notes=each) for hit, each in zip(explained, notes, strict=True))
     meta = second.about(made[0].origin.baseline) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
 
