@@ -143,9 +143,8 @@ def _separated(path: Path, source: Source, stack: ExitStack) -> OpenTable:
 def _separator(header: str, usual: str, source: Source) -> str:
     """Of ours, the one under which the header has the columns asked for, else most columns; without a header the usual."""
     asked = {column for column in (source.text, source.text_b, source.id, *(source.keep or ())) if column is not None}
-    columns = {
-        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark))] for mark in (usual, *SEPARATORS)
-    }
+    split = {mark: next(csv.reader([header], delimiter=mark)) for mark in (usual, *SEPARATORS)}
+    columns = {mark: [name.strip() for name in names] for mark, names in split.items()}
     able = (mark for mark in columns if source.header)
     return max(able, key=lambda mark: (asked <= set(columns[mark]), len(columns[mark])), default=usual)
 

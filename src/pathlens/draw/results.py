@@ -234,14 +234,9 @@ def _claim(result: base.Result) -> str:
 
 def sum_of(result: base.Result, name: str = "") -> Sum:
     """The certificate in words, held against the numbers that stand beside it now."""
-    return Sum(
-        result.settled,
-        words.proof_line(result),
-        visible(name) if name else "",
-        bool(result.altered),
-        claim=_claim(result),
-        short="exactly" if result.certificate.gap == 0 else f"within {result.certificate.gap:.0e}",
-    )
+    short = "exactly" if result.certificate.gap == 0 else f"within {result.certificate.gap:.0e}"
+    shown, altered = visible(name) if name else "", bool(result.altered)
+    return Sum(result.settled, words.proof_line(result), shown, altered, claim=_claim(result), short=short)
 
 
 def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
@@ -419,10 +414,8 @@ def _own_sources(result: record.Continuation) -> tuple[int, ...]:
     """For each output token, the source that it belongs to once it has been said; −1 for none."""
     places = enumerate(zip(result.offsets, result.segments, strict=True))
     spoken = [(low, high, unit) for unit, ((low, high), segment) in places if segment == 1 and high > low]
-    return tuple(
-        next((unit for low, high, unit in spoken if low < end and start < high), -1)
-        for start, end in result.output_offsets
-    )
+    home = lambda start, end: next((unit for low, high, unit in spoken if low < end and start < high), -1)  # noqa: E731
+    return tuple(home(start, end) for start, end in result.output_offsets)
 
 
 def _column_notes(result: record.Continuation) -> list[str]:

@@ -45,13 +45,9 @@ def comparison(study: Comparison) -> blocks.Page:
     ]
     rows: list[tuple[blocks.Cell, ...]] = [(study.units[i], *map(float, study.values[i])) for i in order]
     left = len(study.shown) - len(order)
-    running = tuple(
-        replace(text, title=visible(label))
-        for label, each in zip(study.labels, study.results, strict=True)
-        if isinstance(each, Explanation)
-        for text in texts(each)
-    )
     both = list(zip(study.results, study.labels, strict=True))
+    shown = [(visible(label), texts(each)) for each, label in both if isinstance(each, Explanation)]
+    running = tuple(replace(text, title=title) for title, each in shown for text in each)
     checks = tuple(each for result, label in both for each in check_of(result, label))
     each_says = "; ".join(f"{label}: {each.headline}" for each, label in both)  # of several models
     first = study.results[0]

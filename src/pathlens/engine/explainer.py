@@ -101,13 +101,9 @@ class Explainer(Generic[R]):
         self.model = load(model, **given(taken(LoadOptions, named)))
         if self.model.similarity in SIMILARITIES:
             named.setdefault("similarity", self.model.similarity)
-        self.choices = Choices(
-            **vars(common),
-            model=self.model,
-            accuracy=accuracy,
-            limits=Limits(room.internal_batch_size, room.memory_budget, vars(self.model).setdefault("counted", {})),
-            options=self.model.read_options(named),
-        )
+        counted = vars(self.model).setdefault("counted", {})
+        limits, options = Limits(room.internal_batch_size, room.memory_budget, counted), self.model.read_options(named)
+        self.choices = Choices(**vars(common), model=self.model, accuracy=accuracy, limits=limits, options=options)
         self._options = named
         self._built: dict[str, Method[Any]] = {}
         self.method = None if method is None else self._build(method)

@@ -28,15 +28,9 @@ def words(result: Same) -> Same:
         raise InputError("this result has features, not words of a text")
     groups = _words_of(result)
     members = groups.members.astype(float)
-    common: dict[str, Any] = {
-        "tokens": groups.names,
-        "offsets": groups.offsets,
-        "special": groups.special,
-        "segments": groups.segments,
-        "meta": {**result.meta, "unit": "word"},
-        "certificate": result.certificate.joined(members),
-    }
-    return result.summed(members, **common)
+    common: dict[str, Any] = {name: getattr(groups, name) for name in ("offsets", "special", "segments")}
+    common |= {"meta": {**result.meta, "unit": "word"}, "certificate": result.certificate.joined(members)}
+    return result.summed(members, tokens=groups.names, **common)
 
 
 def _words_of(result: OfUnits) -> Units:
@@ -44,13 +38,8 @@ def _words_of(result: OfUnits) -> Units:
     texts, times = list(result.origin.texts), len(set(getattr(result, "sources", ()))) or 1
     length = len(result.tokens) // times
     one = units("word", result.tokens[:length], result.offsets[:length], result.segments[:length], texts)
-    return replace(
-        one,
-        names=one.names * times,
-        offsets=one.offsets * times,
-        segments=one.segments * times,
-        members=np.kron(np.eye(times, dtype=bool), one.members),
-    )
+    again = {name: getattr(one, name) * times for name in ("names", "offsets", "segments")}
+    return replace(one, **again, members=np.kron(np.eye(times, dtype=bool), one.members))
 
 
 def pair_words(pair: PairExplanation) -> PairExplanation:

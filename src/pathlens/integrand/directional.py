@@ -35,9 +35,7 @@ class Directional(Integrand):
             except RuntimeError as error:
                 if out_of_memory(error):
                     raise
-                return by_plain_gradients(
-                    batch
-                )  # the model's own code takes no transform of torch.func: a plain gradient may do
+                return by_plain_gradients(batch)  # where the model's code takes no transform of torch.func
 
     def _transformed(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         if self.mode == "forward":
@@ -113,10 +111,8 @@ def by_plain_gradients(batch: Batch) -> Float[Tensor, "B U out k"]:
     with torch.enable_grad():
         point = batch.position.detach().requires_grad_()
         value = batch.score(point)
-        flat = value.flatten(1)
-        slopes = [
-            torch.autograd.grad(flat[:, number].sum(), point, retain_graph=True)[0] for number in range(flat.shape[1])
-        ]
+        sums = value.flatten(1).unbind(1)
+        slopes = [torch.autograd.grad(each.sum(), point, retain_graph=True)[0] for each in sums]
     share = torch.stack([(slope * batch.direction).sum(-1) for slope in slopes], dim=-1)  # (B, S, out·k)
     summed = torch.einsum("bus,bsn->bun", batch.members.to(share.dtype), share)
     return summed.reshape(*summed.shape[:2], *value.shape[1:])

@@ -31,11 +31,8 @@ LONG, PIECE = 8192, 512  # rows of a weight (a head over a vocabulary) whose sum
 def available() -> bool:
     """Measured where torch has both libraries; the two operations are what its own compiler uses."""
     operations = ("_linear_pointwise", "_reorder_linear_weight")
-    return (
-        torch.backends.mkl.is_available()
-        and torch.backends.mkldnn.is_available()
-        and all(hasattr(torch.ops.mkldnn, name) for name in operations)
-    )
+    both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    return both and all(hasattr(torch.ops.mkldnn, name) for name in operations)
 
 
 @dataclass(eq=False)

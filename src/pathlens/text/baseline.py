@@ -118,9 +118,8 @@ def _text(
     start, notes, known = list(tokens.ids), [], token_ids(tokenizer)
     fill = next(iter(known.values()), None)
     for number, text in enumerate(texts):
-        places = [
-            i for i, s in enumerate(tokens.segments) if not held[i] and (s == number or (len(texts) == 1 and s >= 0))
-        ]
+        free = [(i, segment) for i, segment in enumerate(tokens.segments) if not held[i]]
+        places = [i for i, segment in free if segment == number or (len(texts) == 1 and segment >= 0)]
         new = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         if not new:
             raise InputError(
@@ -146,7 +145,7 @@ def _text(
                     f"the baseline text has {len(new)} tokens, the text {len(places)}, and the tokenizer has no token to "
                     "fill the rest; give a baseline of the same length"
                 ).plainly(
-                    f"The baseline has {len(new)} tokens and the text {len(places)}. Write as many words.", "baseline"
+                    f"The baseline has {len(new)} tokens, the text {len(places)}. Write as many words.", "baseline"
                 )
             notes.append(
                 f"the baseline text was filled from {len(new)} to {len(places)} tokens with "
@@ -157,7 +156,5 @@ def _text(
             notes.append(f"the baseline text was cut from {len(new)} to {len(places)} tokens")
         for place, token in zip(places, new, strict=False):
             start[place] = token
-    name = "text: " + " | ".join(texts)
-    return Baseline(
-        network.embed(torch.tensor(start)), tuple(start), name, texts[0] if len(texts) == 1 else texts, tuple(notes)
-    )
+    name, given = "text: " + " | ".join(texts), texts[0] if len(texts) == 1 else texts
+    return Baseline(network.embed(torch.tensor(start)), tuple(start), name, given, tuple(notes))

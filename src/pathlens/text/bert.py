@@ -175,12 +175,8 @@ class Encoded(dict[str, list[Any]]):
     is_fast = True
 
     def __init__(self, encoding: Encoding) -> None:
-        super().__init__(
-            input_ids=encoding.ids,
-            token_type_ids=encoding.type_ids,
-            attention_mask=encoding.attention_mask,
-            offset_mapping=encoding.offsets,
-        )
+        masks = {"token_type_ids": encoding.type_ids, "attention_mask": encoding.attention_mask}
+        super().__init__(input_ids=encoding.ids, **masks, offset_mapping=encoding.offsets)
         self.encoding = encoding
 
     def sequence_ids(self, row: int = 0) -> Sequence[int | None]:

@@ -42,11 +42,8 @@ class BlockScore:
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B out k"]:
         parts = torch.split(points, points.shape[1] // len(self.moving), dim=1)
         moved = {name: part[..., :width] for name, part, width in zip(self.moving, parts, self.widths, strict=True)}
-        held = {
-            name: _expand(value, self.call.rows, points.shape[0])
-            for name, value in self.call.arguments.items()
-            if name not in moved
-        }
+        rest = {name: value for name, value in self.call.arguments.items() if name not in moved}
+        held = {name: _expand(value, self.call.rows, points.shape[0]) for name, value in rest.items()}
         return _first_tensor(_apply(self.block, {**held, **moved}))
 
 
@@ -159,22 +156,13 @@ def _apply(block: nn.Module, arguments: Mapping[str, Any]) -> Any:
 
 def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The inputs that are activations: float (1, S, ·) tensors that differ between the text and its baseline."""
-    candidates = [
-        name
-        for name, value in text.arguments.items()
-        if isinstance(value, Tensor)
-        and value.is_floating_point()
-        and value.ndim == 3
-        and value.shape[:2] == (text.rows, length)
-    ]
+    floats = {n: v for n, v in text.arguments.items() if isinstance(v, Tensor) and v.is_floating_point()}
+    candidates = [name for name, v in floats.items() if v.ndim == 3 and v.shape[:2] == (text.rows, length)]
     unknown = [name for name in request.hold if name not in candidates]
     if unknown:
         raise InputError(f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}")
-    moving = [
-        name
-        for name in candidates
-        if name not in request.hold and not torch.equal(text.arguments[name], baseline.arguments[name])
-    ]
+    free = [name for name in candidates if name not in request.hold]
+    moving = [name for name in free if not torch.equal(text.arguments[name], baseline.arguments[name])]
     if not moving and not request.hold:
         moving = candidates[:1]  # text equal to its baseline: everything is zero
     if not moving:

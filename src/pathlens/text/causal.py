@@ -73,14 +73,9 @@ class CausalLM(Generator):
             left = getattr(self.tokenizer, "truncation_side", "right") == "left"
             first = max(0, len(body) + 1 - self.limit) if left else 0
             body = _cut(body, first, first + self.limit - 1)
-        opened = replace(
-            body,
-            ids=(number, *body.ids),
-            tokens=(str(sink), *body.tokens),
-            offsets=((0, 0), *body.offsets),
-            segments=(-1, *body.segments),
-        )
-        return opened.noted(note, sink=sink)
+        front = {"ids": number, "tokens": str(sink), "offsets": (0, 0), "segments": -1}
+        longer: dict[str, Any] = {name: (value, *getattr(body, name)) for name, value in front.items()}
+        return replace(body, **longer).noted(note, sink=sink)
 
     def _sink_id(self, wanted: Any) -> int:
         number = self.tokenizer.convert_tokens_to_ids(wanted) if isinstance(wanted, str) else None
@@ -133,11 +128,8 @@ class CausalLM(Generator):
         lines = [(number, line) for number, case in enumerate(cases) for line in self.lines(case)]
         if len(lines) == len(cases):
             return Kept(self._logits(points, collate(cases, points), layer, at), at)
-        places = {
-            (number, row): (k, place)
-            for k, (number, line) in reversed(list(enumerate(lines)))
-            for place, row in enumerate(line)
-        }
+        last_first = reversed(list(enumerate(lines)))
+        places = {(n, row): (k, place) for k, (n, line) in last_first for place, row in enumerate(line)}
         cells = [[places.get((number, row), (0, 0)) for row in wanted] for number in range(len(cases))]
         which, place = torch.tensor(cells, device=points.device).unbind(-1)
         spots, index = place.unique(return_inverse=True)

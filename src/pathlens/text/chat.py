@@ -206,11 +206,8 @@ def _listed(passages: Any) -> dict[str, str]:
         return {}
     if isinstance(passages, str) or not isinstance(passages, Iterable):
         raise InputError(f"passages must be a list of texts or {{name: text}}, got {type(passages).__name__}")
-    listed = (
-        {str(name): text for name, text in passages.items()}
-        if isinstance(passages, Mapping)
-        else {f"passage {k}": text for k, text in enumerate(passages, 1)}
-    )
+    numbered = ((f"passage {k}", text) for k, text in enumerate(passages, 1))
+    listed = {str(name): text for name, text in (passages.items() if isinstance(passages, Mapping) else numbered)}
     for name, text in listed.items():
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{name} must be a text with words, got {text!r:.60}")

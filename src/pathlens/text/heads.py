@@ -232,10 +232,8 @@ class Classifier(Headed):
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
         some_classes = self.function != "none"  # logits as they are say nothing of classes, and one alone is a score
         classes = [some_classes and case in known and case.output.shape[1] > 1 for case in cases]
-        return [
-            self._both_ends(case, starts[_start_of(case)]) if named else None
-            for case, named in zip(cases, classes, strict=True)
-        ]
+        both = zip(cases, classes, strict=True)
+        return [self._both_ends(case, starts[_start_of(case)]) if named else None for case, named in both]
 
     def _both_ends(self, case: Case, start: dict[str, float]) -> Probabilities:
         text = self._probabilities(case.output[0])
@@ -309,11 +307,8 @@ def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     finally:
         for hook in hooks:
             hook.remove()
-    return [
-        part
-        for part, slope in zip(once, slopes, strict=True)
-        if slope is not None and bool(slope[:, 0].any()) and not bool(slope[:, 1:].any())
-    ]
+    known = [(part, slope) for part, slope in zip(once, slopes, strict=True) if slope is not None]
+    return [part for part, slope in known if bool(slope[:, 0].any()) and not bool(slope[:, 1:].any())]
 
 
 def _for_the_first_token(original: Forward, states: Float[Tensor, "B S d"]) -> Float[Tensor, "B S k"]:

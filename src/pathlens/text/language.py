@@ -251,18 +251,16 @@ class LanguageModel(TextModel):
         score = Score(self, layer, target.read)
         whole = request.vector or callable(request.target)
         length = len(tokens) if self.token_axis and whole else None
-        case = replace(
-            draft.case,
-            ends=draft.ends,
-            score=score,
-            pack=(score, length),
-            target=target.value,
-            target_name=target.name,
-            outputs=target.outputs,
-            output=output,
-            chosen=replace(draft.case.chosen, target=target.again, score=target.score),
-        )
-        return with_drift(compared(self, replace(draft.case, target=target.value), case, layer))
+        chosen = replace(draft.case.chosen, target=target.again, score=target.score)
+        asked = replace(draft.case, target=target.value)
+        about: dict[str, Any] = {
+            "target_name": target.name,
+            "outputs": target.outputs,
+            "output": output,
+            "chosen": chosen,
+        }
+        case = replace(asked, ends=draft.ends, score=score, pack=(score, length), **about)
+        return with_drift(compared(self, asked, case, layer))
 
     @contextmanager
     def in_our_words(self, layer: int = 0) -> Iterator[None]:

@@ -97,11 +97,8 @@ class HypothesisOptions(ModelOptions):
 def labels_in(given: Any) -> tuple[str, ...]:
     """Candidate labels as a zero-shot pipeline takes them: a list, or one text with commas."""
     labels = given.split(",") if isinstance(given, str) else given
-    if (
-        not isinstance(labels, Sequence)
-        or not labels
-        or not all(isinstance(each, str) and each.strip() for each in labels)
-    ):
+    listed = isinstance(labels, Sequence) and len(labels) > 0
+    if not listed or not all(isinstance(each, str) and each.strip() for each in labels):
         raise InputError(f"candidate_labels must be a list of labels, or one text with commas; got {given!r}")
     return tuple(dict.fromkeys(each.strip() for each in labels))
 

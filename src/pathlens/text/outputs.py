@@ -213,10 +213,6 @@ def as_one_text(asked: Asked, follows: bool) -> Asked:
         text += "" if follows and number == 0 else "\n"
         starts.append(len(text))
         text += output
-    places = [starts[max(segment, 0)] for segment in asked.segments]
-    return replace(
-        asked,
-        texts=(text,),
-        segments=tuple(min(segment, 0) for segment in asked.segments),
-        offsets=tuple((start + shift, end + shift) for (start, end), shift in zip(asked.offsets, places, strict=True)),
-    )
+    placed = zip(asked.offsets, (starts[max(segment, 0)] for segment in asked.segments), strict=True)
+    offsets = tuple((start + shift, end + shift) for (start, end), shift in placed)
+    return replace(asked, texts=(text,), segments=tuple(min(each, 0) for each in asked.segments), offsets=offsets)

@@ -158,11 +158,8 @@ class SentenceEncoder(LanguageModel):
     def target(self, tokens: Tokens, output: Float[Tensor, "1 k"] | None, request: Request) -> Target:
         target = embedding_target(request, None if output is None else output[0])
         if target is not None:
-            cosine = (
-                target.value is not None
-                and target.value.ndim == 1
-                and request.options_of(EncoderOptions).similarity == "cosine"
-            )
+            one = target.value is not None and target.value.ndim == 1
+            cosine = one and request.options_of(EncoderOptions).similarity == "cosine"
             if cosine and output is not None and (float(output.norm()) == 0 or float(target.value.norm()) == 0):
                 raise NumberError(NO_COSINE)
             return target
@@ -299,11 +296,8 @@ class SentenceTransformerEncoder(SentenceEncoder):
 
     def settings(self) -> tuple[str, ...]:
         """The modules after the transformer as they describe themselves, and where the vector is cut."""
-        described = [
-            (type(part).__name__, sorted(part.get_config_dict().items(), key=str))
-            for part in self.after
-            if hasattr(part, "get_config_dict")
-        ]
+        known = [(type(each).__name__, each) for each in self.after if hasattr(each, "get_config_dict")]
+        described = [(name, sorted(part.get_config_dict().items(), key=str)) for name, part in known]
         return repr(described), str(self.normalised), str(self.truncated)
 
     @property

@@ -166,12 +166,9 @@ def kinks(case: Case) -> dict[str, tuple[str, ...]]:
         for hook in hooks:
             hook.remove()
     names = {id(part): name for name, part in entered[0].named_modules()} if entered else {}
-    return {
-        operation: tuple(
-            dict.fromkeys(f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules if m is not None)
-        )
-        for operation, modules in watch.kinked.items()
-    }
+    known = {operation: [m for m in modules if m is not None] for operation, modules in watch.kinked.items()}
+    called = {op: [f"{type(m).__name__} {names.get(id(m), '')!r}" for m in modules] for op, modules in known.items()}
+    return {operation: tuple(dict.fromkeys(modules)) for operation, modules in called.items()}
 
 
 def warn_of_kinks(case: Case) -> Case:
@@ -179,17 +176,15 @@ def warn_of_kinks(case: Case) -> Case:
     kinked = kinks(case)
     if not kinked:
         return case
-    where = "; ".join(
-        f"{operation} in {', '.join(modules[:3]) or 'the model'}" for operation, modules in kinked.items()
-    )
+    inside = {operation: ", ".join(modules[:3]) or "the model" for operation, modules in kinked.items()}
+    where = "; ".join(f"{operation} in {modules}" for operation, modules in inside.items())
     note = (
         f"second derivatives vanish where the model is piecewise linear ({where}): interactions that sit in the kinks are "
         "missing and the matrix need not add up. The option softplus, 10 say, rounds ReLU for the explanation only; other "
         "kinked functions must be replaced in the model"
     )
-    warnings.warn(
-        f"{note} (softplus=10, or `with pl.softplus(beta=10):`)", CurvatureWarning, stacklevel=9
-    )  # where `explain` was called
+    # where `explain` was called
+    warnings.warn(f"{note} (softplus=10, or `with pl.softplus(beta=10):`)", CurvatureWarning, stacklevel=9)
     return case.noted(note, kinks={operation: list(modules) for operation, modules in kinked.items()})
 
 

@@ -165,16 +165,9 @@ def _checked(text: Any, text_b: Any) -> tuple[str, ...]:
 def _encode(tokenizer: Any, texts: tuple[str, ...], *, special: bool, limit: int | None = None) -> Any:
     fast = getattr(tokenizer, "is_fast", False)
     cut = {"truncation": True, "max_length": limit} if limit is not None else {"truncation": False}
+    given = {"return_offsets_mapping": fast, "return_special_tokens_mask": not fast}
     try:
-        return tokenizer(
-            *texts,
-            add_special_tokens=special,
-            return_offsets_mapping=fast,
-            return_special_tokens_mask=not fast,
-            padding=False,
-            verbose=False,
-            **cut,
-        )
+        return tokenizer(*texts, add_special_tokens=special, padding=False, verbose=False, **given, **cut)
     except (TypeError, AttributeError) as error:
         raise ModelError(
             f"the tokenizer ({type(tokenizer).__name__}) could not be called on the text: {error}; pass the Hugging "
@@ -253,12 +246,9 @@ def _around_unknown(pieces: Sequence[str | None], text: str, letters: Sequence[t
 
 def _letters(text: str) -> list[tuple[str, int]]:
     """Letters without case, accents and blanks, each with its place."""
-    return [
-        (letter, i)
-        for i, character in enumerate(text)
-        for letter in unicodedata.normalize("NFKD", character).casefold()
-        if not letter.isspace() and not unicodedata.combining(letter)
-    ]
+    plain = ((i, unicodedata.normalize("NFKD", character).casefold()) for i, character in enumerate(text))
+    every = ((letter, i) for i, letters in plain for letter in letters)
+    return [each for each in every if not each[0].isspace() and not unicodedata.combining(each[0])]
 
 
 def length_limit(module: nn.Module, tokenizer: Any) -> int | None:
@@ -298,13 +288,9 @@ def check_belongs(tokenizer: Any, module: nn.Module, rows: int) -> tuple[str, ..
     """
     size = len(tokenizer)
     config = text_config(module)
-    clash = [
-        name
-        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "mask_token_id")
-        if isinstance(getattr(config, name, None), int)
-        and getattr(tokenizer, name, None) is not None
-        and getattr(config, name) != getattr(tokenizer, name)
-    ]
+    names = ("pad_token_id", "bos_token_id", "eos_token_id", "mask_token_id")
+    both = {name: (getattr(config, name, None), getattr(tokenizer, name, None)) for name in names}
+    clash = [name for name, (one, other) in both.items() if isinstance(one, int) and other not in (None, one)]
     disagree = f"disagree on {', '.join(clash)}" if clash else ""
     far = rows - size > max(1000, 0.05 * rows)
     if size > rows or (far and (clash or size < rows / 4)):

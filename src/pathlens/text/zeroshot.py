@@ -109,10 +109,9 @@ class ZeroShot(Classifier):
                 f"{made.entails}: set label2id so that both say the same"
             )
         before, after = (getattr(pipeline, f"_{when}_params", {}) for when in ("preprocess", "postprocess"))
+        hypothesis, labels = before.get("hypothesis_template"), before.get("candidate_labels")
         made.defaults = HypothesisOptions(
-            hypothesis=before.get("hypothesis_template"),
-            candidate_labels=before.get("candidate_labels"),
-            multi_label=after.get("multi_label"),
+            hypothesis=hypothesis, candidate_labels=labels, multi_label=after.get("multi_label")
         )
         return made
 
