@@ -108,9 +108,8 @@ def only_writer(lock: Path, others: Callable[[], str | None] = lambda: None) -> 
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if busy := holder(handle, lock) or others():
-            raise InputError(
-                f"another run is writing to {str(folder)!r} ({busy}); wait for it, or choose another folder"
-            )
+            who = f"another run is writing to {str(folder)!r} ({busy})"
+            raise InputError(f"{who}; wait for it, or choose another folder")
         with suppress(OSError):  # a full disk: the lock holds without its owner's name
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())

@@ -157,12 +157,9 @@ def _given(record: Any) -> dict[str, Any]:
 
 
 OF_METHODS = options()
-OF_MODELS = tuple(
-    each
-    for kind in (GeneratorOptions, PromptedOptions)
-    for each in options_of(kind)
-    if each.name not in {of_method.name for of_method in OF_METHODS}
-)
+_of_methods = {each.name for each in OF_METHODS}
+_of_kinds = (*options_of(GeneratorOptions), *options_of(PromptedOptions))
+OF_MODELS = tuple(each for each in _of_kinds if each.name not in _of_methods)
 SEVERAL_TYPES = {each.name for each in (*OF_METHODS, *OF_MODELS) if each.type is Any or bool in get_args(each.type)}
 OfMethods: Any = make_dataclass("OfMethods", [_field(each, "Options of methods") for each in OF_METHODS], frozen=True)
 OfModels: Any = make_dataclass(
@@ -179,21 +176,12 @@ def _but_method(record: Any) -> dict[str, Any]:
     return {name: value for name, value in _given(record).items() if name != "method"}
 
 
-OfPairs: Any = make_dataclass(
-    "OfPairs", [("method", Method, None), *map(_field, _of_pairs)], frozen=True, namespace={"given": _but_method}
-)
-OfAnswers: Any = make_dataclass(
-    "OfAnswers",
-    [("method", Method, None), *(_field(each) for each in options_of(AnswerOptions) if each.name != "method")],
-    frozen=True,
-    namespace={"given": _but_method},
-)
-OfEveryone: Any = make_dataclass(
-    "OfEveryone",
-    [_field(each) for name, each in EVERYONES.items() if name not in ("baseline", *OF_A_TEXT)],
-    bases=(OfMethods,),
-    frozen=True,
-)
+_of_answers = [each for each in options_of(AnswerOptions) if each.name != "method"]
+_of_all = [_field(each) for name, each in EVERYONES.items() if name not in ("baseline", *OF_A_TEXT)]
+_with_method: dict[str, Any] = {"frozen": True, "namespace": {"given": _but_method}}
+OfPairs: Any = make_dataclass("OfPairs", [("method", Method, None), *map(_field, _of_pairs)], **_with_method)
+OfAnswers: Any = make_dataclass("OfAnswers", [("method", Method, None), *map(_field, _of_answers)], **_with_method)
+OfEveryone: Any = make_dataclass("OfEveryone", _of_all, bases=(OfMethods,), frozen=True)
 
 
 @dataclass(frozen=True)

@@ -230,9 +230,8 @@ def open_hub(source: Source) -> OpenTable:
     try:
         import datasets
     except ImportError as error:
-        raise MissingError(
-            f"{source.data!r} is no file or folder here, and hub ids need: pip install datasets"
-        ) from error
+        here = f"{source.data!r} is no file or folder here"
+        raise MissingError(f"{here}, and hub ids need: pip install datasets") from error
     datasets.disable_progress_bars()
     try:
         table = _load_hub(datasets, source)
@@ -266,11 +265,8 @@ def is_saved(folder: Path) -> bool:
 
 
 KINDS: dict[str, Callable[[Path, Source, ExitStack], OpenTable]] = {
-    ".csv": _separated,
-    ".tsv": _separated,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json_lines,
+    **dict.fromkeys((".csv", ".tsv"), _separated),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json_lines),
     ".txt": _text_lines,
     ".parquet": _parquet,
 }

@@ -58,13 +58,9 @@ class Grid(Block):
         sides = (self.rows, rows), (self.columns, columns)
         gone = [name for names, kept in sides for i, name in enumerate(names) if i not in kept]
         names = ", ".join(dict.fromkeys(map(visible, gone)))
-        return replace(
-            self,
-            rows=tuple(self.rows[i] for i in rows),
-            columns=tuple(self.columns[j] for j in columns),
-            values=self.values[np.ix_(rows, columns)],
-            notes=(f"left out, because exactly zero: {names}",) if gone else (),
-        )
+        left = tuple(self.rows[i] for i in rows), tuple(self.columns[j] for j in columns)
+        notes = (f"left out, because exactly zero: {names}",) if gone else ()
+        return replace(self, rows=left[0], columns=left[1], values=self.values[np.ix_(rows, columns)], notes=notes)
 
     def fold(self, rows: int, columns: int) -> Grid:
         """At most that many rows and columns: the strongest stay in order, the others become one summed line."""

@@ -74,11 +74,8 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
     """What the result says of itself; `chosen` in values that ask for the same again (`pl.zoom` does)."""
     case = solutions[0].case
     baselines = [each.case.chosen.baseline for each in solutions]  # of every baseline or side, by name or text
-    chosen = {
-        "target": case.chosen.target,
-        "score": case.chosen.score or None,
-        "baselines": None if None in baselines else baselines,
-    }
+    chosen: dict[str, Any] = {"target": case.chosen.target, "score": case.chosen.score or None}
+    chosen |= {} if None in baselines else {"baselines": baselines}
     notes = [*(note for each in solutions for note in each.case.notes), *remarks(order.probabilities)]
     if solutions[0].shared > 1:
         notes.append(f"{solutions[0].shared} targets in one call: its passes are those of all of them together")
@@ -198,14 +195,9 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     if first.path is not None:
         meta["notes"].append("each baseline has a path of its own; none of them is kept in the mean")
     coordinates = [each.coordinates for each in results if each.coordinates is not None]
-    return first.derived(
-        certificate=joined,
-        meta=meta,
-        scores=mean,
-        coordinates=np.mean(coordinates, axis=0) if coordinates else None,
-        standard_error=scores.std(0, ddof=1) / np.sqrt(len(scores)),
-        path=None,
-    )
+    numbers = {"scores": mean, "standard_error": scores.std(0, ddof=1) / np.sqrt(len(scores))}
+    numbers["coordinates"] = np.mean(coordinates, axis=0) if coordinates else None
+    return first.derived(certificate=joined, meta=meta, path=None, **numbers)
 
 
 def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:

@@ -178,13 +178,10 @@ class Explainer(Generic[R]):
             self.method_for(others[0])  # a wrong choice is not the first text's fault
         targets = self._targets(many)
         of_each = many and isinstance(self.choices.target, list) and not targets
-        results = (self._with_targets if of_each else partial(self._run, targets))(
-            list(zip(texts, others, strict=True)),
-            trees=trees_for(self._tree, len(texts)) if many else None,
-            total=len(texts),
-            show_progress=show_progress,
-            batch_size=batch_size,
-        )
+        work, trees = self._with_targets if of_each else partial(self._run, targets), self._tree
+        how: dict[str, Any] = {"total": len(texts), "show_progress": show_progress, "batch_size": batch_size}
+        how["trees"] = trees_for(trees, len(texts)) if many else None
+        results = work(list(zip(texts, others, strict=True)), **how)
         for number, result in enumerate(results):
             if isinstance(result, Exception):
                 if many and isinstance(result, PathlensError):
@@ -401,6 +398,7 @@ class Explainer(Generic[R]):
         chosen = {**given(choices.options), **options, "softplus": choices.softplus}
         chosen = {name: value for name, value in chosen.items() if name not in ("cache", "tree")}
         plain = {name: value for name, value in chosen.items() if isinstance(value, str | int | float | bool)}
+        asked = {"method": method.name, "layer": choices.layer, "truncation": choices.truncation}
         return {
             "model": self.model.name,
             "kind": self.model.kind,
@@ -410,14 +408,7 @@ class Explainer(Generic[R]):
             "rule": rule,
             **plain,
             **({"context": method.context} if isinstance(method, SIG) else {}),
-            "chosen": {
-                "method": method.name,
-                "layer": choices.layer,
-                "truncation": choices.truncation,
-                **({} if choices.check else {"check": False}),
-                **asdict(choices.accuracy),
-                **plain,
-            },
+            "chosen": {**asked, **({} if choices.check else {"check": False}), **asdict(choices.accuracy), **plain},
             "seconds": seconds,
             "versions": {"pathlens": __version__, "torch": torch.__version__, "transformers": _version("transformers")},
         }

@@ -54,16 +54,10 @@ class Choices(CommonOptions):
         of_block = method if isinstance(method, OfBlock) else OfBlock()
         embedded = method if isinstance(method, Embedded) else Embedded()
         hold = of_block.hold or ()
-        return replace(
-            plain,
-            layer=self.layer_of(method),
-            integral=_integrates(method),
-            vector=entry.vector,
-            each_output=method.by_output and not method.by_coordinate,
-            block=of_block.block,
-            hold=(hold,) if isinstance(hold, str) else tuple(hold),
-            norm=embedded.norm,
-        )
+        held = (hold,) if isinstance(hold, str) else tuple(hold)
+        one = replace(plain, layer=self.layer_of(method), integral=_integrates(method), vector=entry.vector)
+        each = method.by_output and not method.by_coordinate
+        return replace(one, each_output=each, block=of_block.block, hold=held, norm=embedded.norm)
 
     def layer_of(self, method: Method[Any]) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
@@ -171,9 +165,8 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
         known = ", ".join(each for each in entry.rules if each in RULES) or "none: leave rule out"
         raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {known}")
     if entry.rule == "secant" and choices.accuracy.n_steps is not None:
-        raise InputError(
-            f"n_steps={choices.accuracy.n_steps}: secants are exact in one pass and have no nodes; leave n_steps out"
-        )
+        given = f"n_steps={choices.accuracy.n_steps}"
+        raise InputError(f"{given}: secants are exact in one pass and have no nodes; leave n_steps out")
     if entry.sides == 2 and text_b is None:
         raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
     _refuse_unread(choices, entry, text_b)

@@ -10,14 +10,5 @@ from pathlens.integrand.gradient import Coordinates, Gradient, Value
 from pathlens.integrand.hessian import Hessian, RowSums
 
 __all__ = [
-    "Batch",
-    "Coordinates",
-    "Directional",
-    "Gradient",
-    "Hessian",
-    "Integrand",
-    "Jacobian",
-    "Outputs",
-    "RowSums",
-    "Value",
-]
+    "Batch", "Coordinates", "Directional", "Gradient", "Hessian", "Integrand", "Jacobian", "Outputs", "RowSums", "Value",
+]  # fmt: skip

@@ -108,14 +108,9 @@ class Report(Viewable):
         table = features(self.results)
         picture = table.blocks if table is not None else (self._strongest(),)
         legend = f"{COLORS}." if table is None else f"{table.proof.legend}. {COLORS}."
-        return Page(
-            f"{self.title}: {len(self)} explanations",
-            blocks=(*self.above, *picture, self._listing(rows), list_of_all),
-            notes=notes,
-            proof=Proof(legend),
-            data=self.to_dict,
-            kind="report",
-        )
+        title, blocks = f"{self.title}: {len(self)} explanations", (*picture, self._listing(rows), list_of_all)
+        more: dict[str, Any] = {"notes": notes, "proof": Proof(legend), "data": self.to_dict, "kind": "report"}
+        return Page(title, blocks=(*self.above, *blocks), **more)
 
     def _listing(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
         cells = tuple(

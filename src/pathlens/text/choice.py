@@ -35,9 +35,8 @@ class Chooser(Classifier):
     kind = "multiple choice"
 
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str | None = None) -> None:
-        super().__init__(
-            OneChoice(module), tokenizer, name=name or str(getattr(module, "name_or_path", "") or type(module).__name__)
-        )
+        named = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
+        super().__init__(OneChoice(module), tokenizer, name=named)
 
     @property
     def scores(self) -> tuple[str, ...]:

@@ -52,9 +52,8 @@ class DualEncoder(TextModel):
         router, *after = list(model)
         routes = dict(router.sub_modules.items())
         if not {"query", "document"} <= routes.keys():
-            raise ModelError(
-                f"this Router has the routes {', '.join(routes)}; pathlens takes one with the routes query and document"
-            )
+            there = f"this Router has the routes {', '.join(routes)}"
+            raise ModelError(f"{there}; pathlens takes one with the routes query and document")
         query, document = (
             SentenceTransformerEncoder(model, name=route, parts=[*routes[route], *after])
             for route in ("query", "document")

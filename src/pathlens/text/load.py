@@ -225,16 +225,13 @@ def _device(wanted: Any) -> torch.device | None:
     if wanted is None:
         return None
     there = [name for name in ACCELERATORS if getattr(torch, name).is_available()]
+    here = f"here there are {', '.join(['cpu', *there])}"
     try:
         device = torch.device((there or ["cpu"])[0] if wanted == "auto" else wanted)
     except (RuntimeError, TypeError) as error:
-        raise InputError(
-            f"device={wanted!r} is not a device of torch; here there are {', '.join(['cpu', *there])}"
-        ) from error
+        raise InputError(f"device={wanted!r} is not a device of torch; {here}") from error
     if device.type in ACCELERATORS and device.type not in there:
-        raise InputError(
-            f"device={wanted!r}: torch finds none on this machine; here there are {', '.join(['cpu', *there])}"
-        )
+        raise InputError(f"device={wanted!r}: torch finds none on this machine; {here}")
     return device
 
 

@@ -123,9 +123,8 @@ class Tabular(TextModel):
             raise InputError("the row has no features")
         first = next(self.module.parameters(), None)
         if first is not None and first.is_inference():
-            raise ModelError(
-                "the module was made under torch.inference_mode(), so it has no gradients; make it outside"
-            )
+            inside = "the module was made under torch.inference_mode(), so it has no gradients"
+            raise ModelError(f"{inside}; make it outside")
         features: Tensor = row.detach().clone().to(first if first is not None else torch.get_default_dtype())
         if not torch.isfinite(features).all():
             raise InputError("the row holds NaN or infinity; give finite features")
@@ -141,9 +140,8 @@ class Tabular(TextModel):
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f'the baseline must be "zero" or a tensor, got {type(choice).__name__}') from error
         if start.shape != x.shape:
-            raise InputError(
-                f"the baseline has shape {tuple(start.shape)}, the row {tuple(x.shape)}; they must be equal"
-            )
+            shapes = f"the baseline has shape {tuple(start.shape)}, the row {tuple(x.shape)}"
+            raise InputError(f"{shapes}; they must be equal")
         return start, "tensor"
 
     def _target(self, output: Float[Tensor, "1 C"], given: Any) -> int:

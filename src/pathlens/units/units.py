@@ -135,9 +135,8 @@ def _given(unit: Any, texts: Sequence[str]) -> list[tuple[str, Place]]:
         if before[0] == after[0] and after[1] < before[2]:
             where = point_at(texts[after[0]], after[1], min(before[2], after[2]))
             raise InputError(f"spans {before[1:]} and {after[1:]} overlap; a token can be in one unit only\n{where}")
-    return [
-        (texts[place[0]][place[1] : place[2]].strip() if name is None else str(name), place) for name, place in placed
-    ]
+    shown = ((name, texts[at][start:end].strip(), (at, start, end)) for name, (at, start, end) in placed)
+    return [(text if name is None else str(name), place) for name, text, place in shown]
 
 
 def _place(span: Sequence[int], texts: Sequence[str]) -> Place:

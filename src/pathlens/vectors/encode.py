@@ -119,9 +119,8 @@ def encode(
             raise InputError("this encoder has two sides that differ: say side='a' (first) or side='b' (second)")
         for name in ("baseline", "unit"):
             if isinstance(getattr(encoder.choices, name), tuple):
-                raise InputError(
-                    f"encode takes one {name}, not one for each side; a dual encoder's side: side='a' or 'b'"
-                )
+                one = f"encode takes one {name}, not one for each side"
+                raise InputError(f"{one}; a dual encoder's side: side='a' or 'b'")
     sides = encoder.sides(texts, [encoder.any_pair] * len(texts), show_progress=show_progress)
     return Vectors(tuple(sides), encoder.header(encoder.embed(texts[:1])[1]))
 

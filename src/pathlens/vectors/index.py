@@ -63,9 +63,8 @@ class Index:
         """The index in a folder; refused when half written, of another format, or (with `model`) of another model."""
         folder = Path(where)
         if not folder.is_dir():
-            raise StoreError(
-                f"there is no index at {str(folder)!r}; build one: pathlens index build minilm DOCUMENTS {folder}"
-            )
+            missing = f"there is no index at {str(folder)!r}"
+            raise StoreError(f"{missing}; build one: pathlens index build minilm DOCUMENTS {folder}")
         index = Index(folder, read_manifest(folder), model)
         if model is not None:
             index.encoder()
@@ -177,9 +176,8 @@ class Index:
         names = [ids] if isinstance(ids, str) else as_list(ids, "ids")
         rows = self._present(names)
         if len(rows) == len(self):
-            raise InputError(
-                "these are all documents of the index; an index holds at least one: remove its folder instead"
-            )
+            every = "these are all documents of the index"
+            raise InputError(f"{every}; an index holds at least one: remove its folder instead")
         self._change(rows, [], [], [])
         return len(set(names))
 

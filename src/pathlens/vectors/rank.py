@@ -307,9 +307,8 @@ def _shown(thing: Any) -> str:
 def difference(above: PairExplanation, below: PairExplanation, target: str) -> PairExplanation:
     """Two explanations of the same first text → one whose sum is the difference of their similarities."""
     if above.tokens_a != below.tokens_a:
-        raise InputError(
-            "the two explanations are of different queries, or by different units; they cannot be subtracted"
-        )
+        unlike = "the two explanations are of different queries, or by different units"
+        raise InputError(f"{unlike}; they cannot be subtracted")
     reference = above.full_matrix[:, :1] - below.full_matrix[:, :1]
     matrix = np.concatenate([reference, above.full_matrix[:, 1:], -below.full_matrix[:, 1:]], axis=1)
     text_a, text_b = above.origin.texts[1], below.origin.texts[1]

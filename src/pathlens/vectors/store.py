@@ -154,9 +154,8 @@ def pack(side: Side, keep: int | None = None) -> Side:
     with np.errstate(over="ignore"):
         small, reference = (a.astype(np.float16) for a in (side.vectors, side.reference))
     if not (np.isfinite(small).all() and np.isfinite(reference).all()):
-        raise NumberError(
-            "a token vector does not fit 16 bits (over 65504); store these vectors with pl.encode(...).save"
-        )
+        too_large = "a token vector does not fit 16 bits (over 65504)"
+        raise NumberError(f"{too_large}; store these vectors with pl.encode(...).save")
     embedding, error = side.embedding.astype(np.float32), side.error.astype(np.float32)
     return replace(side, vectors=small, reference=reference, embedding=embedding, error=error)
 
@@ -165,16 +164,10 @@ def unpack(side: Side) -> Side:
     """With the remainder as a unit of its own, so that everything sums to e(x) again."""
     vectors, reference, embedding = (each.astype(float) for each in (side.vectors, side.reference, side.embedding))
     rest = embedding - reference - vectors.sum(0)
-    return replace(
-        side,
-        tokens=(*side.tokens, REMAINDER),
-        offsets=(*side.offsets, (0, 0)),
-        special=(*side.special, True),
-        vectors=np.concatenate([vectors, rest[None]]),
-        reference=reference,
-        embedding=embedding,
-        error=np.append(side.error.astype(float), 0.0),
-    )
+    more = {"tokens": REMAINDER, "offsets": (0, 0), "special": True}
+    plain: dict[str, Any] = {name: (*getattr(side, name), value) for name, value in more.items()}
+    plain |= {"vectors": np.concatenate([vectors, rest[None]]), "error": np.append(side.error.astype(float), 0.0)}
+    return replace(side, reference=reference, embedding=embedding, **plain)
 
 
 # ---- four bits a number

@@ -39,9 +39,8 @@ class Settings:
     @property
     def key(self) -> str:
         """What a path depends on; the factor only says where a rule looks on it. In dig K are others than the word itself."""
-        return (
-            f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}{'-others' if self.method == 'dig' else ''}"
-        )
+        others = "-others" if self.method == "dig" else ""
+        return f"{self.method}-{self.strategy}-m{self.steps}-k{self.neighbours}{others}"
 
 
 PRESETS: Mapping[str, Settings] = MappingProxyType(
