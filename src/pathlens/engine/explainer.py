@@ -18,7 +18,6 @@ import torch
 from pathlens.checks import given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.belief import Solved, check
-from pathlens.engine.inputs import as_list, is_column
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import (
     EVERYONES,
@@ -58,7 +57,7 @@ from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
 from pathlens.text.adapter import Probabilities, TextModel
-from pathlens.text.chat import as_chat
+from pathlens.text.chat import as_chat, as_list, is_column
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions

@@ -191,7 +191,7 @@ class Result(TableExport, Viewable):
     @property
     def difference(self) -> tuple[tuple[str, float], ...]:
         """Of `a - b`: what a and b are called, and what the numbers of each sum to; of any other result nothing."""
-        return tuple((str(name), float(total)) for name, total in self.meta.get("difference", ()))
+        return self.origin.difference
 
     @property
     def about(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pathlens.errors import ConvergenceWarning
+from pathlens.explanation.origin import Origin
 from pathlens.path.words.options import WordPath
 from pathlens.types import brief
 
@@ -175,10 +176,10 @@ def warn_unsettled(results: Sequence[Result], *, depth: int) -> None:
 
 
 def _ways_out(result: Result, depth: int) -> str:
-    layer = int(result.meta.get("layer") or 0)
+    origin, layer = result.origin, result.origin.layer or 0
     deeper = f"a deeper layer (layer={layer + 1}), " if layer < depth else ""
-    score = dict(result.meta.get("chosen", {})).get("score")  # none of a vector, a similarity, a caller's function
-    takes_logprob = score not in (None, "", "logprob") and result.meta.get("kind") != "multiple choice"
+    score = (origin.chosen or {}).get("score")  # none of a vector, a similarity, a caller's function
+    takes_logprob = score not in (None, "", "logprob") and origin.kind != "multiple choice"
     logprob = "score='logprob', " if takes_logprob else ""
     if result.method == "ih":  # it has the straight line alone, and nodes of its own
         return (
@@ -187,29 +188,28 @@ def _ways_out(result: Result, depth: int) -> str:
         )
     if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
-    if "score" in result.meta and "outputs" in result.meta:
-        return _generator_remedies(result, depth)
+    if origin.score and origin.outputs:
+        return _generator_remedies(origin, depth)
     return f"another baseline (baseline='pad' or 'mean'), {logprob}{deeper}a looser tolerance, or rule='split'"
 
 
-def _generator_remedies(result: Result, depth: int) -> str:
+def _generator_remedies(origin: Origin, depth: int) -> str:
     """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
-    meta = result.meta
-    deeper = next((layer for layer in (1, 2, 4) if layer > int(meta.get("layer", 0))), int(meta.get("layer", 0)) + 1)
+    here = origin.layer or 0
+    deeper = next((layer for layer in (1, 2, 4) if layer > here), here + 1)
     remedies = [f"layer={deeper}"] if deeper <= depth else []
-    if meta.get("score") != "logprob":
+    if origin.score != "logprob":
         remedies.append("score='logprob'")
-    if "sink" not in meta and meta.get("kind") == "causal language model":
+    if not origin.sink and origin.kind == "causal language model":
         remedies.append("a held first token (leave sink=None out)")
-    if meta.get("baseline") != "mean":
+    if origin.baseline != "mean":
         remedies.append("baseline='mean'")
     return ", ".join([*remedies, "a looser tolerance, or method='sig' (differences of outputs, exact)"])
 
 
 def _precision(result: Result) -> str:
-    dtype = result.meta.get("dtype", "")
-    if dtype not in ("float16", "bfloat16"):
-        return ""
-    return (
+    dtype = result.origin.dtype
+    half = (
         f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
     )
+    return half if dtype in ("float16", "bfloat16") else ""

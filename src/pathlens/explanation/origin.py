@@ -32,7 +32,9 @@ class Origin:
     row: int | None = None  # of a data set, by its number
     chosen: Mapping[str, Any] | None = None  # the choices, as `pl.explain` takes them; older files do not say
     compared_with: Any = None  # the other text of a one-sided explanation, or what stands for a picture
-    is_difference: bool = False  # of two results
+    is_difference: bool = False  # of two hits of a ranking
+    difference: tuple[tuple[str, float], ...] = ()  # of two results: what each is called, and what its numbers sum to
+    rows: tuple[int, ...] | None = None  # of interactions: the units whose rows were asked for, where not all were
     spans: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)  # parts of a chat's prompt, by level and name
     template: str = "held"  # of a chat
     asked: Mapping[str, Any] = field(default_factory=dict)  # choices of `pl.answer`
@@ -58,6 +60,8 @@ class Origin:
             chosen=meta.get("chosen"),
             compared_with=meta.get("compared_with"),
             is_difference="columns_above" in meta,
+            difference=tuple((str(name), float(total)) for name, total in meta.get("difference", ())),
+            rows=tuple(map(int, meta["rows"])) if "rows" in meta else None,
             spans={level: {n: (int(a), int(b)) for n, (a, b) in each.items()} for level, each in spans.items()},
             template=str(meta.get("template") or "held"),
             asked=meta.get("asked") or {},

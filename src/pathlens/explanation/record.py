@@ -278,7 +278,8 @@ class Interactions(OfUnits):
     entry: ClassVar[tuple[str, ...]] = ("token", "other", "score")
 
     def doubts(self) -> Iterator[str]:
-        taken = list(self.meta.get("rows", range(len(self.matrix))))  # those asked for
+        asked = self.origin.rows
+        taken = list(range(len(self.matrix)) if asked is None else asked)
         matrix, gaps = self.matrix[taken], self.certificate.rows
         yield mismatch("the interactions", matrix, self.certificate)
         if len(gaps) == len(taken):  # those of words are their tokens'
@@ -356,7 +357,7 @@ class PhraseTree(Result):
         """The same tree with tokens, words and phrases alone sharing the value; itself where they do already."""
         if not self.plain:
             return self
-        meta = {**self.meta, "notes": [note for note in self.meta.get("notes", ()) if note != self.family_note]}
+        meta = {**self.meta, "notes": [note for note in self.origin.notes if note != self.family_note]}
         return self.derived(nodes=self.plain, plain=(), family="phrases", family_note="", meta=meta)
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from pathlens.checks import listed
 from pathlens.engine.explainer import check_choices
-from pathlens.engine.inputs import as_list
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
@@ -24,6 +23,7 @@ from pathlens.metrics.extras import EXTRAS, Trial, add_extras
 from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Evaluation
 from pathlens.metrics.statistics import DRAWS, spearman
 from pathlens.text.adapter import TextModel
+from pathlens.text.chat import as_list
 from pathlens.text.load import load
 
 METHODS = (GRADIENT, "ig", "sig", "secant")

@@ -15,7 +15,6 @@ import numpy as np
 
 from pathlens.checks import listed
 from pathlens.engine.explainer import Explainer, check_choices
-from pathlens.engine.inputs import as_list
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
@@ -24,7 +23,7 @@ from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.statistics import kendall, spearman
-from pathlens.text.chat import as_chat
+from pathlens.text.chat import as_chat, as_list
 from pathlens.text.generator import DEFAULT_SCORE
 from pathlens.text.load import load
 from pathlens.types import brief
