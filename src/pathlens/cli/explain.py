@@ -67,9 +67,8 @@ def explain(
         if len(names) > 1:  # side by side, as `pathlens compare` puts them
             output.give(pl.compare(model, prompt, second, methods=names, **given))
         else:
-            output.give(
-                explain_any(model, prompt, second, method=names[0] if names else None, **given), classes=classes
-            )
+            given["method"] = names[0] if names else None
+            output.give(explain_any(model, prompt, second, **given), classes=classes)
 
 
 def read_prompt(text: str | None, file: Path | None, of_chat: dict[str, Any]) -> Any:
@@ -196,9 +195,8 @@ def answer(
             named = choices if method is None else {**choices, "method": method}
             result: Answer = verb(model, asked, texts, given_answer, **named)
             for _ in range(zoom):
-                typer.echo(
-                    f"opening {len(result.strongest())} parts: {result.passes_to_open()} passes", file=sys.stderr
-                )
+                parts, passes = len(result.strongest()), result.passes_to_open()
+                typer.echo(f"opening {parts} parts: {passes} passes", file=sys.stderr)
                 result = closer(model, result)
             answers.append(result)
     output.give(answers if len(answers) > 1 else answers[0])

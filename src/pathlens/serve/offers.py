@@ -109,7 +109,8 @@ def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
         "rank": (RANKED_BY, compared),
         "answer": (AnswerOptions.method, [n for n, entry in METHODS.items() if entry.record.by_output]),
     }
-    return {view: [first, *(n for n in dict.fromkeys(names) if n != first)] for view, (first, names) in views.items()}
+    each_once = {view: (first, dict.fromkeys(names)) for view, (first, names) in views.items()}
+    return {view: sorted(names, key=lambda name: name != first) for view, (first, names) in each_once.items()}
 
 
 def _baseline(model: TextModel) -> str:
