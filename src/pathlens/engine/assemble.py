@@ -16,18 +16,11 @@ from pathlens.engine.phrases import idg, phrase_nodes
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution
 from pathlens.errors import InputError
+from pathlens.explanation import record
 from pathlens.explanation.base import Result, likeliest, percent
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.pair import Side, pair_of
-from pathlens.explanation.record import (
-    Continuation,
-    Explanation,
-    Interactions,
-    PairExplanation,
-    PhraseTree,
-    VectorExplanation,
-)
 from pathlens.text.adapter import Probabilities
 from pathlens.units.trees import tree_groups
 
@@ -154,16 +147,16 @@ def ranked(shares: Mapping[str, float], most: int = 3) -> list[str]:
     return sorted(shares, key=lambda name: -shares[name])[:most]
 
 
-def tokens(order: Order, solutions: Sequence[Solution]) -> Explanation:
+def tokens(order: Order, solutions: Sequence[Solution]) -> record.Explanation:
     """One score per unit; several solutions are several baselines (expected gradients)."""
     results = [_tokens_of(order, each) for each in solutions]
     return results[0] if len(results) == 1 else _average(order, solutions, results)
 
 
-def _tokens_of(order: Order, solution: Solution) -> Explanation:
+def _tokens_of(order: Order, solution: Solution) -> record.Explanation:
     value = solution.spread()
     scores = value.sum(-1) if solution.by_coordinate else value
-    return Explanation(
+    return record.Explanation(
         **_shared(order, [solution]),
         segments=solution.units.segments,
         certificate=certificate(solution, order.tolerance, scores),
@@ -173,7 +166,7 @@ def _tokens_of(order: Order, solution: Solution) -> Explanation:
     )
 
 
-def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Explanation]) -> Explanation:
+def _average(order: Order, solutions: Sequence[Solution], results: Sequence[record.Explanation]) -> record.Explanation:
     """Expected gradients: the mean over baselines, with its standard error; errors and gaps are averaged too."""
     scores = np.stack([result.scores for result in results])
     certs = [result.certificate for result in results]
@@ -200,11 +193,11 @@ def _average(order: Order, solutions: Sequence[Solution], results: Sequence[Expl
     return first.derived(certificate=joined, meta=meta, path=None, **numbers)
 
 
-def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:
+def vectors(order: Order, solutions: Sequence[Solution]) -> record.VectorExplanation:
     """One vector per (output position, unit)."""
     (solution,) = solutions
     value = solution.spread()
-    return VectorExplanation(
+    return record.VectorExplanation(
         **_shared(order, solutions),
         segments=solution.units.segments,
         certificate=certificate(solution, order.tolerance, value),
@@ -217,7 +210,7 @@ def vectors(order: Order, solutions: Sequence[Solution]) -> VectorExplanation:
     )
 
 
-def pair(order: Order, solutions: Sequence[Solution]) -> PairExplanation:
+def pair(order: Order, solutions: Sequence[Solution]) -> record.PairExplanation:
     """Two texts' vectors → token × token, with the reference row and column."""
     method = order.prepared.method
     assert isinstance(method, Compared)
@@ -252,7 +245,7 @@ def side_of(solution: Solution, *, seen: bool = False) -> Side:
     )
 
 
-def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
+def continuation(order: Order, solutions: Sequence[Solution]) -> record.Continuation:
     """Sources × output tokens. Every column is judged by the same bound, the total by as many of them together."""
     if len(solutions) > 1:
         raise InputError("a continuation of several tokens takes one baseline; a list of baselines is for one token")
@@ -263,7 +256,7 @@ def continuation(order: Order, solutions: Sequence[Solution]) -> Continuation:
     columns = tuple(_column(order, solution, *of_column, solution.bound) for of_column in each)
     limit = len(columns) * solution.bound  # settled when every column is: then the total is within this
     total = _column(order, solution, matrix.sum(1), errors.sum(1), ends.sum(1), limit, columns)
-    return Continuation(
+    return record.Continuation(
         **_shared(order, solutions),
         segments=solution.units.segments,
         certificate=total,
@@ -296,7 +289,7 @@ def _column(
     )
 
 
-def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
+def interactions(order: Order, solutions: Sequence[Solution]) -> record.Interactions:
     """One matrix; several solutions are several baselines (expected Hessians).
 
     Each baseline is the same for both integrals, so the rows of the mean are expected gradients.
@@ -313,7 +306,7 @@ def interactions(order: Order, solutions: Sequence[Solution]) -> Interactions:
         shared["meta"]["rows"] = list(rows)
         note = f"only the interactions of {shown} were asked for; the others are not a number (NaN)"
         shared["meta"]["notes"].append(note)
-    return Interactions(
+    return record.Interactions(
         **shared,
         segments=units.segments,
         certificate=_of_rows(order, solutions, matrix, scores.mean(0).numpy()),
@@ -365,7 +358,7 @@ def _of_rows(
     )
 
 
-def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
+def phrases(order: Order, solutions: Sequence[Solution]) -> record.PhraseTree:
     """Tokens, words, constituents and the whole share the value; with `coordinates=True` single coordinates too.
 
     Special tokens are in no group, so what they carry (at a layer above the embeddings) is in no phrase.
@@ -387,7 +380,7 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
         share = 100 * (1 - float(shown.dividend.sum()))
         family_note = f"single coordinates share the value, as in the paper, and take {share:.1f} % of the value"
         shared["meta"]["notes"].append(family_note)
-    return PhraseTree(
+    return record.PhraseTree(
         **shared,
         certificate=certificate(solution, order.tolerance, scores),
         nodes=phrase_nodes(tree.text, groups, shown),
@@ -400,8 +393,8 @@ def phrases(order: Order, solutions: Sequence[Solution]) -> PhraseTree:
 
 
 MAKERS: Mapping[type[Result], Callable[[Order, Sequence[Solution]], Result]] = {
-    Explanation: tokens, VectorExplanation: vectors, PairExplanation: pair, Interactions: interactions,
-    PhraseTree: phrases, Continuation: continuation,
+    record.Explanation: tokens, record.VectorExplanation: vectors, record.PairExplanation: pair,
+    record.Interactions: interactions, record.PhraseTree: phrases, record.Continuation: continuation,
 }  # fmt: skip
 
 
