@@ -24,6 +24,7 @@ from pathlens.engine.options import IG, Accuracy
 from pathlens.errors import InputError
 from pathlens.explanation.record import Continuation, Explanation
 from pathlens.explanation.view import Viewable
+from pathlens.metrics.contenders import SCORED
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.language import LanguageModel
@@ -87,9 +88,8 @@ def whatif(
     if isinstance(explanation, Continuation):
         explanation = explanation.aggregate()
     if not isinstance(explanation, Explanation):
-        raise InputError(
-            f"what-if needs one score per unit (secant, ig, sig, dig, udig); {explanation.method} gives something else"
-        )
+        able = ", ".join(SCORED)
+        raise InputError(f"what-if needs one score per unit ({able}); {explanation.method} gives something else")
     scene = _Scene.of(explainer, explanation, text, text_b)
     special = explanation.special or (False,) * len(explanation.tokens)
     ours = [segment != 1 for segment in explanation.segments] if several else [True] * len(special)
