@@ -18,7 +18,7 @@ from pathlens.text.load import load
 from pathlens.text.network import Network
 from pathlens.text.options import GeneratorOptions
 from tests.support import models, sweep
-from tests.support.models import classifier
+from tests.support.models import classifier, generator
 
 TEXT = "the movie was not really funny , but moving ."
 
@@ -85,6 +85,15 @@ def test_a_refused_layer_is_one_line_in_our_words(name):
 def test_no_false_alarm(name, head):
     diagnosis = examine(sweep.build(name, head), sweep.TEXT)
     assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]
+
+
+def test_a_model_with_a_layer_and_a_score_of_its_own_for_integrals_is_asked_the_same_throughout():
+    """As `smollm`: differences of log-probabilities are no check of a probability's integral."""
+    model = load(generator())
+    model.default_layer, model.default_score = 1, "prob"
+    diagnosis = examine(model, "the movie was not really funny")
+    assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]
+    assert sum(check.state == "holds" for check in diagnosis.checks) == len(diagnosis.checks)
 
 
 def entailing():

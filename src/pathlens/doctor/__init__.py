@@ -14,6 +14,7 @@ from typing import Any
 from pathlens.doctor.patient import FAILS, HOLDS, LEFT_OUT, Check, Law, Patient, left_out, with_gap
 from pathlens.errors import InputError, PathlensError, first_line, or_error
 from pathlens.explanation.view import Viewable
+from pathlens.text.generator import Generator
 from pathlens.text.zeroshot import ZeroShot
 from pathlens.types import TOLERANCE, brief
 
@@ -103,8 +104,12 @@ def _patient(model: Any, text: Any, text_b: Any, tolerance: float) -> Patient:
         text, text_b = (QUESTION, text_b or TEXT) if asks else (with_gap(model, TEXT), text_b)
     if text_b is None and (asks or model.two_texts_are_a_pair()):
         text_b = SECOND
-    unlabelled = isinstance(model, ZeroShot) and not model.defaults.candidate_labels
-    patient = Patient(model, text, text_b, tolerance, {"target": LABEL} if unlabelled else {})
+    asked: dict[str, Any] = {}  # what is the same in every law
+    if isinstance(model, ZeroShot) and not model.defaults.candidate_labels:
+        asked = {"target": LABEL}
+    elif isinstance(model, Generator):  # one may have a layer and a score of its own for integrals alone
+        asked = {"layer": model.default_layer, "score": model.default_score}
+    patient = Patient(model, text, text_b, tolerance, asked)
     refusal = or_error(lambda: patient.predicted)
     if isinstance(refusal, InputError):  # of the text: again the asker's, and every law would say the same
         raise refusal

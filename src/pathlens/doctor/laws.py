@@ -199,7 +199,7 @@ def _requests(patient: Patient, model: LanguageModel) -> Iterator[tuple[str, Any
         number = min(20, model.network.embedding.weight.shape[0] - 1)  # any token will do
         word = str(model.tokenizer.decode([number])).strip() or "a"
         contrast = GeneratorOptions(contrast=f" {word} {word} {word}")
-        yield "a contrast", second, {"target": f" {word} {word}", "options": contrast}
+        yield "a contrast", second, {"target": f" {word} {word}", "score": None, "options": contrast}
 
 
 def twin(patient: Patient) -> Check:

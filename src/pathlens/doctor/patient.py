@@ -134,6 +134,8 @@ class Patient:
     def explain(self, text: Any = None, *, model: TextModel | None = None, **choices: Any) -> Any:
         """A result for the patient's text (or another); warnings are the laws' business, not the user's."""
         choices = {"method": "ig", "tolerance": self.tolerance, "check": False, **self.asked, **choices}
+        if choices["method"] == "vaig":  # explains the whole output, which has no score
+            choices.pop("score", None)
         if self.model.similarity not in (None, *SIMILARITIES):  # a distance: its vectors are examined all the same
             choices.setdefault("similarity", SIMILARITIES[0])
         with warnings.catch_warnings():
