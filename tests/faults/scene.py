@@ -34,12 +34,13 @@ QUIET = {  # of the commands alone: the tests that run beside them have their ow
     "TQDM_DISABLE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_worker_niceness": "0",  # Ray's own 15 lets its workers starve where other things are at work
 }
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["pathlens.cli", "pathlens.corpus.execute", "pathlens.vectors.index", "transformers.models.bert.modeling_bert"]
 )
-PATIENCE = 900.0  # seconds after which whatever is waited for is taken to hang: on a machine that is full too, for Ray is polite
+PATIENCE = 900.0  # seconds after which whatever is waited for is taken to hang, on a machine that is full too
 RAYS_OWN = re.compile(r"^\[.*logging\.cc.*\n+", re.M)  # it says on the error stream that it was told to be quiet
 COPY = re.compile(r"(vectors-\d{5})-\d+(?=\.safetensors)")  # written beside a file of other texts
 OF_THE_TABLE = ("sha256", "version", "table")  # of a manifest: how often it was written, and under which name
