@@ -51,7 +51,7 @@ class Interval:
     kind: Kind = "number"
     calibrated: bool = False  # estimates are taken for less where the known change confirms the sum
 
-    def learn(self, *, sums: Tensor | None = None, change: Tensor | None = None) -> None:
+    def learn(self, *, sums: Float[Tensor, "..."] | None = None, change: Float[Tensor, "..."] | None = None) -> None:
         """What a round of evaluations says of it; its estimates, worked out once a round, are worked out anew."""
         self.sums = self.sums if sums is None else sums
         self.change = self.change if change is None else change
