@@ -39,6 +39,14 @@ def own_cosine(model, a: str, b: str) -> float:
     return float(e_a @ e_b / e_a.norm() / e_b.norm())
 
 
+def test_one_texts_scores_are_of_the_cosine_itself():
+    """Both lengths are divided by, the other text's too, along the path and at both its ends."""
+    for method in ("ig", "secant"):
+        result = pl.explain(models.encoder(), A, B, method=method, **({} if method == "ig" else {"gives": "scores"}))
+        assert result.certificate.f_input == pytest.approx(own_cosine(tiny(), A, B), abs=1e-6), method
+        assert result.certificate.converged and abs(result.certificate.f_input) <= 1
+
+
 @pytest.mark.parametrize("name", models.ENCODERS)
 @pytest.mark.parametrize("layer", [0, 2, 3])
 def test_full_matrix_sums_to_the_models_own_similarity(name, layer):
