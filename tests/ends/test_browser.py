@@ -175,6 +175,12 @@ def test_two_texts_and_their_pairs(page, address):
     many = visible.count()
     page.locator("#result input.top").evaluate("node => { node.value = 3; node.dispatchEvent(new Event('input')); }")
     assert visible.count() == 3 < many
+    drawing, table = page.locator("#result .scroll:has(.arcs)"), page.locator("#result .matrix >> nth=0")
+    for width in (1600, 1200, 390):  # no name is cut off; beside the table where there is room
+        page.set_viewport_size({"width": width, "height": 900})
+        assert drawing.evaluate("node => node.scrollWidth <= node.clientWidth"), width
+        beside = drawing.bounding_box()["x"] > table.bounding_box()["x"] + table.bounding_box()["width"]
+        assert beside == (width == 1600), width
     looked_at(page, "pair")
 
 

@@ -191,7 +191,7 @@ def spread(x: np.ndarray) -> np.ndarray:
 
 FIRST = 24  # arcs visible before anyone touches the slider
 LETTER, BLANK = 8.2, 14.0  # pixels of a letter and between tokens
-ROOMY, WIDEST, TICKED = 700.0, 1500.0, 960.0  # beyond the widest, tokens become ticks and only strong ends are named
+ROOMY, WIDEST, TICKED = 480.0, 1500.0, 960.0  # roomy shrinks to a phone; beyond the widest only strong ends are named
 GAP, HEAD, SLACK = 150.0, 30.0, 80.0  # between two lines, above them, and for slanted names
 
 
@@ -240,7 +240,7 @@ def arcs(given: blocks.Links) -> Markup:
     shapes, texts, width, height = (_between if given.below else _over)(given)
     count, first = len(shapes), min(FIRST, len(shapes))
     size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "width": f"{width:.0f}", "height": f"{height:.0f}"}
-    words = {"class": "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
+    words = {"class": "arcs short" if width <= ROOMY + 2 * BLANK else "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
     # weakest first, so that strong arcs lie on top
     paths = reversed([_arc(given, rank, shape) for rank, shape in enumerate(shapes)])
     drawing = element("svg", {**size, **words}, *paths, *texts)
