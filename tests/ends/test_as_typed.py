@@ -105,6 +105,13 @@ def test_a_comparison_is_a_table_too(pair, tmp_path):
     assert study.to_csv(tmp_path / "c.csv").read_text().startswith("unit,ig,sig\n")
 
 
+def test_an_entry_is_asked_for_by_number(pair):
+    result = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1)
+    assert result[0] == next(iter(result)) and result[1:3] == list(result)[1:3]
+    with pytest.raises(pl.InputError, match=r"entries are numbered: result\[0\].*e\[0\] == 'great'"):
+        result["great"]
+
+
 def test_a_missing_text_is_named_by_its_place(pair):
     with pytest.raises(pl.InputError, match="text 1: text must be a string, got float"):
         pl.explain(pair, pandas.Series(["good", float("nan")]), n_steps=2)

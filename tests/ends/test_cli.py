@@ -189,7 +189,7 @@ def test_a_ranking_by_several_methods_puts_their_reasons_side_by_side(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [each.method for each in pl.load(tmp_path / "out.json")] == ["ij", "secant"] * 3
     page = (tmp_path / "out.html").read_text()
-    assert page.count("method side by side: ij, secant") == 3 and "why one stands above the other" in page
+    assert page.count("methods side by side: ij, secant") == 3 and "why one stands above the other" in page
     shown = pathlens("rank", *asked, cwd=tmp_path).stdout
     assert shown.count("rice") >= 2 and "ij" in shown and "secant" in shown
     for each in (shown, page):
@@ -269,6 +269,7 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["answer", "smollm", "Who?", "--source", "Ann built it."], ["--source takes a file", "'Ann built it.'"]),
         (["report", "missing.json"], ["missing.json"]),
         (["serve", "{folder}", "--host", "0.0.0.0", "--token", "short"], ["token", "16"]),
+        (["serve", "{folder}", "sentimant", "--port", "0"], ["did you mean the built-in 'sentiment'"]),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, words, folder, tmp_path):

@@ -54,6 +54,7 @@ def test_a_slip_is_named_with_what_was_meant():
         ({"method": "udig", "neighbors": 5}, "did you mean 'neighbours'"),
         ({"method": "sig", "contxt": "prefix"}, "did you mean 'context'"),
         ({"method": pl.SIG(), "steps": 5}, "steps: not an option of sig; it takes coordinates, context"),
+        ({"metod": "ig"}, "metod: not an option of any method; some of them take .* did you mean 'method'"),
     ]:
         with pytest.raises(pl.InputError, match=words):
             pl.explain(models.classifier("bert"), TEXTS[0], **choices)

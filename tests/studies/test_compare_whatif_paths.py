@@ -22,6 +22,7 @@ from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
+from tests.rooms.test_chat import generator
 from tests.support.draw_samples import explanation
 from tests.support.models import answerer, classifier, config, encoder, generator, sharpen, tagger, tokenizer
 
@@ -39,6 +40,22 @@ def test_a_comparisons_numbers_stand_beside_ticks_and_cannot_be_written_to():
     for numbers in (two.values, two.spearman, two.kendall):
         with pytest.raises(ValueError, match="read-only"):
             numbers[0, 0] = 9.0
+
+
+def test_what_is_compared_where_nothing_is_named(tiny):
+    """What `pl.explain` shows is among it, whatever the model; of two texts whatever gives a matrix."""
+    usual = {
+        ("secant", "ig", "sig"): (tiny, "not really funny"),
+        ("ij", "secant"): (load(encoder("bert")), "not really funny", "a movie"),
+        ("ig", "sig"): (pl.ToyModel(), "not really funny"),
+        ("secant", "sig"): (load(generator()), "not really"),
+    }
+    for methods, asked in usual.items():
+        study = pl.compare(*asked, tolerance=0.1)
+        assert tuple(result.method for result in study.results) == study.labels == methods
+        assert pl.explain(*asked, tolerance=0.1).method == methods[0]
+        least = [note for note in study.notes if note.startswith("least agreement")]
+        assert len(least) == (len(methods) > 2), "of two there is one agreement, and the table has it"
 
 
 def test_agreement_of_known_lists():

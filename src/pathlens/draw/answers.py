@@ -69,7 +69,9 @@ def answer(result: Answer) -> Page:
         f"full colour in the table is {_top(grid.limit)}, the largest |cell|, in the sources {_top(limit)}, the largest part."
     )
     asked = Texts((("", result.question),), title="the question")
-    return _page(result, (asked, Texts((("", _anyway(result)),), title="anyway"), block), legend, grid.limit)
+    return _page(
+        result, (asked, Texts((("", _anyway(result)),), title="without the sources"), block), legend, grid.limit
+    )
 
 
 def _names(result: Answer) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ def _sentence_list(result: Answer, cited: tuple[str, ...]) -> Listing:
         (sentence, sources or "no source", *(None if each is None else percent(each) for each in pair))
         for sentence, sources, pair in zip(result.sentences, cited, odds, strict=True)
     )
-    columns = ("what it said", "cited", "a token's probability", "anyway")
+    columns = ("what it said", "cited", "a token's probability", "without the sources")
     return Listing(columns, table)
 
 
@@ -120,14 +122,14 @@ def _anyway(result: Answer) -> str:
     certificate, count = result.certificate, sum(result.lengths)
     if result.contrast:
         return (
-            f"Than {result.contrast!r:.80} it is e^{certificate.f_input:.4g} times as likely with the sources, and "
-            f"e^{certificate.f_baseline:.4g} times anyway."
+            f"It is e^{certificate.f_input:.4g} times as likely as {result.contrast!r:.80} with the sources, and "
+            f"e^{certificate.f_baseline:.4g} times without them."
         )
     # the probability of a whole answer is next to nothing even where it was sure: a token's is said beside it
     each, anyway = (percent(float(np.exp(value / count))) for value in (certificate.f_input, certificate.f_baseline))
     return (
-        f"Without what the sources say the model gives this answer the probability {percent(result.anyway)}, {anyway} a token; "
-        f"with them {each} a token."
+        f"Without the sources the model gives this answer a probability of {percent(result.anyway)}, on average {anyway} "
+        f"for each token; with them {each} for each token."
     )
 
 
@@ -139,7 +141,7 @@ def _facts(result: Answer, names: tuple[str, ...], columns: tuple[str, ...]) -> 
         "outputs": columns,
         "whole": "the whole answer",
         **proofs(result, certificates),
-        "ends": [f"{each.f_input:.4g}, anyway {each.f_baseline:.4g}" for each in certificates],
+        "ends": [f"{each.f_input:.4g}, without the sources {each.f_baseline:.4g}" for each in certificates],
         "score": "log-probability",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
         "additive": _sums(result),

@@ -59,7 +59,7 @@ def comparison(study: Comparison) -> blocks.Page:
     agreement = correlations(title, ("Spearman", "Kendall"), _pairs(study))
     legend = f"{_colors(study.results)}; in a running text full colour is that text's largest |value|, in the table the table's."
     return blocks.Page(
-        f"{study.varied} side by side: {', '.join(map(visible, study.labels))}",
+        f"{study.varied.replace(' and', 's and')}s side by side: {', '.join(map(visible, study.labels))}",
         " · ".join(part for part in (*map(visible, about), _quoted(first)) if part),
         blocks=(*([blocks.Abreast(inside=running)] if running else []), blocks.Abreast(inside=(table, agreement))),
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
@@ -118,8 +118,8 @@ def _readings(study: WhatIf) -> tuple[str, ...]:
     notes = [
         f"the output is {study.f_before:.4g} before; a change is the output after the edit minus that "
         f"({RAISES_WORD}: it rises, {LOWERS_WORD}: it falls)",
-        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit (a score is its part "
-        "of the way from the baseline); exact where the model is linear on that way",
+        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit; exact where the model "
+        "is linear between the baseline and the text",
     ]
     if any(edit.kind == "replace" for edit in study.edits):
         notes.append(

@@ -240,7 +240,11 @@ def arcs(given: blocks.Links) -> Markup:
     shapes, texts, width, height = (_between if given.below else _over)(given)
     count, first = len(shapes), min(FIRST, len(shapes))
     size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "width": f"{width:.0f}", "height": f"{height:.0f}"}
-    words = {"class": "arcs short" if width <= ROOMY + 2 * BLANK else "arcs", "role": "img", "aria-label": f"arcs for the {count} strongest pairs"}
+    words = {
+        "class": "arcs short" if width <= ROOMY + 2 * BLANK else "arcs",
+        "role": "img",
+        "aria-label": f"arcs for the {count} strongest pairs",
+    }
     # weakest first, so that strong arcs lie on top
     paths = reversed([_arc(given, rank, shape) for rank, shape in enumerate(shapes)])
     drawing = element("svg", {**size, **words}, *paths, *texts)

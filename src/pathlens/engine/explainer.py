@@ -33,6 +33,7 @@ from pathlens.engine.options import (
     Scores,
     Secants,
     build,
+    not_an_option,
 )
 from pathlens.engine.prepare import (
     Choices,
@@ -422,11 +423,13 @@ def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) 
     for record in EVERYONES:
         taken(record, named)
     of_methods = RECORDS.values() if method is None else [type(build(method))]
-    by_method = {name for record in of_methods for name in option_names(record)}
+    by_method = dict.fromkeys(name for record in of_methods for name in option_names(record))
     of_models = {name for kind in kinds_of_options() for name in option_names(kind)} | {*option_names(LoadOptions)}
     asked = {name: value for name, value in named.items() if name not in of_models or name in by_method}
-    if method is not None or set(asked) - by_method:
-        build(method or "ig", asked, others=(*_others(), *sorted(of_models | by_method)))
+    if method is not None:
+        build(method, asked, others=(*_others(), *sorted({*of_models, *by_method})))
+    elif unknown := [name for name in asked if name not in by_method]:
+        raise not_an_option(unknown, by_method, (*_others(), *sorted(of_models)), "")
 
 
 def _others() -> tuple[str, ...]:

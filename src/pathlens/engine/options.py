@@ -8,7 +8,7 @@ To add a method: a record here, a line in the table of methods.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -342,13 +342,17 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
     known = option_names(record)
     unknown = [name for name in named if name not in known]
     if unknown:
-        everyones = ["method", *(name for each in (*EVERYONES, LoadOptions) for name in option_names(each))]
-        hint = did_you_mean(unknown[0], (*known, *everyones, *others))
-        raise InputError(
-            f"{', '.join(unknown)}: not an option of {record.name}; it takes "
-            f"{', '.join(known) or 'no options of its own'}, besides everyone's ({', '.join(everyones)}){hint}"
-        )
+        raise not_an_option(unknown, known, others, record.name)
     return replace(method, **named) if isinstance(method, Method) else record(**named)
+
+
+def not_an_option(unknown: Sequence[str], known: Iterable[str], others: Iterable[str], name: str) -> InputError:
+    """What there is instead: options of the method of this name, or of all methods where none is named, and everyone's."""
+    everyones = ["method", *(name for each in (*EVERYONES, LoadOptions) for name in option_names(each))]
+    hint = did_you_mean(unknown[0], (*known, *everyones, *others))
+    takes = ", ".join(known) or "no options of its own"
+    whose = f"of {name}; it takes {takes}" if name else f"of any method; some of them take {takes}"
+    return InputError(f"{', '.join(unknown)}: not an option {whose}, besides everyone's ({', '.join(everyones)}){hint}")
 
 
 def options() -> tuple[Option, ...]:

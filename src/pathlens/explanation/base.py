@@ -209,6 +209,10 @@ class Result(TableExport, Viewable):
 
     def __getitem__(self, place: Any) -> Any:
         """One (token, score), or a list of them."""
+        if isinstance(place, str):
+            raise InputError(
+                f"entries are numbered: result[0], result[1:3]; by name: [e for e in result if e[0] == {place!r}]"
+            )
         return list(self)[place]
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pathlens.errors import InputError
 from pathlens.serve.offers import offers
 from pathlens.serve.tasks import Meter, ServerLimits
+from pathlens.text.options import refuse_slip
 
 if TYPE_CHECKING:
     from pathlens.text.adapter import Case, Probabilities, TextModel
@@ -83,6 +84,7 @@ class Models:
         """Name → a slot, still empty; a folder is known by its last part, so that no path leaves the machine."""
         slots: dict[str, ModelSlot] = {}
         for name in names:
+            refuse_slip(name)  # before an address is announced that nobody will answer
             short = Path(name).resolve().name if Path(name).is_dir() else name
             if short in slots:
                 raise InputError(f"two models are called {short!r}; give folders with different names")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.checks import listed
+from pathlens.checks import listed, option_names
 from pathlens.engine.explainer import Explainer, check_choices
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
@@ -23,6 +23,7 @@ from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.statistics import kendall, spearman
+from pathlens.text.adapter import TextModel
 from pathlens.text.chat import as_chat, as_list
 from pathlens.text.generator import DEFAULT_SCORE
 from pathlens.text.load import load
@@ -93,7 +94,7 @@ def compare(
 ) -> Comparison:
     """Explain one text in several ways. Every combination of the lists given is one column.
 
-    methods: names as in `pl.methods()` (default: ig and sig, when nothing else is varied).
+    methods: names as in `pl.methods()` (when nothing else is varied: the model's own beside ig and sig; of two texts ij and secant).
     baselines: names, texts or tensors. models: further models, each compared with the first.
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
@@ -104,14 +105,15 @@ def compare(
     methods = listed(methods)
     asked = (model, *(models or ()))
     if methods is None and not baselines and len(asked) == 1:
-        methods = ("ig", "sig")
+        asked = (load(model),)
+        methods = _usual(asked[0], text_b is not None)
     if len(asked) > 1:
         choices.setdefault("unit", "word")
     usual = choices.pop("baseline", None)
     variants = list(product(methods or (None,), baselines or (usual,)))
     if len(asked) * len(variants) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models").plainly(
-            "There is one way only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
+            "There is one column only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
         )
     for method, baseline in variants:
         check_choices(method, {**choices, "baseline": baseline})
@@ -132,6 +134,17 @@ def _of_one_number(model: Any, methods: Sequence[str], choices: dict[str, Any]) 
     """Methods are compared on one number: a model may have a score of its own for integrals alone."""
     differs = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
     return {"score": DEFAULT_SCORE, **choices} if differs and len(methods) > 1 and "vaig" not in methods else choices
+
+
+def _usual(model: TextModel, second: bool) -> tuple[str, ...]:
+    """What is compared where nothing is named; of what a model writes, where integrals take hundreds of nodes, two methods."""
+    if second and model.two_texts_are_a_pair():
+        return ("ij", "secant")
+    return (
+        ("secant", "sig")
+        if "generate" in option_names(model.options)
+        else tuple(dict.fromkeys((model.default_method, "ig", "sig")))
+    )
 
 
 def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = None, varied: str = "") -> Comparison:
@@ -164,7 +177,7 @@ def _notes(comparison: Comparison) -> list[str]:
     notes, labels = [], comparison.labels
     pairs = [(comparison.spearman[a, b], a, b) for a in range(len(labels)) for b in range(a)]
     rho, a, b = min(pairs, key=lambda pair: np.nan_to_num(pair[0], nan=2.0))
-    if np.isfinite(rho):
+    if np.isfinite(rho) and len(pairs) > 1:
         notes.append(f"least agreement: {labels[b]} and {labels[a]}, Spearman {rho:+.2f}")
     if any(np.isnan(pair[0]) for pair in pairs):
         notes.append("an agreement is not defined where all values of a column are equal")
@@ -179,7 +192,7 @@ def _notes(comparison: Comparison) -> list[str]:
     if len(quarrels) > IN_WORDS:
         notes.append(f"and on {len(quarrels) - IN_WORDS} more units")
     if not quarrels:
-        notes.append("no unit of weight has opposite signs")
+        notes.append("they agree on the sign of every unit that counts")
     loose = [label for label, each in zip(labels, comparison.results, strict=True) if not each.settled]
     if loose:
         notes.append(f"not settled within the tolerance: {', '.join(loose)}; do not trust their order yet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import socket
@@ -26,7 +25,7 @@ from pathlens.text.heads import Answerer, Classifier, Tagger
 from pathlens.text.language import LanguageModel
 from pathlens.text.masked import MaskedLM
 from pathlens.text.network import evaluation_mode, named
-from pathlens.text.options import BUILT_IN
+from pathlens.text.options import BUILT_IN, refuse_slip
 from pathlens.text.pipelines import crossed, follow
 from pathlens.text.sentence import PooledEncoder, SentenceEncoder, SentenceTransformerEncoder, SiglipText, open_modules
 from pathlens.text.seq2seq import Seq2Seq
@@ -247,8 +246,8 @@ def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | 
         passed_on = ON_LOADING if model in TAKES_OPTIONS else ()
         _nothing_left({n: options[n] for n in options if n not in passed_on}, f"the built-in model {model!r}")
         return load_built_in(model, device, **options)  # one that is moved is not the one others use
+    refuse_slip(str(model))
     folder = Path(model)
-    _refuse_slip(str(model), folder)
     if folder.is_dir() and not (folder / "config.json").exists() and not (folder / "modules.json").exists():
         raise ModelError(f"the folder {str(model)!r} holds no model: neither config.json nor modules.json is in it")
     pooling = {"pooling": options.pop("pooling")} if "pooling" in options else {}
@@ -281,21 +280,6 @@ def _by_name(model: str | Path, options: dict[str, Any], device: torch.device | 
             "folder, or a hub id that can be reached"
         ) from error
     return _hugging_face(module.eval(), tokenizer, pooling)
-
-
-def _refuse_slip(name: str, folder: Path) -> None:
-    """A slip of the pen is answered at once, not after a hub has been asked again and again."""
-    if folder.is_file():
-        raise ModelError(f"{name!r} is a file; give the folder that holds the model, or a hub id like owner/name")
-    if folder.exists():
-        return
-    if name.startswith((".", "/", "~")):
-        raise ModelError(f"there is no folder {name!r}; give an existing folder, or a hub id like owner/name")
-    close = difflib.get_close_matches(name.lower(), BUILT_IN, n=1, cutoff=0.75)
-    if close:
-        raise ModelError(
-            f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
-        )
 
 
 def _stated(model: str | Path, kept: dict[str, Any]) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pathlens.checks import check_options, option
-from pathlens.errors import InputError
+from pathlens.errors import InputError, ModelError
 from pathlens.types import BASELINES, SIMILARITIES
 
 BUILT_IN = {  # models that arrive as packages
@@ -34,6 +35,22 @@ def check_baseline_name(choice: Any) -> None:
         raise InputError(
             f"baseline={choice!r} is not a name; did you mean {meant!r}? (The word itself: baseline=({choice!r},))"
         ).plainly(f"“{choice}” is no baseline; did you mean {meant}?", "baseline")
+
+
+def refuse_slip(name: str) -> None:
+    """A slip of the pen is answered at once, not after a hub has been asked again and again."""
+    folder = Path(name)
+    if name in BUILT_IN or folder.is_dir():
+        return
+    if folder.is_file():
+        raise ModelError(f"{name!r} is a file; give the folder that holds the model, or a hub id like owner/name")
+    if name.startswith((".", "/", "~")):
+        raise ModelError(f"there is no folder {name!r}; give an existing folder, or a hub id like owner/name")
+    close = get_close_matches(name.lower(), BUILT_IN, n=1, cutoff=0.75)
+    if close:
+        raise ModelError(
+            f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -266,19 +266,19 @@ const offerWhy = (result) => {
 const STUDIES = {
   compare: {
     name: "Compare methods",
-    about: "The same text under several methods, baselines or models: where they agree, the finding does not hang on the choice.",
-    of: { Answer: { about: "The same sentence of the answer under several methods; one of them leaves every source out in turn, and so says what comes of it." } },
+    about: "The same text under several methods, baselines or models: where they agree, the answer does not depend on the choice.",
+    of: { Answer: { about: "The same sentence of the answer under several methods; one of them leaves out every source in turn, and so says what happens without it." } },
   },
   whatif: {
     name: "How far to believe it",
-    about: "Every unit is masked, one at a time, and the model run again: the change that its contribution foretold beside the change that came.",
+    about: "Every word is masked, one at a time, and the model is asked again: the change that its score predicts beside the change that it makes.",
     of: {
-      PairExplanation: { about: "A cell belongs to two words and cannot be masked. So every word of the first text is scored by itself, beside the second text, then masked, one at a time: the change of the similarity that its score foretold beside the change that came." },
-      Interactions: { about: "What a row of the table sums to is the word's score. Every word is masked, one at a time: the change that its score foretold beside the change that came." },
-      PhraseTree: { about: "Under the phrases are scores of words. Every word is masked, one at a time: the change that its score foretold beside the change that came." },
+      PairExplanation: { about: "A cell belongs to two words and cannot be masked. So every word of the first text is scored by itself, beside the second text, then masked, one at a time: the change of the similarity that its score predicts beside the change that it makes." },
+      Interactions: { about: "What a row of the table sums to is the word's score. Every word is masked, one at a time: the change that its score predicts beside the change that it makes." },
+      PhraseTree: { about: "Under the phrases are scores of words. Every word is masked, one at a time: the change that its score predicts beside the change that it makes." },
     },
   },
-  path: { name: "Along the path", about: "What the model says on the way from the baseline to the text." },
+  path: { name: "Along the path", about: "What the model says between the baseline and the text." },
   layers: { name: "Layer by layer", about: "The same contributions, taken at every layer." },
   nodes: { name: "Error against nodes", about: "How fast each rule gets the numbers right." },
 };

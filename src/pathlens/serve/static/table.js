@@ -303,7 +303,7 @@ const explain = async (row) => {
   const result = await (await done.as("json")).json();
   row.why = await (await done.as("fragment")).text();
   const order = result.scores.map((score, k) => [result.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(", ");
+  row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(" · ");
 };
 
 let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
