@@ -63,7 +63,7 @@ def rank(path: Path) -> None:
 
 
 def evaluation(path: Path) -> None:
-    evaluate("sentiment", REVIEWS, methods=["ig", "sig"], extra=[], draws=200, tolerance=0.01).to_png(path)
+    evaluate("sentiment", REVIEWS, methods=["secant", "ig", "sig"], extra=[], draws=200, tolerance=0.01).to_png(path)
 
 
 def words(path: Path) -> None:
@@ -97,7 +97,7 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "ih": explained("ih", texts=("Not really funny.",)),
     "vaig": explained("vaig", model="minilm", texts=(PAIR[0],)),
     "ij": explained("ij", model="minilm", texts=PAIR),
-    "compare": lambda path: compare("sentiment", TEXT, methods=["ig", "sig", "udig"]).to_png(path),
+    "compare": lambda path: compare("sentiment", TEXT, methods=["secant", "ig", "sig"]).to_png(path),
     "whatif": lambda path: whatif("sentiment", TEXT).to_png(path),
     "path": lambda path: pathview("sentiment", TEXT).to_png(path),
     "layers": layers,

@@ -75,7 +75,7 @@ def agreement(peer: str, names: dict[str, Any]) -> dict[str, float]:
 
 COMPARED = {
     "captum": "scores: at most {largest_difference:.2g} apart, the largest is {largest_score:.2g}",
-    "shap": "its values sum to the probability that we have: {difference_of_outputs:.0e} apart",
+    "shap": "its values sum to the probability, as ours reports it: {difference_of_outputs:.0e} apart",
     "inseq": "not compared: another baseline and another score",
     "LIT": "probabilities: {difference_of_outputs:.0e} apart; it computes no scores here",
 }
