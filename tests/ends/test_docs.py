@@ -59,6 +59,7 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
                 test = doctest.DocTestParser().get_doctest(block.code, names, page.name, page.name, 0)
                 ran = doctest.DocTestRunner().run(test, clear_globs=False)
                 assert ran.failed == 0, capsys.readouterr().out
+                names |= test.globs  # a block goes on where the one before it ended
             else:
                 exec(compile(block.code, f"{page.name}, block {number}", "exec"), names)
 

@@ -118,12 +118,12 @@ def _readings(study: WhatIf) -> tuple[str, ...]:
     notes = [
         f"the output is {study.f_before:.4g} before; a change is the output after the edit minus that "
         f"({RAISES_WORD}: it rises, {LOWERS_WORD}: it falls)",
-        f"predicted by masking or deleting: minus the {study.explanation.method} score of the unit; exact where the model "
+        f"predicted for masking or deleting: minus the {study.explanation.method} score of the unit; exact where the model "
         "is linear between the baseline and the text",
     ]
     if any(edit.kind == "replace" for edit in study.edits):
         notes.append(
-            "predicted by replacing: the mean gradient of ig along the straight line, times (new embedding - old), whatever "
+            "predicted for replacing: the mean gradient of ig along the straight line, times (new embedding - old), whatever "
             "the method above; it knows nothing of how the new word acts together with the others, so it is a first guess"
         )
     if not np.isnan(study.agreement):
