@@ -22,7 +22,6 @@ from pathlens.studies.pathview import pathview
 from pathlens.studies.whatif import whatif
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from tests.rooms.test_chat import generator
 from tests.support.draw_samples import explanation
 from tests.support.models import answerer, classifier, config, encoder, generator, sharpen, tagger, tokenizer
 
