@@ -57,6 +57,13 @@ def test_what_is_compared_where_nothing_is_named(tiny):
         assert len(least) == (len(methods) > 2), "of two there is one agreement, and the table has it"
 
 
+def test_notes_of_edits_have_a_column_where_there_are_some(tiny):
+    for edit, columns in {("not", "mask"): 4, ("not", "replace", "very not"): 5}.items():
+        page = whatif(tiny, "not really funny", [edit, ("funny", "mask")]).to_html()
+        head = re.search(r"<tr>(?:(?!</tr>).)*difference.*?</tr>", page, re.DOTALL)[0]
+        assert len(re.findall(r"<t[hd][ >]", head)) == columns, edit
+
+
 def test_agreement_of_known_lists():
     one, two = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
     assert spearman(one, two) == pytest.approx(0.8) and kendall(one, two) == pytest.approx(2 / 3)

@@ -100,8 +100,8 @@ def what_if(study: WhatIf) -> blocks.Page:
     every = [value for edit in edits for value in (edit.predicted, edit.actual)]
     names = (f"{e.name} → {e.replacement}" if e.kind == "replace" else f"{e.kind} {e.name}" for e in edits)
     both = zip(map(visible, names), edits, strict=True)
-    rows = tuple((name, e.predicted, e.actual, e.actual - e.predicted, e.note) for name, e in both)
-    columns = ("edit", "predicted", "actual", "difference", "")
+    columns = ("edit", "predicted", "actual", "difference", *([""] if any(e.note for e in edits) else []))
+    rows = tuple((name, e.predicted, e.actual, e.actual - e.predicted, e.note)[: len(columns)] for name, e in both)
     points = tuple(row[:3] for row in rows)
     title = "predicted against actual, one point per edit"
     table = blocks.Listing(columns, rows, limit=palette.limit(every), title="edit by edit" if len(edits) > 2 else "")
