@@ -99,10 +99,10 @@ def what_if(study: WhatIf) -> blocks.Page:
     edits = study.edits
     every = [value for edit in edits for value in (edit.predicted, edit.actual)]
     names = (f"{e.name} → {e.replacement}" if e.kind == "replace" else f"{e.kind} {e.name}" for e in edits)
-    both = zip(map(visible, names), edits, strict=True)
+    both = list(zip(map(visible, names), edits, strict=True))
     columns = ("edit", "predicted", "actual", "difference", *([""] if any(e.note for e in edits) else []))
     rows = tuple((name, e.predicted, e.actual, e.actual - e.predicted, e.note)[: len(columns)] for name, e in both)
-    points = tuple(row[:3] for row in rows)
+    points = tuple((name, e.predicted, e.actual) for name, e in both)
     title = "predicted against actual, one point per edit"
     table = blocks.Listing(columns, rows, limit=palette.limit(every), title="edit by edit" if len(edits) > 2 else "")
     around = blocks.Scatter(points, "predicted change", "actual change", "as predicted", title=title)
