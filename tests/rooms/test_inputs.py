@@ -453,3 +453,9 @@ def test_one_broken_text_does_not_spoil_its_batch():
     assert (
         isinstance(bad, ValueError) and first.scores.sum() == pytest.approx(3) and last.scores.sum() == pytest.approx(4)
     )
+
+
+def test_one_text_of_a_built_in_encoder_is_refused_before_it_is_loaded(monkeypatch):
+    monkeypatch.setattr("pathlens.engine.explain.Explainer", None)
+    with pytest.raises(pl.InputError, match="give a second text"):
+        pl.explain("minilm", "One text alone.")

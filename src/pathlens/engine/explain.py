@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method, R, Scores, Secants
 from pathlens.engine.typed import Many, One, Options, OtherOptions, Several, shows_options
+from pathlens.errors import InputError
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
 from pathlens.text.adapter import TextModel
+from pathlens.text.options import ENCODERS, ONE_TEXT_ALONE
 
 if TYPE_CHECKING:  # for the signatures alone
     from pathlens.text.dual import DualEncoder
@@ -130,6 +132,9 @@ def explain(
         pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id; device ("cuda",
         "mps", "cpu", "auto") for any model given by name.
     """
+    alone = isinstance(text, str) and text.strip() and all(x is None for x in (text_b, method, choices.get("target")))
+    if alone and isinstance(model, str) and model in ENCODERS:
+        raise InputError(ONE_TEXT_ALONE)  # before the model is loaded
     return Explainer(model, method=method, **choices)(text, text_b, show_progress=show_progress, batch_size=batch_size)
 
 

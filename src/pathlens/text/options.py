@@ -21,6 +21,11 @@ BUILT_IN = {  # models that arrive as packages
     "minilm-exact": "MiniLM made exact on STS-B: pairs of words alone add up to the similarity",
     "smollm": "causal language model, SmolLM2-135M-Instruct",
 }
+ENCODERS = ("minilm", "minilm-exact")  # of them, those that give a vector
+ONE_TEXT_ALONE = (
+    "a sentence encoder gives a vector, not a number: give a second text (text_b) to explain their similarity, or "
+    "method='vaig' to explain the vector itself"
+)
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
 ALMOST = 0.8  # alike enough to be a slip: "masked" and "quite" are, "meal" and "task" are not

@@ -21,7 +21,7 @@ from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
 from pathlens.text.language import LanguageModel, Target
 from pathlens.text.network import named
-from pathlens.text.options import POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
+from pathlens.text.options import ONE_TEXT_ALONE, POOLINGS, EncoderOptions, ModelOptions, PromptedOptions
 from pathlens.text.own_output import far
 from pathlens.text.reference import Reference, reference_of
 from pathlens.text.shift import CODE, Shift
@@ -168,10 +168,7 @@ class SentenceEncoder(LanguageModel):
                 f"target={request.target!r}: a sentence encoder has no classes; give text_b to explain a similarity, a "
                 "function of the embedding (B, k) → (B,), or method='vaig' for the whole vector"
             )
-        raise InputError(
-            "a sentence encoder gives a vector, not a number: give a second text (text_b) to explain their "
-            "similarity, or method='vaig' to explain the vector itself"
-        )
+        raise InputError(ONE_TEXT_ALONE)
 
 
 class PooledEncoder(SentenceEncoder):
