@@ -8,7 +8,10 @@ import pytest
 import torch
 
 TEXTS = ["Not really funny, but moving.", "naïve Café 東京 🙂 [MASK] x", "a", "well " * 700]
-HEAVY = ("transformers", "torch._dynamo", "torch.distributed.tensor", "sympy", "scipy", "accelerate", "matplotlib")
+HEAVY = (
+    "transformers", "torch._dynamo", "torch.distributed.tensor", "sympy", "scipy", "accelerate", "matplotlib",
+    "torch._decomp.decompositions_for_jvp",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from pathlens.errors import SecantError
 from pathlens.integrand.secant.both import RULES, Both, Rule, Step, affine, end_of, moves, start_of, values
@@ -46,10 +45,18 @@ def step_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: st
         centre = (wide0.take(at) + wide1.take(at)) / 2
         half = delta.take(at) / (2 * math.sqrt(3.0))
         points = centre[None] if kind == "kinked" else torch.stack([centre - half, centre + half])
-        slope.put_(at, jvp(f, (points,), (torch.ones_like(points),))[1].mean(0))
+        slope.put_(at, _derivative(f, points).mean(0))
     if wide0 is not x0:  # the values are the model's own, in its own precision
         first, last = f(x0), f(x1)
     return scaled(first, last, slope)
+
+
+def _derivative(f: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    """f′ of each number, in reverse mode: torch's forward mode first imports what takes longer than a short text."""
+    points = points.detach().requires_grad_()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(f(points).sum(), points)
+    return slope
 
 
 def scaled(start: Tensor, end: Tensor, slope: Tensor) -> Step:
@@ -80,7 +87,7 @@ def elementwise(function: Any, kind: str) -> Rule:
 def kinked_slope(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor) -> Tensor:
     """The same where other tensors (bounds, slopes by channel) stand beside x: no cutting out of single numbers."""
     delta = x1 - x0
-    return torch.where(delta == 0, jvp(f, (x1,), (torch.ones_like(x1),))[1], (f(x1) - f(x0)) / delta)
+    return torch.where(delta == 0, _derivative(f, x1), (f(x1) - f(x0)) / delta)
 
 
 for kind, names in (("smooth", SMOOTH), ("scaled", SCALED), ("kinked", KINKED)):

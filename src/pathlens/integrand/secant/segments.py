@@ -98,7 +98,9 @@ def slopes_of(
     try:
         leaves = [position, *(leaf for segment in segments for leaf in segment.left)]
         known = _Known(leaves, len(numbers), kept=bool(segments))
-        known.add(numbers, [_only(k, torch.ones_like(each), len(numbers)) for k, each in enumerate(numbers)])
+        for place, each in enumerate(numbers):  # no slopes are given: torch would import sympy to look at their shapes
+            kept = known.kept or place + 1 < len(numbers)
+            known.note(place, torch.autograd.grad(each, leaves, retain_graph=kept, allow_unused=True))
         while segments:
             segment = segments.pop()
             reached = [known.take(leaf) for leaf in segment.left]
@@ -108,10 +110,6 @@ def slopes_of(
         return [torch.zeros_like(position) if slope is None else slope for slope in known.take(position)]
     finally:
         _SEVERAL.reset(token)
-
-
-def _only(number: int, slope: Tensor, count: int) -> Slopes:
-    return [slope if k == number else None for k in range(count)]
 
 
 class _Known:
@@ -124,10 +122,14 @@ class _Known:
 
     def add(self, tensors: Sequence[Tensor], slopes: Sequence[Slopes]) -> None:
         """Slopes of tensors between the segments, taken on to the leaves these were made of."""
-        for summed, more in zip(self.slopes, _through(tensors, self.leaves, slopes, kept=self.kept), strict=True):
-            for number, slope in enumerate(more):
-                before = summed[number]
-                summed[number] = slope if before is None else before if slope is None else before + slope
+        for number, more in enumerate(zip(*_through(tensors, self.leaves, slopes, kept=self.kept), strict=True)):
+            self.note(number, more)
+
+    def note(self, number: int, slopes: Sequence[Tensor | None]) -> None:
+        """One number's slopes by every leaf, added to those that are known."""
+        for summed, slope in zip(self.slopes, slopes, strict=True):
+            before = summed[number]
+            summed[number] = slope if before is None else before if slope is None else before + slope
 
     def take(self, leaf: Tensor) -> Slopes:
         place = next(k for k, each in enumerate(self.leaves) if each is leaf)
