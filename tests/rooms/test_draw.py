@@ -951,4 +951,4 @@ def test_a_tiny_probability_is_said_in_percent():
     answer = samples.answer()
     proof = replace(answer.certificate, f_baseline=-150.0, f_input=-150.0 + answer.certificate.total)
     message = " ".join(shown(answer.derived(certificate=proof), 200).split())
-    assert "the probability <0.1 %," in message and not re.search(r"probability \d\S*e-", message)
+    assert "a probability of <0.1 %, on average" in message and not re.search(r"probability of \d\S*e-", message)
