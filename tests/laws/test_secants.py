@@ -206,3 +206,54 @@ def test_states_that_are_read_again_have_all_their_slopes_when_blocks_run_again(
         again = SecantScores(outputs=2)(batch)
     assert again == pytest.approx(kept, abs=1e-12)
     assert again[:, 2:].sum(1) == pytest.approx(again[:, 1] - again[:, 0], abs=1e-12)
+
+
+ORDER = {
+    "sort": lambda h: torch.sort(h, -1).values,
+    "sort ": lambda h: h.sort(dim=-1, descending=True)[0],
+    "topk": lambda h: torch.topk(h, 6, -1).values,
+}
+COUNTS = {
+    "mul": lambda h: h * (h > 0).to(h.dtype),
+    "add": lambda h: h + (h > 0).double(),
+    "mul ": lambda h: h * ((h > 0).sum(-1, keepdim=True) / 6),
+}
+NORMS = {
+    "sum of sizes": lambda h: h * torch.linalg.vector_norm(h, ord=1, dim=-1, keepdim=True),
+    "largest": lambda h: h * torch.linalg.vector_norm(h, ord=float("inf"), dim=-1, keepdim=True),
+    "cubes": lambda h: h * torch.linalg.vector_norm(h, ord=3, dim=-1, keepdim=True),
+    "sizes of all": lambda h: h * torch.norm(h, p=1),
+    "by norm": lambda h: h * torch.linalg.norm(h, ord=1, dim=-1, keepdim=True),
+    "length": lambda h: h * torch.linalg.norm(h, dim=-1, keepdim=True),
+}
+
+
+class _Between(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.function, self.first, self.last = function, nn.Linear(6, 6).double(), nn.Linear(6, 1).double()
+
+    def forward(self, x):
+        return self.last(self.function(self.first(x)))
+
+
+def _two_points() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(6, dtype=torch.float64), torch.randn(6, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", [*ORDER, *COUNTS])
+def test_order_and_counts_that_differ_are_refused_by_name(name):
+    x, b = _two_points()
+    with pytest.raises(SecantError, match=name.strip()):
+        pl.explain(_Between({**ORDER, **COUNTS}[name]), x, baseline=b, method="secant")
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_is_the_norm_that_is_asked_for(name):
+    net, (x, b) = _Between(NORMS[name]), _two_points()
+    result = pl.explain(net, x, baseline=b, method="secant")
+    with torch.no_grad():
+        assert result.certificate.f_input == pytest.approx(float(net(x)), abs=1e-12)
+        assert result.scores.sum() == pytest.approx(float(net(x) - net(b)), abs=1e-9)

@@ -21,7 +21,7 @@ from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, products, reductions
-from pathlens.integrand.secant.both import Both, watching_integrated
+from pathlens.integrand.secant.both import REORDERED, Both, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
 
@@ -42,9 +42,23 @@ __all__ = [
 
 
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
-    output = score(x)
+    start, reordered = x.start.clone(), list[str]()
+    token = REORDERED.set(reordered)
+    try:
+        output = score(x)
+    finally:
+        REORDERED.reset(token)
     if not isinstance(output, Both):
         raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
+    if reordered:  # experts may come in any order; whoever reads the order has another output than its own
+        with torch.no_grad():
+            own = score(start)
+        digits = torch.finfo(own.dtype).eps ** 0.5
+        if not torch.allclose(own, output.start, rtol=digits, atol=digits * float(own.abs().max())):
+            raise SecantError(
+                f"{reordered[0]} puts entries in another order for the text than for its baseline, and the model reads that order: "
+                "the output jumps there, and no mean derivative exists. Use method='ig' or method='sig'"
+            )
     return output
 
 

@@ -28,6 +28,9 @@ from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by table.py
 AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by table.py
+REORDERED: ContextVar[list[str] | None] = ContextVar(
+    "reordered", default=None
+)  # choices whose order differs between the runs
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
 
 
@@ -43,13 +46,14 @@ class Both(Tensor):
     end: Tensor
     change: Tensor | None
     inverse_of: Both | None
+    chosen: bool  # made of choices alone: a count, or a truth value as a number
 
     @staticmethod
     def __new__(cls, start: Tensor, end: Tensor, change: Tensor | None = None) -> Both:
         made = Tensor._make_wrapper_subclass(
             cls, end.shape, strides=end.stride(), dtype=end.dtype, device=end.device, requires_grad=False
         )
-        made.start, made.end, made.change, made.inverse_of = start, end, change, None
+        made.start, made.end, made.change, made.inverse_of, made.chosen = start, end, change, None, False
         return made
 
     @classmethod
@@ -150,7 +154,7 @@ def still(item: Any) -> Any:
 
 def moves(item: Any) -> bool:
     """Does it carry a change? Whole numbers and truth values that differ between the runs are choices, not changes."""
-    return isinstance(item, Both) and (item.end.is_floating_point() or item.end.is_complex())
+    return isinstance(item, Both) and not item.chosen and (item.end.is_floating_point() or item.end.is_complex())
 
 
 def is_choice(item: Any) -> bool:
@@ -197,9 +201,18 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if change is None:
         end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
         with torch.enable_grad():
-            return _joined(func, start, func(*end_args, **end_kwargs))
+            made = _joined(func, start, func(*end_args, **end_kwargs))
+        return made if any(moves(leaf) for leaf in leaves) else tree_map(_still_chosen, made)
     pushed = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
     return _joined(func, start, _pushed(func, pushed, form))
+
+
+def _still_chosen(item: Any) -> Any:
+    """What is made of choices alone is a choice in whatever numbers it is written; the same in both runs, it is plain."""
+    if not isinstance(item, Both):
+        return item
+    item.chosen = True
+    return item.end if torch.equal(item.start, item.end) else item
 
 
 def _are_plain(args: tuple[Any, ...]) -> bool:
@@ -294,7 +307,7 @@ def _become_both(target: Any, leaves: list[Any]) -> None:
     change = next((leaf.change for leaf in leaves if moves(leaf)), None)
     zero = None if change is None else end.new_zeros((len(change), *end.shape))
     target.__class__ = Both
-    for name, value in (("start", start), ("end", end), ("change", zero), ("inverse_of", None)):
+    for name, value in (("start", start), ("end", end), ("change", zero), ("inverse_of", None), ("chosen", False)):
         setattr(target, name, value)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pathlens.errors import SecantError
-from pathlens.integrand.secant.both import RULES, Both, Rule, Step, end_of, moves, start_of, still, values
+from pathlens.integrand.secant.both import REORDERED, RULES, Both, Rule, Step, end_of, moves, start_of, still, values
 from pathlens.integrand.secant.elementwise import elementwise, kinked_slope, log_mean, power, wide
 from pathlens.integrand.secant.table import named, rule
 
@@ -124,16 +124,37 @@ def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: f
     return unit if bias is None else unit + bias.detach().reshape(ones)
 
 
-@rule("norm vector_norm")
+@rule("norm")
 def norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
-    """The Euclidean length: Δn = x̄·Δx / n̄."""
-    if p not in (2, 2.0, "fro", None) or more.get("dtype") is not None:
+    """The Euclidean length: Δn = x̄·Δx / n̄. Others out of their parts: a sum of sizes, the largest, a root of powers."""
+    p = 2 if p in ("fro", None) else p
+    if not isinstance(p, int | float) or p <= 0 or more.get("dtype") is not None:
         return NotImplemented
-    squares = power(x, 2)
-    return torch.sqrt(squares.sum() if dim is None else squares.sum(dim, keepdim=keepdim))
+
+    def whole(y: Any) -> Any:
+        return y.flatten().sum() if dim is None else y.sum(dim, keepdim=keepdim)
+
+    if p == 2:
+        return torch.sqrt(whole(power(x, 2)))
+    sizes = torch.abs(x)
+    if p == math.inf:
+        return sizes.flatten().amax(0) if dim is None else sizes.amax(dim, keepdim)
+    return whole(sizes) if p == 1 else power(whole(power(sizes, p)), 1 / p)
 
 
-RULES[torch.linalg.norm] = RULES[torch.linalg.vector_norm] = norm
+def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
+    return norm(x, ord, dim, keepdim, **more)
+
+
+def linalg_norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
+    """Of a vector its length, of a matrix the root of its squares; other norms of a matrix are not sums over its entries."""
+    matrix = x.ndim == 2 if dim is None else isinstance(dim, tuple | list) and len(dim) == 2
+    if matrix and ord not in (None, "fro"):
+        return NotImplemented
+    return norm(x, 2 if ord is None else ord, dim, keepdim, **more)
+
+
+RULES[torch.linalg.vector_norm], RULES[torch.linalg.norm] = vector_norm, linalg_norm
 
 
 @rule("normalize")
@@ -254,6 +275,8 @@ def _choosing(function: Any) -> Rule:
     def follow(x: Any, *args: Any, **more: Any) -> Any:
         with torch.no_grad():
             (_, first), (_, last) = (function(each, *args, **more) for each in values(x))
+        if (reordered := REORDERED.get()) is not None and not torch.equal(first, last):
+            reordered.append(function.__name__)
         if not torch.equal(first.sort(-1).values, last.sort(-1).values):
             raise SecantError(
                 f"{function.__name__} chooses other entries for the text than for its baseline (routing to experts, hashing or "

@@ -47,7 +47,7 @@ class Segment:
             if not (moves(leaf) and leaf.end.requires_grad):
                 return leaf
             inputs.append(leaf.end.detach().requires_grad_())
-            return Both(leaf.start, inputs[-1])
+            return Both(leaf.start.clone(), inputs[-1].clone())  # a block may write into its input
 
         args, kwargs = tree_unflatten([fresh(leaf) for leaf in self.entered], self.form)
         with torch.enable_grad():
@@ -64,7 +64,7 @@ def run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
     if recorded is None:
         return _checkpointed(forward, *args, **kwargs)
-    at_rest = [Both(leaf.start, leaf.end.detach()) if moves(leaf) else leaf for leaf in entered]
+    at_rest = [Both(leaf.start.clone(), leaf.end.detach().clone()) if moves(leaf) else leaf for leaf in entered]
     inner_args, inner_kwargs = tree_unflatten(at_rest, form)
     leaves, shape = tree_flatten(forward(*inner_args, **inner_kwargs))
     for number, leaf in enumerate(leaves):
