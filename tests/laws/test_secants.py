@@ -10,8 +10,8 @@ from torch import nn
 import pathlens as pl
 from pathlens.errors import InputError, SecantError
 from pathlens.integrand.batch import Batch
-from pathlens.integrand.secant import SecantScores
-from pathlens.integrand.secant.segments import run_again
+from pathlens.integrand.secant import Both, SecantScores
+from pathlens.integrand.secant.segments import run_again, several
 from pathlens.text.network import replaced_forwards
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
@@ -180,6 +180,43 @@ def test_two_runs_that_go_different_ways_are_refused_in_one_line(net):
 def test_choices_that_mean_nothing_are_refused(choices, word):
     with pytest.raises(InputError, match=word):
         pl.explain(models.classifier("bert"), TEXTS[0], method="secant", **choices)
+
+
+class _Asking(torch.autograd.Function):
+    """Is a block's way back being taken for several numbers, where it is asked?"""
+
+    answers: list[bool] = []  # noqa: RUF012
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        _Asking.answers.append(several())
+        return slope
+
+
+def test_what_several_numbers_share_is_kept_for_the_block_that_runs_again_alone():
+    """Kept for every block at once it would be as much memory as the plan had left out."""
+    block, (start, end) = nn.Linear(4, 4).double(), torch.randn(2, 1, 3, 4, dtype=torch.float64)
+
+    def asked(x):
+        return Both(x.start, _Asking.apply(x.end))
+
+    blocks = nn.ModuleList([block])
+    plain = block.forward
+    block.forward = lambda x: asked(plain(x))
+    score = lambda x: torch.stack([block(x).sum((1, 2)), block(x).pow(2).sum((1, 2))], 1)[..., None]  # noqa: E731
+    batch = Batch(score, end, end - start, torch.eye(3)[None], torch.ones(1), start=start)
+    _Asking.answers = []
+    kept = SecantScores(outputs=2)(batch)
+    assert _Asking.answers and not any(_Asking.answers)
+    _Asking.answers = []
+    with replaced_forwards(list(blocks), run_again):
+        again = SecantScores(outputs=2)(batch)
+    assert _Asking.answers and all(_Asking.answers)
+    assert again == pytest.approx(kept, abs=1e-12)
 
 
 class _Skipping(nn.Module):

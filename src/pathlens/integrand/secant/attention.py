@@ -22,7 +22,9 @@ from pathlens.integrand.secant.elementwise import log_mean_below
 from pathlens.integrand.secant.segments import several
 
 ROOM = 1 << 20  # numbers of one table of tokens × tokens that are held at once: a few of them fit a processor's cache
-KEPT = 64  # tables of one layer that wait for the next number
+KEPT = (
+    1 << 26
+)  # numbers of one layer's tables that wait for the next number of an answer: half a gigabyte with what goes with them
 LEAST = 32  # queries at once, however many texts and heads: fewer make thin products
 
 
@@ -77,6 +79,7 @@ class _Attention(torch.autograd.Function):
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         queries, keys = q.shape[-2], k.shape[-2]
         step = max(LEAST, ROOM // max(1, q.shape[:-2].numel() * keys))
+        waiting = KEPT if several() else 0
         for number, first in enumerate(range(0, queries, step)):
             at = slice(first, min(first + step, queries))
             seen = slice(0, min(at.stop, keys) if ctx.causal else keys)  # later keys are never looked at
@@ -86,8 +89,9 @@ class _Attention(torch.autograd.Function):
                 mask = _mask_of(ctx.mask, ctx.causal, at, seen.stop, q)
                 z0, z1 = (mask.scores(a[..., at, :], b[..., seen, :], ctx.scale) for a, b in ((q0, k0), (q1, k1)))
                 p, mean, total = _means(z0, z1)
-                if several() and number == len(ctx.tables) < KEPT:
+                if number == len(ctx.tables) and p.numel() <= waiting:
                     ctx.tables.append((p, mean, total))
+            waiting -= p.numel()
             g = slope[..., at, :]
             dv[..., seen, :] += p.mT @ g
             dp = (g @ v[..., seen, :].mT).mul_(mean)

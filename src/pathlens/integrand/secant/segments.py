@@ -58,10 +58,8 @@ class Segment:
 def run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A block that keeps its input alone for the way back: a segment while they are recorded, else a checkpoint."""
     recorded, (entered, form) = _RECORDED.get(), tree_flatten((args, kwargs))
-    if any(
-        hasattr(leaf, "get_seq_length") for leaf in entered
-    ):  # it writes into a cache: a second run would write again
-        return forward(*args, **kwargs)
+    if any(hasattr(leaf, "get_seq_length") for leaf in entered):
+        return forward(*args, **kwargs)  # it writes into a cache: a second run would write again
     if recorded is None:
         return _checkpointed(forward, *args, **kwargs)
     at_rest = [Both(leaf.start.clone(), leaf.end.detach().clone()) if moves(leaf) else leaf for leaf in entered]
@@ -94,22 +92,22 @@ def slopes_of(
     numbers: Sequence[Float[Tensor, ""]], position: Float[Tensor, "B S d"], segments: list[Segment]
 ) -> list[Float[Tensor, "B S d"]]:
     """J̄ᵀ of every number; segments are used up, the last first."""
-    token = _SEVERAL.set(len(numbers) > 1)
+    leaves = [position, *(leaf for segment in segments for leaf in segment.left)]
+    known = _Known(leaves, len(numbers), kept=bool(segments))
+    for place, each in enumerate(numbers):  # no slopes are given: torch would import sympy to look at their shapes
+        kept = known.kept or place + 1 < len(numbers)
+        known.note(place, torch.autograd.grad(each, leaves, retain_graph=kept, allow_unused=True))
+    token = _SEVERAL.set(len(numbers) > 1)  # here alone: elsewhere what is kept would be kept for every block at once
     try:
-        leaves = [position, *(leaf for segment in segments for leaf in segment.left)]
-        known = _Known(leaves, len(numbers), kept=bool(segments))
-        for place, each in enumerate(numbers):  # no slopes are given: torch would import sympy to look at their shapes
-            kept = known.kept or place + 1 < len(numbers)
-            known.note(place, torch.autograd.grad(each, leaves, retain_graph=kept, allow_unused=True))
         while segments:
             segment = segments.pop()
             reached = [known.take(leaf) for leaf in segment.left]
             if any(slope is not None for slopes in reached for slope in slopes):
                 inputs, outputs = segment.again()
                 known.add(segment.inputs(), _through(outputs, inputs, reached, kept=False))
-        return [torch.zeros_like(position) if slope is None else slope for slope in known.take(position)]
     finally:
         _SEVERAL.reset(token)
+    return [torch.zeros_like(position) if slope is None else slope for slope in known.take(position)]
 
 
 class _Known:
