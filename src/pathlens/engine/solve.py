@@ -228,13 +228,15 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     _, moving = moving_of(case, units)
     by_secants = prepared.entry.rule == "secant" and len(moving) > 0
     shares: Tensor | None = None
+    route: Route | None = None
     if by_secants and not prepared.method.by_coordinate:  # the ends come with the shares
         rows = yield from once(line(case.ends), prepared.entry.integrand(prepared.method))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
     elif prepared.entry.telescopes and not prepared.method.by_coordinate and len(moving) > 0:  # here too
         every = torch.as_tensor(units.members, device=case.ends.end.device)
-        legs = prepared.entry.path(prepared.method, case.ends, every)
-        rows = yield from differences(legs if legs.complete else legs.also_from(line(case.ends).corner(0)), len(units))
+        route = prepared.entry.path(prepared.method, case.ends, every)
+        both = route if route.complete else route.also_from(line(case.ends).corner(0))
+        rows = yield from differences(both, len(units))
         f_start, f_end, shares = rows[0], rows[1], rows[2:]
     else:
         ends_only = Points(line(case.ends), np.zeros(2, dtype=int), np.array([0.0, 1.0]), np.eye(2))
@@ -249,7 +251,7 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         value = torch.zeros((*tokens, *f_end.shape), dtype=torch.float64)
         nothing = Integral(value, torch.zeros_like(size(value, text.kind)), 0)
         return text.solution(nothing, moving, text.bound(), float(text.change.norm()), path=path)
-    route = text.entry.path(text.method, case.ends, text.members)
+    route = text.entry.path(text.method, case.ends, text.members) if route is None else route
     if not route.complete:
         return (yield from _per_unit(text, route, moving, shares))
     limit = text.bound() if limit is None else limit

@@ -132,6 +132,8 @@ class _Routed(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is functional.linear and not kwargs and len(args) in (2, 3) and _fits(args[1], args[0]):
+            if not torch.is_grad_enabled():
+                return linear(*args)
             return _Linear.apply(*args, *[None] * (3 - len(args)))  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 

@@ -100,7 +100,9 @@ class Case:
     chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
-    output: Any = None  # the model's own at the text, where it was run to find the target
+    output: Any = (
+        None  # the model's own at the text, where it was run to find the target; a second row: at the baseline
+    )
 
     def __len__(self) -> int:
         return len(self.ends.end)

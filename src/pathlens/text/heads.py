@@ -220,13 +220,23 @@ class Classifier(Headed):
         targets, names = (tuple(getattr(case, name) for case in cases) for name in ("target", "target_name"))
         return replace(cases[0], score=score, pack=(score, None), target=targets, outputs=names)
 
+    def output_of(self, draft: Draft) -> Float[Tensor, "rows C"]:
+        """With a second row at the baseline, which `says` asks for next: a single short text's two rows cost what one does."""
+        if draft.layer or self.packs is False:
+            return super().output_of(draft)
+        ends = draft.case.ends
+        with self.in_our_words(), torch.no_grad():
+            output = self.forward(torch.stack([ends.end, ends.start]), [draft.case] * 2, 0)
+        self.checked(output[:1])  # a baseline that is not a number is told as one
+        return output
+
     @torch.no_grad()
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
-        alike = {_start_of(case): case for case in known}
+        starts = {_start_of(case): self._probabilities(case.output[1]) for case in known if len(case.output) > 1}
+        alike = {_start_of(case): case for case in known if _start_of(case) not in starts}
         layer = max((case.score.layer for case in known if isinstance(case.score, Score)), default=0)  # one in a call
-        starts: dict[Any, dict[str, float]] = {}
         for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
             output = self.forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}

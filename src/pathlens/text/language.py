@@ -207,7 +207,7 @@ class LanguageModel(TextModel):
         draft = self.draft(text, text_b, request)
         if request.block is not None:
             return block_case(self.network, draft.case, draft.ends, draft.context, request)
-        return self.finished(draft, self.output_at(draft.case) if self.predicts(request) else None)
+        return self.finished(draft, self.output_of(draft) if self.predicts(request) else None)
 
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
         """Everything that is known of a text before the model has run on it."""
@@ -236,6 +236,10 @@ class LanguageModel(TextModel):
         with self.in_our_words(layer):
             ends = self._ends_at(layer, case, request.baseline if at_layer else None)
         return Draft(case, tokens, request, ends, layer)
+
+    def output_of(self, draft: Draft) -> Any:
+        """What the target is found by: the model's output at the text."""
+        return self.output_at(draft.case)
 
     def predicts(self, request: Request) -> bool:
         """Does the target hang on the model's output for the text?"""

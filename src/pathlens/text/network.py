@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -278,24 +278,28 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
     One explanation at a time.
     """
     with ONE_AT_A_TIME:
-        before = [(part, part.training) for part in module.modules()]
-        nameless = _nameless(module)
+        parts = [*module.modules()]
+        training = [part for part in parts if part.training]
+        nameless = _nameless(parts)
         try:
-            for part, _ in before:
+            for part in training:
                 part.training = False
             for config in nameless:
                 config.return_dict = True
             yield
         finally:
-            for part, training in before:
-                part.training = training
+            for part in parts:  # whoever was put into training mode meanwhile was not before
+                if part.training:
+                    part.training = False
+            for part in training:
+                part.training = True
             for config in nameless:
                 config.return_dict = False
 
 
-def _nameless(module: nn.Module) -> list[Any]:
+def _nameless(parts: Iterable[nn.Module]) -> list[Any]:
     """Configs that let a model give its output as a tuple, where nothing says which part is the logits; parts have copies."""
-    configs = {id(config): config for part in module.modules() if (config := getattr(part, "config", None)) is not None}
+    configs = {id(config): config for part in parts if (config := vars(part).get("config")) is not None}
     return [config for config in configs.values() if getattr(config, "return_dict", None) is False]
 
 

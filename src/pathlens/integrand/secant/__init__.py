@@ -52,9 +52,9 @@ def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
         raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
     if reordered:  # experts may come in any order; whoever reads the order has another output than its own
         with torch.no_grad():
-            own = score(start)
-        digits = torch.finfo(own.dtype).eps ** 0.5
-        if not torch.allclose(own, output.start, rtol=digits, atol=digits * float(own.abs().max())):
+            plain = score(start)
+        digits = torch.finfo(plain.dtype).eps ** 0.5
+        if not torch.allclose(plain, output.start, rtol=digits, atol=digits * float(plain.abs().max())):
             raise SecantError(
                 f"{reordered[0]} puts entries in another order for the text than for its baseline, and the model reads that order: "
                 "the output jumps there, and no mean derivative exists. Use method='ig' or method='sig'"
