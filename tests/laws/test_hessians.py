@@ -461,3 +461,16 @@ def test_more_units_than_memory_are_taken_in_chunks(monkeypatch):
     tight = pl.explain(pair, TEXTS[2], method="ih", n_steps=4, tolerance=10.0, memory_budget=4_000_000)
     assert_allclose(tight.matrix, plain.matrix, atol=1e-5)
     assert max(seen) > 2 and min(seen) <= 2
+
+
+def test_words_of_rows_that_were_all_asked_for_forget_the_tokens_rows(tmp_path):
+    """Places and gaps of rows are the tokens': kept on words, showing and saving them failed."""
+    text, choices = "Unbelievably unfunny.", {"method": "ih", "n_steps": 3, "tolerance": 1}
+    tokens = pl.explain("sentiment", text, **choices)
+    every = list(range(len(tokens.tokens)))
+    asked = pl.explain("sentiment", text, interaction_index=every, **choices)
+    assert asked.origin.rows == tuple(every) and len(asked.certificate.rows) == len(every)
+    for words in (tokens.words(), asked.words()):
+        assert 1 < len(words.tokens) < len(every) and not words.altered and words.certificate.rows == ()
+        assert words.origin.rows is None and pl.load(words.save(tmp_path / "words.json")).altered == ""
+        assert "rows within" not in words.to_html()

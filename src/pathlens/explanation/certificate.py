@@ -62,12 +62,15 @@ class Certificate:
         return None if self.meant is None else abs(self.total - self.meant)
 
     def joined(self, members: Float[np.ndarray, "G U"]) -> Certificate:
-        """Of units put together, `members` of 0 and 1: estimates add up, and so do the bounds of the largest group's units."""
+        """Of units put together, `members` of 0 and 1: estimates add up, and so do the bounds of the largest group's units.
+
+        Gaps of single rows have signs that nobody kept, so they are left out.
+        """
         if not self.error_estimate:  # one for each unit, or none
-            return self
+            return replace(self, rows=())
         errors = members @ np.array(self.error_estimate)
         most = float(members.sum(1).max(initial=1.0))
-        return replace(self, error_estimate=tuple(errors.tolist()), bound=self.bound * most)
+        return replace(self, error_estimate=tuple(errors.tolist()), bound=self.bound * most, rows=())
 
     def less(
         self, other: Certificate, *, total: float, errors: Iterable[float] | None = None, **facts: float

@@ -282,7 +282,7 @@ class Interactions(OfUnits):
         taken = list(range(len(self.matrix)) if asked is None else asked)
         matrix, gaps = self.matrix[taken], self.certificate.rows
         yield mismatch("the interactions", matrix, self.certificate)
-        if len(gaps) == len(taken):  # those of words are their tokens'
+        if len(gaps) == len(taken):  # words have none; beside those of older files stand their tokens'
             off = np.abs(matrix.sum(1) - self.scores[taken])
             yield apart("rows miss their scores by other gaps", off, np.array(gaps), rounding(matrix))
 
@@ -305,6 +305,7 @@ class Interactions(OfUnits):
         if np.isnan(self.matrix).any():
             raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
         matrix = members @ self.matrix @ members.T
+        common["meta"] = {name: fact for name, fact in common["meta"].items() if name != "rows"}  # they name tokens
         return self.derived(scores=members @ self.scores, matrix=matrix, standard_error=None, **common)
 
 
