@@ -1,12 +1,13 @@
 """Are secants as faithful as integrals, and what do they cost? Deletion metrics beside every other method.
 
     python experiments/secants.py run [--minutes 50]   # rows are written as they come; the same command goes on
+    python experiments/secants.py gaps                 # how exact: every text by secants alone, once more (minutes)
     python experiments/secants.py tables               # the tables of docs/secants.md, from the rows that are there
 
 SST-2 dev (none of it in the training data of `sentiment`), Rotten Tomatoes (sentences that are not in SST's training
 set), IMDb (whole reviews up to 512 tokens) on `sentiment`, XQuAD on the model of train_qa.py. Samples are seeded; a round
 takes a few texts of every set. Raw rows go to experiments/rows/secants, one file a round: a text × a contender, with its
-metrics, processor seconds, nodes and relative gap.
+metrics, processor seconds, nodes and relative gap. `gaps` writes gaps.csv there: a text × a baseline.
 """
 
 from __future__ import annotations
@@ -190,6 +191,42 @@ def run(choice: argparse.Namespace) -> None:
             print(f"{which.name} {number}: {len(pairs)} texts, {time.time() - started:.0f} s", flush=True)
 
 
+def gaps(choice: argparse.Namespace) -> None:
+    """The relative gap of every text of the study, and whether it took a second look in float64 (more than three passes)."""
+    models, rows = {"sentiment": load("sentiment")}, ["set,text,baseline,change,relative gap,passes"]
+    for which in (each for each in SETS if each.name in choice.only):
+        pairs = sample(choice.data, which, models["sentiment"])
+        if which.name == "xquad" and "qa" not in models:
+            models["qa"] = load(choice.qa)
+        for base in BASELINES:
+            explainer = Explainer(models["qa" if which.name == "xquad" else "sentiment"], method="secant", baseline=base,
+                                  check=False)  # fmt: skip
+            for number, result in enumerate(explainer.run(pairs)):
+                if isinstance(result, Exception):
+                    raise result
+                cert = result.certificate
+                change = abs(cert.f_input - cert.f_baseline)
+                rows.append(f"{which.name},{number},{base},{change:.6g},{cert.relative_gap:.3g},{cert.passes}")
+    ROWS.mkdir(parents=True, exist_ok=True)
+    (ROWS / "gaps.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def exactness() -> list[str]:
+    """The table of gaps.csv."""
+    if not (ROWS / "gaps.csv").exists():
+        return []
+    rows = list(csv.DictReader(lines(ROWS / "gaps.csv")))
+    table = head(["set", "explanations", "median relative gap", "worst", "over 1e-5", "taken in float64"])
+    for which in SETS:
+        of_set = [row for row in rows if row["set"] == which.name]
+        if of_set:
+            sizes = [float(row["relative gap"]) for row in of_set]
+            again = sum(int(row["passes"]) > min(int(each["passes"]) for each in of_set) for row in of_set)
+            table.append(line_of([which.title.split(",")[0], str(len(sizes)), f"{np.median(sizes):.1e}", f"{max(sizes):.1e}",
+                                  str(sum(size > 1e-5 for size in sizes)), str(again)]))  # fmt: skip
+    return ["### How exact", "", "Every text from both baselines, with the code of today.", "", *table, ""]
+
+
 def stored(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for file in sorted(ROWS.glob(f"{name}-*.jsonl")) for line in lines(file)]
 
@@ -279,7 +316,7 @@ def verdicts(studies: Sequence[Study]) -> list[str]:
 def tables(choice: argparse.Namespace) -> None:
     """The page's tables, written between its two marks from the rows that are there."""
     studies = [study for study in map(Study.read, SETS) if study is not None]
-    lines = [BEGIN, "", "### Better · level · worse", "", *verdicts(studies), ""]
+    lines = [BEGIN, "", "### Better · level · worse", "", *verdicts(studies), "", *exactness()]
     for study in studies:
         count, tokens = len(study.lengths), study.lengths
         lines += [
@@ -298,7 +335,7 @@ def tables(choice: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "tables"))
+    parser.add_argument("what", choices=("run", "gaps", "tables"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--qa", type=Path, default=Path("out/qa"), help="the model of train_qa.py")
     parser.add_argument("--minutes", type=float, default=50.0)
@@ -306,7 +343,7 @@ def main() -> None:
     parser.add_argument("--share", nargs=2, type=int, default=(0, 1), metavar=("I", "N"), help="every Nth round from I")
     choice = parser.parse_args()
     torch.set_num_threads(1)
-    {"run": run, "tables": tables}[choice.what](choice)
+    {"run": run, "gaps": gaps, "tables": tables}[choice.what](choice)
 
 
 if __name__ == "__main__":

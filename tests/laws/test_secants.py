@@ -12,7 +12,7 @@ from pathlens.errors import InputError, SecantError
 from pathlens.integrand.batch import Batch
 from pathlens.integrand.secant import Both, SecantScores
 from pathlens.integrand.secant.segments import run_again, several
-from pathlens.text.network import replaced_forwards
+from pathlens.text.network import in_double, replaced_forwards
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
 
@@ -294,3 +294,32 @@ def test_a_norm_is_the_norm_that_is_asked_for(name):
     with torch.no_grad():
         assert result.certificate.f_input == pytest.approx(float(net(x)), abs=1e-12)
         assert result.scores.sum() == pytest.approx(float(net(x) - net(b)), abs=1e-9)
+
+
+def above_a_thousand(logits):
+    """Float32 is coarse up there: its rounding is 1e-4 of this output's change."""
+    return logits[:, 0] + 1000.0
+
+
+def test_where_rounding_would_show_the_sum_is_taken_in_float64_and_the_model_is_left_as_it_was():
+    pair = models.classifier("bert")
+    weights = {name: (each.data_ptr(), each.clone()) for name, each in pair[0].state_dict().items()}
+    result = pl.explain(pair, TEXTS[0], method="secant", target=above_a_thousand)
+    assert result.certificate.relative_gap < 1e-7
+    assert result.scores == pytest.approx(pl.explain(pair, TEXTS[0], method="secant", target=0).scores, abs=1e-6)
+    after = pair[0].state_dict()
+    assert all(after[name].data_ptr() == place for name, (place, _) in weights.items())
+    assert all(
+        torch.equal(after[name], value) and after[name].dtype == value.dtype for name, (_, value) in weights.items()
+    )
+    once = pl.explain(pair, TEXTS[0], method="secant", target=0)
+    assert result.certificate.passes == 2 * once.certificate.passes
+
+
+def test_without_room_for_float64_weights_nothing_is_changed_and_the_gap_is_told():
+    pair = models.classifier("bert")
+    needed = 2 * sum(each.nbytes for each in pair[0].parameters())
+    tight = pl.explain(pair, TEXTS[0], method="secant", target=above_a_thousand, memory_budget=needed)
+    assert tight.certificate.relative_gap > 1e-6 and tight.certificate.passes == 3
+    with in_double(pair[0], most=needed // 2) as taken:
+        assert taken == 0 and next(pair[0].parameters()).dtype == torch.float32

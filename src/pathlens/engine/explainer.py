@@ -18,6 +18,7 @@ import torch
 from pathlens.checks import given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.belief import Solved, check
+from pathlens.engine.finer import finer
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import (
     EVERYONES,
@@ -358,8 +359,9 @@ class Explainer(Generic[R]):
         """
         if done is None and (bar := shown()) is not None:
             done, watch = lambda _: bar.early(), bar.points
+        how = self.choices.accuracy, self.choices.limits
         with self.at_work():
-            return solve(prepared, self.choices.accuracy, self.choices.limits, done, watch)
+            return finer(self.model, prepared, solve(prepared, *how, done, watch), *how)
 
     def check(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""

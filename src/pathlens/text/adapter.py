@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pathlens.checks import option_names
 from pathlens.errors import InputError, ModelError, or_error
-from pathlens.text.network import evaluation_mode
+from pathlens.text.network import evaluation_mode, in_double
 from pathlens.text.options import ModelOptions
 from pathlens.types import SCORES, Ends, Span, brief
 
@@ -180,6 +180,11 @@ class TextModel(ABC):
     def quiet(self) -> AbstractContextManager[None]:
         module = self.whole()
         return nullcontext() if module is None else evaluation_mode(module)
+
+    def in_double(self, most: int) -> AbstractContextManager[int]:
+        """Everything in float64 inside, where that takes at most `most` bytes; gives what it takes, 0 where it is not done."""
+        module = self.whole()
+        return nullcontext(0) if module is None else in_double(module, most)
 
     def whole(self) -> nn.Module | None:
         """Everything that has weights; they make the model's fingerprint."""

@@ -297,6 +297,28 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
                 config.return_dict = False
 
 
+@contextmanager
+def in_double(module: nn.Module, most: int) -> Iterator[int]:
+    """Float32 weights in float64 inside, the very same storage back afterwards: gives the bytes the copies take.
+
+    0, and nothing is changed, where they would take more than `most` or some number is of another precision.
+    """
+    with ONE_AT_A_TIME:
+        kept = {id(each): each for each in (*module.parameters(), *module.buffers()) if each.is_floating_point()}
+        taken = sum(2 * each.nbytes for each in kept.values())
+        if taken > most or any(each.dtype != torch.float32 or each.is_meta for each in kept.values()):
+            yield 0
+            return
+        before = [(each, each.data) for each in kept.values()]
+        try:
+            for each, data in before:
+                each.data = data.double()
+            yield taken
+        finally:
+            for each, data in before:
+                each.data = data
+
+
 def _nameless(parts: Iterable[nn.Module]) -> list[Any]:
     """Configs that let a model give its output as a tuple, where nothing says which part is the logits; parts have copies."""
     configs = {id(config): config for part in parts if (config := vars(part).get("config")) is not None}
