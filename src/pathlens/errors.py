@@ -13,13 +13,41 @@ ConvergenceWarning    the tolerance was not met; the result says so too
 CurvatureWarning      second derivatives were asked of a piecewise linear (ReLU) model
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+# what is around an option in a message, and around what only Python can do: Unicode keeps these out of every text, so
+# that nothing a user wrote is ever read as an option
+OPEN, CLOSE, ONLY_PYTHON = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
-class PathlensError(Exception):
+def setting(*written: str, **named: Any) -> str:
+    """An option inside a message, which the command line writes as a flag: `setting(layer=2)` is "layer=2" to Python.
+
+    `written`: one whose value is no Python object, as "dtype=torch.float32" or "tree=...".
+    """
+    spelt = [*written, *(f"{name}={value!r}" for name, value in named.items())]
+    return ", ".join(f"{OPEN}{each}{CLOSE}" for each in spelt)
+
+
+def python_only(words: str) -> str:
+    """Words inside a message that say what the command line cannot do; it leaves them out."""
+    return f"{ONLY_PYTHON}{words}{CLOSE}"
+
+
+class _Message:
+    """A message for whoever writes Python; as it was composed, with its options marked, it is in `marked`."""
+
+    def __init__(self, *words: Any) -> None:
+        self.marked = str(words[0]) if words else ""
+        super().__init__(
+            *(re.sub(f"[{OPEN}-{ONLY_PYTHON}]", "", each) if isinstance(each, str) else each for each in words)
+        )
+
+
+class PathlensError(_Message, Exception):
     """Root of every error raised on purpose.
 
     The message speaks to whoever writes Python. `plain` says the same to somebody who chose in a form and knows no
@@ -85,7 +113,7 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
 
 
-class ConvergenceWarning(UserWarning):
+class ConvergenceWarning(_Message, UserWarning):
     """The tolerance was not met; the message says what to do."""
 
     plain = (
@@ -93,7 +121,7 @@ class ConvergenceWarning(UserWarning):
     )
 
 
-class CurvatureWarning(UserWarning):
+class CurvatureWarning(_Message, UserWarning):
     """Second derivatives were asked of a piecewise linear (ReLU) model; the message says what to do."""
 
     plain = "This model is made of straight pieces, so that its words' interactions are nearly all zero or rough."

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pathlens as pl
 from pathlens import corpus
 from pathlens.checks import option_names
 from pathlens.engine.options import options
+from pathlens.errors import python_only, setting
 from pathlens.text.options import GeneratorOptions, PromptedOptions
 from tests.support.models import classifier, generator
 
@@ -458,9 +460,30 @@ def test_options_of_methods_are_options_of_the_command(folder, tmp_path):
 def test_what_python_calls_an_option_is_said_as_a_flag():
     from pathlens.cli.options import as_flags
 
-    message = (
-        "use method='vaig' or n_steps=20, check=False, truncation=True, target=' a b', dtype=torch.float32, sink=None"
+    error = pl.InputError(
+        f"use {setting(method='vaig')} or {setting(n_steps=20)}, {setting(check=False, truncation=True, target=' a b')}, "
+        f"{setting('dtype=torch.float32', sink=None)}, {setting('tree=...')}, {setting(target=(1, 'x'))}"
+        f"{python_only(' (in Python a tuple)')}; unit='word'"
     )
-    flags = '--method vaig or --n-steps 20, --no-check, --truncation, --target " a b", --dtype float32, --sink null'
-    assert as_flags(message) == f"use {flags}"
-    assert as_flags("x=3 and the unit is 'word'") == "x=3 and the unit is 'word'"
+    assert as_flags(error) == (
+        'use --method vaig or --n-steps 20, --no-check, --truncation, --target " a b", --dtype float32, --sink null, '
+        "--tree …, target=(1, 'x'); unit='word'"
+    )
+    assert str(error) == (
+        "use method='vaig' or n_steps=20, check=False, truncation=True, target=' a b', dtype=torch.float32, sink=None, "
+        "tree=..., target=(1, 'x') (in Python a tuple); unit='word'"
+    )
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), as_flags(again)) == (str(error), as_flags(error))
+
+
+def test_what_a_user_wrote_is_never_read_as_an_option(folder, tmp_path):
+    """ "layer=2" may be a folder, a model or a text: advice that turned it into a flag named things that are not there."""
+    for command in (["summary", "layer=2"], ["explain", "layer=2/steps=3", "hello"]):
+        done = pathlens(*command, cwd=tmp_path)
+        refused(done, command[1])
+        assert "--layer" not in done.stderr and "--steps" not in done.stderr
+    done = pathlens("explain", folder, "unit='x'", "--baseline", "masks", cwd=tmp_path)
+    refused(done, "--baseline masks is not a name", "'mask'?")
+    assert "word itself" not in done.stderr
+    refused(pathlens("explain", folder, TEXT, "--rule", "split", "--method", "sig"), "--rule split is not for sig")

@@ -109,7 +109,7 @@ def _in_words(error: Exception) -> tuple[str, int]:
     if isinstance(error, PathlensError):
         from pathlens.cli.options import as_flags
 
-        return as_flags(str(error)), BAD_INPUT
+        return as_flags(error), BAD_INPUT
     if hasattr(error, "format_message"):  # wrong usage, as typer sees it
         context = getattr(error, "ctx", None)
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -28,7 +28,7 @@ from pathlens.cli import COMMANDS
 from pathlens.engine.options import EVERYONES as OF_ALL_METHODS
 from pathlens.engine.options import Accuracy, AnswerOptions, Compared, options
 from pathlens.engine.progress import elapsed
-from pathlens.errors import InputError
+from pathlens.errors import CLOSE, ONLY_PYTHON, OPEN, InputError
 from pathlens.text.options import BUILT_IN, GeneratorOptions, LoadOptions, PromptedOptions
 from pathlens.types import BASELINES
 
@@ -264,24 +264,26 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
     return named
 
 
-_known = {"method", *EVERYONES, *(each.name for each in (*OF_METHODS, *OF_MODELS))}
-FLAGS = "|".join(sorted(_known, key=len, reverse=True))
-IN_PYTHON = re.compile(rf"\b({FLAGS})=('[^']*'|\"[^\"]*\"|\d[\w.-]*|True|False|None|torch\.\w+|\.\.\.)")
-ONLY_PYTHON = re.compile(r" \(The word itself: .*?,\)\)")  # a tuple, which no flag can say
+FLAGS = {"method", *EVERYONES, *(each.name for each in (*OF_METHODS, *OF_MODELS))}
+IN_MESSAGE = re.compile(f"{OPEN}([^{CLOSE}]*){CLOSE}|{ONLY_PYTHON}[^{CLOSE}]*{CLOSE}")
+VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\w.-]*|True|False|None|torch\.\w+|\.\.\.")  # others have no form here
 
 
-def as_flags(message: str) -> str:
-    """What Python writes as unit='word', as it is written here: --unit word."""
+def as_flags(error: BaseException | str) -> str:
+    """The message, with options as they are written here: --unit word, where Python writes unit='word'."""
+    return IN_MESSAGE.sub(lambda met: _flag(met[1]), getattr(error, "marked", None) or str(error))
 
-    def flag(met: re.Match[str]) -> str:
-        name, value = met[1].replace("_", "-"), met[2]
-        if value in ("True", "False"):
-            return f"--{name}" if value == "True" else f"--no-{name}"
-        plain = value.strip("'\"").removeprefix("torch.")
-        blanks = len(plain.split()) != 1
-        return f"--{name} {json.dumps(plain, ensure_ascii=False) if blanks else {'None': 'null', '...': '…'}.get(plain, plain)}"
 
-    return IN_PYTHON.sub(flag, ONLY_PYTHON.sub("", message))
+def _flag(setting: str | None) -> str:
+    option, _, value = (setting or "").partition("=")
+    if option not in FLAGS or not VALUE.fullmatch(value):
+        return setting or ""
+    name = option.replace("_", "-")
+    if value in ("True", "False"):
+        return f"--{name}" if value == "True" else f"--no-{name}"
+    plain = value.strip("'\"").removeprefix("torch.")
+    blanks = len(plain.split()) != 1
+    return f"--{name} {json.dumps(plain, ensure_ascii=False) if blanks else {'None': 'null', '...': '…'}.get(plain, plain)}"
 
 
 def wrote(place: Any) -> None:
@@ -381,5 +383,5 @@ def at_work() -> Iterator[Callable[[str], None]]:
     with warnings.catch_warnings(record=True) as caught, working() as tell:
         warnings.simplefilter("always")
         yield tell
-    for line in dict.fromkeys(as_flags(str(w.message)) for w in caught if issubclass(w.category, UserWarning)):
+    for line in dict.fromkeys(as_flags(w.message) for w in caught if issubclass(w.category, UserWarning)):
         typer.echo(f"pathlens: {' '.join(line.split())}", err=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pathlens.checks import Option, check_options, did_you_mean, given, option, option_names, options_of
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import CUTS, THRESHOLD, check_threshold
 from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import (
@@ -55,7 +55,7 @@ class CommonOptions:
         check_baseline_name(self.baseline)
         if isinstance(self.unit, str) and self.unit not in (known := (*TEXT_UNITS, *PROMPT_UNITS)):
             raise InputError(
-                f"unit={self.unit!r} is unknown; use {', '.join(known)}, a list of character spans, or "
+                f"{setting(unit=self.unit)} is unknown; use {', '.join(known)}, a list of character spans, or "
                 f"{{name: (start, end)}}{did_you_mean(self.unit, known)}"
             )
 
@@ -290,7 +290,9 @@ class SECANT(OfBlock, Compared, _ByCoordinate, Method[Secants]):
     def check(self) -> None:
         self.measure()
         if self.coordinates and (self.block is not None or self.gives in ("vectors", "pair")):
-            raise InputError("coordinates=True is for scores; vectors and pairs of single coordinates: 'vaig' and 'ij'")
+            raise InputError(
+                f"{setting(coordinates=True)} is for scores; vectors and pairs of single coordinates: 'vaig' and 'ij'"
+            )
 
     def settled(self, *, encoder: bool, two_texts: bool) -> SECANT:
         """With "auto" decided: for a sentence encoder or another model, with one text or two."""
@@ -338,7 +340,7 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
                 f"one method is taken here, got {method!r}; pl.compare(model, text, methods=…) puts several side by side"
             )
         hint = did_you_mean(method, RECORDS) if isinstance(method, str) else ""
-        raise InputError(f"method={method!r} is not known; methods: {', '.join(RECORDS)}{hint}")
+        raise InputError(f"{setting(method=method)} is not known; methods: {', '.join(RECORDS)}{hint}")
     known = option_names(record)
     unknown = [name for name in named if name not in known]
     if unknown:

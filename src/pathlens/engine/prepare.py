@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pathlens.engine.methods import Entry, entry_for
 from pathlens.engine.options import IH, IJ, Accuracy, CommonOptions, Compared, Embedded, Method, OfBlock
-from pathlens.errors import InputError, or_error
+from pathlens.errors import InputError, or_error, setting
 from pathlens.explanation.pair import Measure
 from pathlens.explanation.record import Explanation, Interactions, PhraseTree
 from pathlens.integrate.memory import Limits
@@ -158,48 +158,49 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     model, rule = choices.model, choices.accuracy.rule
     if entry.sides == 2 and not model.two_texts_are_a_pair():
         raise InputError(
-            f"method={entry.name!r} compares the vectors of two texts, and {model.name!r} is a {model.kind} "
-            "model; use a sentence encoder, or method='ig' with both texts as one input"
+            f"{setting(method=entry.name)} compares the vectors of two texts, and {model.name!r} is a {model.kind} "
+            f"model; use a sentence encoder, or {setting(method='ig')} with both texts as one input"
         )
     if rule is not None and rule not in entry.rules:
         known = ", ".join(each for each in entry.rules if each in RULES) or "none: leave rule out"
-        raise InputError(f"rule={rule!r} is not for {entry.name}; it takes {known}")
+        raise InputError(f"{setting(rule=rule)} is not for {entry.name}; it takes {known}")
     if entry.rule == "secant" and choices.accuracy.n_steps is not None:
-        given = f"n_steps={choices.accuracy.n_steps}"
+        given = setting(n_steps=choices.accuracy.n_steps)
         raise InputError(f"{given}: secants are exact in one pass and have no nodes; leave n_steps out")
     if entry.sides == 2 and text_b is None:
-        raise InputError(f"method={entry.name!r} needs two texts: explain(model, text, text_b)")
+        raise InputError(f"{setting(method=entry.name)} needs two texts: explain(model, text, text_b)")
     _refuse_unread(choices, entry, text_b)
 
 
 def _refuse_unread(choices: Choices, entry: Entry, text_b: Any) -> None:
     """A choice that nothing would look at is refused: whoever made it would read the answer to another question."""
     model, target, score = choices.model, choices.target, choices.score
-    encodes, name = model.two_texts_are_a_pair(), f"method={entry.name!r}"
+    encodes, name = model.two_texts_are_a_pair(), setting(method=entry.name)
+    asked = setting(f"target={shown(target)}")
     if score is not None and encodes:
         raise InputError(
-            f"score={score!r}: {model.name!r} gives vectors and has neither logits nor probabilities; leave score out "
+            f"{setting(score=score)}: {model.name!r} gives vectors and has neither logits nor probabilities; leave score out "
             "(similarity= says how two texts are compared)"
         ).plainly("This model compares texts and has no probabilities. Leave the score out.", "score")
     if score is not None and (entry.vector or callable(target)):
         what = f"{name} explains the whole output" if entry.vector else "target is a function of the output"
-        raise InputError(f"score={score!r}: {what}, as it is; leave score out").plainly(
+        raise InputError(f"{setting(score=score)}: {what}, as it is; leave score out").plainly(
             "The whole output is explained, as it is. Leave the score out.", "score"
         )
     if target is not None and entry.sides == 2:
         raise InputError(
-            f"target={shown(target)}: {name} explains the similarity of two texts and has no target; leave target out, or give "
-            "one text and a function of its vector with method='ig'"
+            f"{asked}: {name} explains the similarity of two texts and has no target; leave target out, or give "
+            f"one text and a function of its vector with {setting(method='ig')}"
         ).plainly("Two texts are compared here, and that has no target. Empty it.", "target")
     if target is not None and entry.vector and not model.places_vector:
         raise InputError(
-            f"target={shown(target)}: {name} explains the whole output at once and has no target; leave target out, "
-            "or ask for one with method='ig' or 'secant'"
+            f"{asked}: {name} explains the whole output at once and has no target; leave target out, "
+            f"or ask for one with {setting(method='ig')} or 'secant'"
         ).plainly("This method explains every class at once. Empty the target, or choose another method.", "target")
     if encodes and text_b is not None and entry.sides == 1 and (entry.vector or callable(target)):
-        what = f"{name} explains the vector" if entry.vector else f"target={shown(target)} is a function of the vector"
+        what = f"{name} explains the vector" if entry.vector else f"{asked} is a function of the vector"
         raise InputError(
-            f"{what} of one text, and the second would not be looked at: leave it out, or compare both with method='ij'"
+            f"{what} of one text, and the second would not be looked at: leave it out, or compare both with {setting(method='ij')}"
         ).plainly("One text's vector is explained here. Empty the second text, or choose another method.", "text_b")
 
 
@@ -209,7 +210,7 @@ def refuse_distance(model: TextModel) -> None:
         return
     raise InputError(
         f"{model.name!r} compares texts by the {model.similarity} distance, which pairs of words do not add up to; say which of "
-        "its vectors' other measures to explain: similarity='cosine' or similarity='dot'"
+        f"its vectors' other measures to explain: {setting(similarity='cosine')} or {setting(similarity='dot')}"
     ).plainly(f"This model compares texts by the {model.similarity} distance. Choose cosine or dot.", "similarity")
 
 
@@ -228,20 +229,20 @@ def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> lis
         raise InputError("the list of baselines is empty; give at least one")
     if entry.sides == 2:
         if many:
-            raise InputError(f"method={entry.name!r} takes one baseline, not a list")
+            raise InputError(f"{setting(method=entry.name)} takes one baseline, not a list")
         sides = zip(choices.model.sides(), (text, text_b), by_side(baseline, "baselines"), strict=True)
         return [(model, (each, None, replace(request, baseline=side))) for model, each, side in sides]
     if many and entry.result not in (Explanation, Interactions):
-        raise InputError(f"method={entry.name!r} takes one baseline; a list of baselines is for ig, sig and ih")
+        raise InputError(f"{setting(method=entry.name)} takes one baseline; a list of baselines is for ig, sig and ih")
     return [(choices.model, (text, text_b, replace(request, baseline=each))) for each in each_baseline]
 
 
 def units_of(case: Case, unit: Any, kind: str = "") -> Units:
     """What the text is cut into; rows of a block and features of a table stand alone."""
     if case.sources and unit != "token":
-        raise InputError("a block's inputs are explained by token; unit must be 'token' with block=...").plainly(
-            "Parts of the model are explained by token. Choose the unit token, or empty the part.", "unit"
-        )
+        raise InputError(
+            f"a block's inputs are explained by token; unit must be 'token' with {setting('block=...')}"
+        ).plainly("Parts of the model are explained by token. Choose the unit token, or empty the part.", "unit")
     if not case.texts and unit != "token" and kind == "tabular":
         raise InputError("a tabular model has features, not words; unit must be 'token'")
     if case.sources or not case.texts:
@@ -281,7 +282,7 @@ def _check_room(cases: Sequence[Case], budget: int) -> None:
     if needed > budget:
         shapes = " × ".join(f"{tuple(case.ends.end.shape)}" for case in cases)
         raise InputError(
-            f"coordinates=True would need {needed / 2**30:.1f} GiB ({shapes} numbers of 4 bytes), more than the budget of "
+            f"{setting(coordinates=True)} would need {needed / 2**30:.1f} GiB ({shapes} numbers of 4 bytes), more than the budget of "
             f"{budget / 2**30:.1f} GiB; explain shorter texts, raise memory_budget, or leave coordinates out"
         )
 
@@ -290,11 +291,13 @@ def tree_of(case: Case, tree: Any, unit: Any = "token") -> Tree:
     """The tree of one text, read before any work is done; a spaCy pipeline, or any parser, is called with the text."""
     if unit != "token":
         raise InputError(
-            f"unit={unit!r}: idg gives every token, word and phrase at once; leave unit out, and give spans as tree=..."
+            f"{setting(unit=unit)}: idg gives every token, word and phrase at once; leave unit out, and give spans as {setting('tree=...')}"
         )
     if len(case.texts) != 1 or case.sources:
         what = "no text" if not case.texts else f"{len(case.texts)} texts as one input"
-        raise InputError(f"idg reads the phrases of one text, and this input has {what}; use method='ig'").plainly(
+        raise InputError(
+            f"idg reads the phrases of one text, and this input has {what}; use {setting(method='ig')}"
+        ).plainly(
             "Phrases are read in one text, and there are two. Empty the second, or choose another method.", "method"
         )
     (text,) = case.texts

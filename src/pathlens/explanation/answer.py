@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.explanation.base import Result, largest, percent, shortened
 from pathlens.explanation.binding import mismatch
 from pathlens.explanation.certificate import Certificate
@@ -48,7 +48,7 @@ class Answer(Result):
     contrast: str = ""
     threshold: float = THRESHOLD
     repeats: tuple[tuple[float, ...], ...] = ()  # (source, source, loss without one, without the other, without both)
-    instead: ClassVar[str] = "to ask why this and not that, give the other answer as contrast='…'"
+    instead: ClassVar[str] = f"to ask why this and not that, give the other answer as {setting(contrast='…')}"
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores", self.matrix, self.certificate)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from pathlens.errors import ConvergenceWarning
+from pathlens.errors import ConvergenceWarning, setting
 from pathlens.explanation.origin import Origin
 from pathlens.path.words.options import WordPath
 from pathlens.types import brief
@@ -180,39 +180,37 @@ def warn_unsettled(results: Sequence[Result], *, depth: int) -> None:
 
 def _ways_out(result: Result, depth: int) -> str:
     origin, layer = result.origin, result.origin.layer or 0
-    deeper = f"a deeper layer (layer={layer + 1}), " if layer < depth else ""
+    deeper = f"a deeper layer ({setting(layer=layer + 1)}), " if layer < depth else ""
     score = (origin.chosen or {}).get("score")  # none of a vector, a similarity, a caller's function
     takes_logprob = score not in (None, "", "logprob") and origin.kind != "multiple choice"
-    logprob = "score='logprob', " if takes_logprob else ""
+    logprob = f"{setting(score='logprob')}, " if takes_logprob else ""
     if result.method == "ih":  # it has the straight line alone, and nodes of its own
         return (
             "leave n_steps out (nodes are then placed where they are needed), another baseline, "
-            f"{logprob}{deeper}a looser tolerance, or, for a model with ReLU, softplus=10"
+            f"{logprob}{deeper}a looser tolerance, or, for a model with ReLU, {setting(softplus=10)}"
         )
     if isinstance(getattr(result, "path", None), WordPath):  # it lives at the embeddings, and has its own way
         return "leave rule and n_steps out (nodes are then placed where they are needed), another baseline, or a looser tolerance"
     if origin.score and origin.outputs:
         return _generator_remedies(origin, depth)
-    return f"another baseline (baseline='pad' or 'mean'), {logprob}{deeper}a looser tolerance, or rule='split'"
+    return f"another baseline ({setting(baseline='pad')} or 'mean'), {logprob}{deeper}a looser tolerance, or {setting(rule='split')}"
 
 
 def _generator_remedies(origin: Origin, depth: int) -> str:
     """What helps on a decoder and was not done yet (docs/generation.md); `sig` always does, it has no integral."""
     here = origin.layer or 0
     deeper = next((layer for layer in (1, 2, 4) if layer > here), here + 1)
-    remedies = [f"layer={deeper}"] if deeper <= depth else []
+    remedies = [setting(layer=deeper)] if deeper <= depth else []
     if origin.score != "logprob":
-        remedies.append("score='logprob'")
+        remedies.append(setting(score="logprob"))
     if not origin.sink and origin.kind == "causal language model":
-        remedies.append("a held first token (leave sink=None out)")
+        remedies.append(f"a held first token (leave {setting(sink=None)} out)")
     if origin.baseline != "mean":
-        remedies.append("baseline='mean'")
-    return ", ".join([*remedies, "a looser tolerance, or method='sig' (differences of outputs, exact)"])
+        remedies.append(setting(baseline="mean"))
+    return ", ".join([*remedies, f"a looser tolerance, or {setting(method='sig')} (differences of outputs, exact)"])
 
 
 def _precision(result: Result) -> str:
     dtype = result.origin.dtype
-    half = (
-        f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with dtype=torch.float32."
-    )
+    half = f" The model runs in {dtype}, whose rounding alone can exceed the tolerance: load it with {setting('dtype=torch.float32')}."
     return half if dtype in ("float16", "bfloat16") else ""

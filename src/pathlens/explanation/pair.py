@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pathlens.checks import check_choice
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError, NumberError, setting
 from pathlens.explanation.base import shortened
 from pathlens.explanation.binding import read_only
 from pathlens.explanation.certificate import Certificate
@@ -74,7 +74,9 @@ class Measure:
         check_choice("similarity", self.similarity, dict.fromkeys(SIMILARITIES, ""))
         check_choice("norm", self.norm, dict.fromkeys(NORMS, ""))
         if self.similarity == "dot" and self.norm == "inside":
-            raise InputError("norm='inside' runs the path through the normalisation: it is for similarity='cosine'")
+            raise InputError(
+                f"{setting(norm='inside')} runs the path through the normalisation: it is for {setting(similarity='cosine')}"
+            )
 
     def scale(self, e_a: Float[np.ndarray, "k"], e_b: Float[np.ndarray, "k"]) -> float:
         """What e(a)·e(b) is divided by."""
@@ -84,7 +86,7 @@ class Measure:
         if 0.0 in lengths:
             which = "first" if lengths[0] == 0 else "second"
             raise NumberError(
-                f"the embedding of the {which} text has length zero, so the cosine is not defined; use similarity='dot'"
+                f"the embedding of the {which} text has length zero, so the cosine is not defined; use {setting(similarity='dot')}"
             )
         return lengths[0] * lengths[1] if self.norm == "outside" else 1.0
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pathlens.checks import check_choice
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.explanation import reduce
 from pathlens.explanation.base import OfUnits, Result, largest, shortened
 from pathlens.explanation.binding import apart, mismatch, rounding
@@ -303,7 +303,9 @@ class Interactions(OfUnits):
 
     def summed(self, members: Float[np.ndarray, "G U"], **common: Any) -> Interactions:
         if np.isnan(self.matrix).any():
-            raise InputError("only some of the interactions were asked for, so words cannot be summed; use unit='word'")
+            raise InputError(
+                f"only some of the interactions were asked for, so words cannot be summed; use {setting(unit='word')}"
+            )
         matrix = members @ self.matrix @ members.T
         common["meta"] = {name: fact for name, fact in common["meta"].items() if name != "rows"}  # they name tokens
         return self.derived(scores=members @ self.scores, matrix=matrix, standard_error=None, **common)
@@ -338,7 +340,8 @@ class PhraseTree(Result):
     entry: ClassVar[tuple[str, ...]] = ("text", "value")
     places: ClassVar[tuple[str, ...]] = ("tokens",)
     instead: ClassVar[str] = (
-        "values are shares of each tree's own whole: subtract the integrals they are read from, explained with method='ig'"
+        "values are shares of each tree's own whole: subtract the integrals they are read from, explained with "
+        f"{setting(method='ig')}"
     )
 
     def doubts(self) -> Iterator[str]:

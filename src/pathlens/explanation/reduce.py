@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.units.units import Units, units
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def words(result: Same) -> Same:
     """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
     if result.method == "sig" and result.origin.context == "full":
         raise InputError(
-            "SIG's score of a word is not the sum of its tokens' (the word moves as one); run again with unit='word'"
+            f"SIG's score of a word is not the sum of its tokens' (the word moves as one); run again with {setting(unit='word')}"
         )
     if not result.origin.texts:
         raise InputError("this result has features, not words of a text")

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pathlens.errors import ModelError
+from pathlens.errors import ModelError, setting
 from pathlens.integrand.batch import Batch, Integrand
 from pathlens.integrand.products import kept_products, reverse_products
 
@@ -35,7 +35,7 @@ def differentiable(batch: Batch) -> tuple[Float[Tensor, "B S d"], Float[Tensor, 
     if not value.requires_grad:
         raise ModelError(
             "the model's output does not depend on its embeddings by a gradient (detached, or not differentiable); use "
-            "rule='split', which needs forward passes alone"
+            f"{setting(rule='split')}, which needs forward passes alone"
         )
     return position, value
 

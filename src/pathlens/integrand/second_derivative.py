@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from pathlens.errors import ModelError
+from pathlens.errors import ModelError, setting
 from pathlens.integrand.batch import Batch, any_derivative
 
 Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -25,7 +25,7 @@ def no_second_derivative(batch: Batch, error: Exception) -> ModelError:
     return ModelError(
         f"no second derivative through {where or 'the model'} ({operation}); Integrated Hessians need operations that "
         "can be differentiated twice. Replace that operation by one built of ordinary torch functions (a custom "
-        "autograd.Function needs a differentiable backward), or use method='ig' for scores without interactions"
+        f"autograd.Function needs a differentiable backward), or use {setting(method='ig')} for scores without interactions"
     )
 
 

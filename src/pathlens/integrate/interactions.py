@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.integrand import Gradient, Hessian, RowSums
 from pathlens.integrate.adaptive import CELL_START, STALLED, Interval, Weight, adaptive, refined
 from pathlens.integrate.drive import Ask, Drive, Goal, Integral, largest, place, size
@@ -46,7 +46,7 @@ def interactions(
         raise InputError(
             f"Integrated Hessians need the straight line, this path has {len(route.legs)} legs: on a bent path the double "
             "integral is not a single one, and summed over legs the interactions vanish as legs are added. "
-            "Use path='line' (the default), or method='ig' or 'udig' along the bent path"
+            f"Use {setting(path='line')} (the default), or {setting(method='ig')} or 'udig' along the bent path"
         )
     ig = yield from adaptive(route, Gradient(), replace(goal, bound=goal.bound * IG_SHARE))
     wanted = ig.value if rows is None else ig.value[list(rows)]

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from pathlens.errors import NumberError, or_error
+from pathlens.errors import NumberError, or_error, setting
 from pathlens.integrand import Batch, Value
 from pathlens.integrand.batch import Score, out_of_memory
 from pathlens.integrand.products import kept_layouts
@@ -159,7 +159,7 @@ def _not_a_number(job: Job, rows: range, values: Float[Tensor, "B ..."]) -> Numb
         where = "a point of the path"
     dtype = str(job.case.ends.end.dtype).removeprefix("torch.")
     cure = (
-        f"{dtype} overflows here: load the model with dtype=torch.float32"
+        f"{dtype} overflows here: load the model with {setting('dtype=torch.float32')}"
         if dtype in ("float16", "bfloat16")
         else "choose another baseline, so that the path stays where the model is defined"
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pathlens.errors import InputError, TooLongError
+from pathlens.errors import InputError, TooLongError, setting
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.base import Result
 from pathlens.text.causal import CausalLM
@@ -47,7 +47,7 @@ class Sources:
             if not truncation or made.bare is None:
                 raise TooLongError(
                     f"sources, question and answer have {over + model.limit} tokens, {over} more than the model's "
-                    f"{model.limit}; give fewer or shorter sources, or truncation=True to cut those given as sources=… (the result says where)"
+                    f"{model.limit}; give fewer or shorter sources, or {setting(truncation=True)} to cut those given as sources=… (the result says where)"
                 )
             counts = [_count(model, text) for text in made.shown]
             most = _level(counts, sum(counts) - over)

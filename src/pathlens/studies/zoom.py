@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 from pathlens.engine.explainer import Explainer
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.base import OfUnits, Result
 from pathlens.explanation.record import PairExplanation
@@ -118,7 +118,7 @@ def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, 
     if result.method == "sig" and result.origin.context == "full":
         raise InputError(
             "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
-            "ig result, or run sig again with unit='token'"
+            f"ig result, or run sig again with {setting(unit='token')}"
         )
     cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside)
     opened = Explainer(model, unit=cut, **{**_chosen(result), **choices})(*_texts_of(result))

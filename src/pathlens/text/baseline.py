@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from pathlens.checks import did_you_mean
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.text.network import Network
 from pathlens.text.options import check_baseline_name
 from pathlens.text.tokens import Tokens
@@ -81,11 +81,11 @@ def _token_id(name: str, tokenizer: Any) -> int:
     known = token_ids(tokenizer)
     if name == "quiet":
         raise InputError(
-            "baseline='quiet' is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
+            f"{setting(baseline='quiet')} is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
         ).plainly("“quiet” is for models that compare two texts. Choose another baseline, as mean.", "baseline")
     if name not in known:
         raise InputError(
-            f"baseline={name!r}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
+            f"{setting(baseline=name)}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
         ).plainly(
             f"This model has no {name} token. It takes {', '.join([*known, 'zero', 'mean'])}, or words of yours.",
             "baseline",

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.network import Forward, Network, check_layer, replaced_forwards
 from pathlens.types import Ends
@@ -77,7 +77,7 @@ def find_block(network: Network, name: str) -> nn.Module:
             return modules[name]
     close = difflib.get_close_matches(str(name), list(modules), n=4, cutoff=0.4)
     raise InputError(
-        f"block={name!r} is not a part of this model; close names: {', '.join(close) or 'none'} "
+        f"{setting(block=name)} is not a part of this model; close names: {', '.join(close) or 'none'} "
         "(list them with: [name for name, _ in model.named_modules()])"
     ).plainly(f"“{name}” is no part of this model. Choose one from the list.", "block")
 
@@ -137,7 +137,7 @@ def record_call(
     with torch.no_grad(), replaced_forwards([block], forward):
         network.call(embeds.expand(rows, *embeds.shape), {k: v.expand(rows, *v.shape[1:]) for k, v in context.items()})
     if not calls:
-        raise InputError(f"block={name!r} is never run when this model reads a text").plainly(
+        raise InputError(f"{setting(block=name)} is never run when this model reads a text").plainly(
             f"“{name}” does nothing when this model reads a text. Choose another part.", "block"
         )
     return calls[-1]
@@ -160,14 +160,16 @@ def _moving(text: Call, baseline: Call, length: int, request: Request) -> tuple[
     candidates = [name for name, v in floats.items() if v.ndim == 3 and v.shape[:2] == (text.rows, length)]
     unknown = [name for name in request.hold if name not in candidates]
     if unknown:
-        raise InputError(f"hold={unknown!r}: the block's inputs are {', '.join(candidates) or 'none of the kind'}")
+        raise InputError(
+            f"{setting(hold=unknown)}: the block's inputs are {', '.join(candidates) or 'none of the kind'}"
+        )
     free = [name for name in candidates if name not in request.hold]
     moving = [name for name in free if not torch.equal(text.arguments[name], baseline.arguments[name])]
     if not moving and not request.hold:
         moving = candidates[:1]  # text equal to its baseline: everything is zero
     if not moving:
         raise InputError(
-            f"block={request.block!r} has no input left to move (inputs: {', '.join(candidates) or 'none with one row per token'}"
+            f"{setting(block=request.block)} has no input left to move (inputs: {', '.join(candidates) or 'none with one row per token'}"
             f"; held: {', '.join(request.hold) or 'none'})"
         ).plainly(f"Nothing moves at the input of “{request.block}”. Choose another part.", "block")
     notes = [f"the block's inputs {', '.join(moving)} move together"] if len(moving) > 1 else []

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Request
 from pathlens.text.heads import Classifier, ReadClass
 from pathlens.text.language import Target
@@ -47,7 +47,9 @@ class Chooser(Classifier):
         if text_b is None:
             raise InputError("multiple choice needs two texts: explain(model, question, choice)")
         if request.score not in (None, *self.scores):
-            raise InputError(f"score={request.score!r}: a choice's probability hangs on the others; explain its logit")
+            raise InputError(
+                f"{setting(score=request.score)}: a choice's probability hangs on the others; explain its logit"
+            )
         return super().tokenise(text, text_b, request)
 
     def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:

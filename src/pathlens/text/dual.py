@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, ModelError
+from pathlens.errors import InputError, ModelError, setting
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel
 from pathlens.text.network import check_layer, states_of
 from pathlens.text.options import PromptedOptions
@@ -227,7 +227,7 @@ class ClipImage(TextModel):
             return torch.zeros_like(pixels), "zero"
         if isinstance(choice, str):
             raise InputError(
-                f"baseline={choice!r} is not for pictures: they take 'zero' (the mean colour) or a picture; for two sides "
+                f"{setting(baseline=choice)} is not for pictures: they take 'zero' (the mean colour) or a picture; for two sides "
                 "pass a tuple, baseline=('zero', 'pad')"
             )
         return self.pixels(choice), "picture"

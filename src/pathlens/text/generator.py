@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.errors import InputError, ModelError, TooLongError, setting
 from pathlens.text.adapter import Case, Request
 from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name
 from pathlens.text.options import GeneratorOptions
@@ -100,7 +100,7 @@ class Generator(LanguageModel):
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Asked:
         if text_b is not None:
             raise InputError(
-                "a generator takes one prompt; give what it should say as target='…', and what it should not as contrast='…'"
+                f"a generator takes one prompt; give what it should say as {setting(target='…')}, and what it should not as {setting(contrast='…')}"
             )
         opened = self.opened(super().tokenise(text, None, request), request)
         outputs = self._alternatives(opened, request)
@@ -145,7 +145,7 @@ class Generator(LanguageModel):
                     "Both what it says and how many tokens it is to write were given. Leave one of them empty.",
                     "generate",
                 )
-            self._check_room(opened, count, f"generate={count}", "generate fewer")
+            self._check_room(opened, count, setting(generate=count), "generate fewer")
         target = None if callable(request.target) else request.target
         first = self._output(opened, target, count or 1)
         if contrast is None:
@@ -206,7 +206,7 @@ class Generator(LanguageModel):
             if request.target is not None or request.options_of(GeneratorOptions).generate is not None:
                 raise InputError(
                     "vaig explains all logits of the next token as one vector, so it takes no target; leave it out, explain a "
-                    "block (block='…'), or use ig for a single token"
+                    f"block ({setting(block='…')}), or use ig for a single token"
                 ).plainly(
                     "This method explains every next word at once. Empty what it says, or choose another method.",
                     "target",

@@ -15,7 +15,7 @@ from urllib.request import getproxies
 import torch
 from torch import nn
 
-from pathlens.errors import InputError, ModelError, PathlensError, first_line
+from pathlens.errors import InputError, ModelError, PathlensError, first_line, setting
 from pathlens.text.adapter import TextModel
 from pathlens.text.builtin import TAKES_OPTIONS, load_built_in
 from pathlens.text.causal import CausalLM
@@ -228,9 +228,9 @@ def _device(wanted: Any) -> torch.device | None:
     try:
         device = torch.device((there or ["cpu"])[0] if wanted == "auto" else wanted)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"device={wanted!r} is not a device of torch; {here}") from error
+        raise InputError(f"{setting(device=wanted)} is not a device of torch; {here}") from error
     if device.type in ACCELERATORS and device.type not in there:
-        raise InputError(f"device={wanted!r}: torch finds none on this machine; {here}")
+        raise InputError(f"{setting(device=wanted)}: torch finds none on this machine; {here}")
     return device
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Case, Request, index_of
 from pathlens.text.heads import ReadTag
 from pathlens.text.language import LanguageModel, Target
@@ -45,7 +45,7 @@ class MaskedLM(LanguageModel):
         if not any(gaps):
             raise InputError(
                 f"a masked language model fills a gap: write {self.tokenizer.mask_token} where the word is missing; to compare "
-                "two texts by their vectors load the model with pooling='mean'"
+                f"two texts by their vectors load the model with {setting(pooling='mean')}"
             ).plainly(
                 f"This model fills a gap. Write {self.tokenizer.mask_token} in the text where the word is missing.",
                 "text",
@@ -61,14 +61,14 @@ class MaskedLM(LanguageModel):
             *some, last = map(str, gaps)
             where = f"gaps at tokens {', '.join(some)} and {last}" if some else f"one gap, at token {last}"
             raise InputError(
-                f"this text has {where}, and target={wanted!r} does not say which is meant: "
+                f"this text has {where}, and {setting(target=wanted)} does not say which is meant: "
                 f"target=({gaps[0]}, {word if isinstance(word, str | int) else None!r})"
             )
         number = self._likeliest(output[0, place]) if word is None else self._word(word, tokens, output.shape[-1])
         if request.vector:
             if word is not None:
                 raise InputError(
-                    f"target={wanted!r}: every word of the gap is explained at once, as one vector; leave the word out"
+                    f"{setting(target=wanted)}: every word of the gap is explained at once, as one vector; leave the word out"
                     + (f": target=({place}, None)" if len(gaps) > 1 else "")
                 )
             return Target("all words of the gap", read_gap, (place, number), outputs=("gap",))
@@ -80,7 +80,7 @@ class MaskedLM(LanguageModel):
         """The words a pipeline was told, unless one of them is "all"; else there is a vocabulary of them: refused."""
         if not self.among:
             raise InputError(
-                f"target='all' would be each of the {len(self.tokenizer)} words of the vocabulary; name those you mean in a list, "
+                f"{setting(target='all')} would be each of the {len(self.tokenizer)} words of the vocabulary; name those you mean in a list, "
                 "target=['good', 'bad'], also where the word is \"all\" itself: target=['all']"
             ).plainly("Every word of the vocabulary is too many. Name the word you mean.", "target")
         return () if "all" in (self.tokenizer.decode([word]).strip() for word in self.among) else self.among
@@ -106,5 +106,5 @@ class MaskedLM(LanguageModel):
                 return int(ids[0])
         pieces = " ".join(map(str, self.tokenizer.convert_ids_to_tokens(ids)))
         raise InputError(
-            f"target={word!r} is not one token of this model's vocabulary (it becomes {pieces}); a gap has one"
+            f"{setting(target=word)} is not one token of this model's vocabulary (it becomes {pieces}); a gap has one"
         ).plainly(f"“{word}” is more than one word to this model ({pieces}), and a gap takes one.", "target")

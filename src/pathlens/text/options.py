@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pathlens.checks import check_options, option
-from pathlens.errors import InputError, ModelError
+from pathlens.errors import InputError, ModelError, python_only, setting
 from pathlens.types import BASELINES, SIMILARITIES
 
 BUILT_IN = {  # models that arrive as packages
@@ -24,7 +24,7 @@ BUILT_IN = {  # models that arrive as packages
 ENCODERS = ("minilm", "minilm-exact")  # of them, those that give a vector
 ONE_TEXT_ALONE = (
     "a sentence encoder gives a vector, not a number: give a second text (text_b) to explain their similarity, or "
-    "method='vaig' to explain the vector itself"
+    f"{setting(method='vaig')} to explain the vector itself"
 )
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
@@ -38,7 +38,8 @@ def check_baseline_name(choice: Any) -> None:
         return
     for meant in get_close_matches(choice.strip().lower(), BASELINES, n=1, cutoff=ALMOST):
         raise InputError(
-            f"baseline={choice!r} is not a name; did you mean {meant!r}? (The word itself: baseline=({choice!r},))"
+            f"{setting(baseline=choice)} is not a name; did you mean {meant!r}?"
+            + python_only(f" (The word itself: baseline=({choice!r},))")
         ).plainly(f"“{choice}” is no baseline; did you mean {meant}?", "baseline")
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Case
 from pathlens.text.tokens import BROKEN, Tokens, decoded, spans_of, trimmed, with_parts
 from pathlens.types import Span
@@ -122,7 +122,7 @@ def _split_differently(tokenizer: Any, prompt: str, target: str, alone: list[int
     hint = ""
     blanks = len(prompt) - len(prompt.rstrip())
     if blanks:
-        hint = f"; move the blank from the end of the prompt to the target: {prompt.rstrip()!r} and target={prompt[-blanks:] + target!r}"
+        hint = f"; move the blank from the end of the prompt to the target: {prompt.rstrip()!r} and {setting(target=prompt[-blanks:] + target)}"
     return (
         f"the tokenizer splits the prompt differently when the target {target!r} follows it: alone it ends in "
         f"{shown(alone)}, followed by the target in {shown(both)}, so the target's tokens cannot be told from the prompt's{hint}"

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from pathlens.errors import ModelError
+from pathlens.errors import ModelError, setting
 from pathlens.text.adapter import Case, Scores
 from pathlens.text.outputs import Kept
 
@@ -131,7 +131,7 @@ def _both(model: LanguageModel, expected: Float[Tensor, "*out"], explained: Floa
         return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {value.float().norm():.6g}"
 
     cure = (
-        f"layer={layer} cannot be entered in this architecture: use layer=0"
+        f"layer={layer} cannot be entered in this architecture: use {setting(layer=0)}"
         if layer
         else (
             "this architecture does something with its input that pathlens does not follow: write a model kind "

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, MissingError, ModelError, NumberError
+from pathlens.errors import InputError, MissingError, ModelError, NumberError, setting
 from pathlens.text import shift
 from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, within
 from pathlens.text.baseline import Baseline, default_name, given_rows
@@ -165,8 +165,8 @@ class SentenceEncoder(LanguageModel):
             return target
         if request.target is not None:
             raise InputError(
-                f"target={request.target!r}: a sentence encoder has no classes; give text_b to explain a similarity, a "
-                "function of the embedding (B, k) → (B,), or method='vaig' for the whole vector"
+                f"{setting(target=request.target)}: a sentence encoder has no classes; give text_b to explain a similarity, a "
+                f"function of the embedding (B, k) → (B,), or {setting(method='vaig')} for the whole vector"
             )
         raise InputError(ONE_TEXT_ALONE)
 
@@ -340,7 +340,9 @@ class SentenceTransformerEncoder(SentenceEncoder):
             return options.prompt
         name = model.default_prompt_name if options.prompt_name is None else options.prompt_name
         if name is not None and (not isinstance(name, str) or name not in model.prompts):
-            raise InputError(f"prompt_name={name!r} is not a prompt of this model; it has {', '.join(model.prompts)}")
+            raise InputError(
+                f"{setting(prompt_name=name)} is not a prompt of this model; it has {', '.join(model.prompts)}"
+            )
         return str(model.prompts[name]) if name is not None else ""
 
     def tokenise(self, text: Any, text_b: Any, request: Request) -> Tokens:

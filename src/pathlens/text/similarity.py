@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError, NumberError, setting
 from pathlens.integrand.secant.both import end_of
 from pathlens.text.adapter import Case, Request, Scores
 from pathlens.text.language import Target
 from pathlens.text.options import EncoderOptions
 
-NO_COSINE = "an embedding has length zero, so the cosine is not defined; use similarity='dot'"
+NO_COSINE = f"an embedding has length zero, so the cosine is not defined; use {setting(similarity='dot')}"
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def refuse_cosine_from_zero(request: Request) -> None:
     if not request.vector and request.target is None and request.block is None and kind == "cosine":
         raise InputError(
             "a shifted embedding has length zero at its reference, so the cosine is not defined where the path starts; use "
-            "method='ij' or 'secant' (the norm is taken outside), or similarity='dot'"
+            f"{setting(method='ij')} or 'secant' (the norm is taken outside), or {setting(similarity='dot')}"
         )
 
 

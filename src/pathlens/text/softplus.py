@@ -25,7 +25,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pathlens.errors import CurvatureWarning, InputError
+from pathlens.errors import CurvatureWarning, InputError, setting
 from pathlens.text.adapter import Case, ScoreFunction, Scores
 
 IN_PLACE = frozenset({torch.relu_, functional.relu_, Tensor.relu_})
@@ -184,7 +184,7 @@ def warn_of_kinks(case: Case) -> Case:
         "kinked functions must be replaced in the model"
     )
     # where `explain` was called
-    warnings.warn(f"{note} (softplus=10, or `with pl.softplus(beta=10):`)", CurvatureWarning, stacklevel=9)
+    warnings.warn(f"{note} ({setting(softplus=10)}, or `with pl.softplus(beta=10):`)", CurvatureWarning, stacklevel=9)
     return case.noted(note, kinks={operation: list(modules) for operation, modules in kinked.items()})
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
-from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.errors import InputError, ModelError, NumberError, setting
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, index_of
 from pathlens.text.language import OwnFunction, form
 from pathlens.text.network import check_weights, named
@@ -134,7 +134,9 @@ class Tabular(TextModel):
         if choice is None or (isinstance(choice, str) and choice == "zero"):
             return torch.zeros_like(x), "zero"
         if isinstance(choice, str):
-            raise InputError(f'baseline={choice!r}: a tabular model takes "zero", a tensor, or a list of tensors')
+            raise InputError(
+                f'{setting(baseline=choice)}: a tabular model takes "zero", a tensor, or a list of tensors'
+            )
         try:
             start = torch.as_tensor(choice).detach().clone().to(x)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -148,7 +150,9 @@ class Tabular(TextModel):
         count = output.shape[1]
         wanted = plain_number(given) if given is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
-            raise InputError(f"target={wanted!r}: the module has {count} outputs, so target goes from 0 to {count - 1}")
+            raise InputError(
+                f"{setting(target=wanted)}: the module has {count} outputs, so target goes from 0 to {count - 1}"
+            )
         return wanted % count
 
     def _names(self, count: int, request: Request) -> tuple[str, ...]:

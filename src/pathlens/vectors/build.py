@@ -18,7 +18,7 @@ import numpy as np
 
 from pathlens.checks import check_choice, whole_number
 from pathlens.engine.progress import Progress
-from pathlens.errors import InputError, NumberError, StoreError
+from pathlens.errors import InputError, NumberError, StoreError, setting
 from pathlens.explanation.pair import Side
 from pathlens.files import checksum, content_sum, make_folder, only_writer, remove_left_behind, write_whole
 from pathlens.vectors import store
@@ -240,7 +240,7 @@ def check_lengths(embeddings: np.ndarray, names: Sequence[str], similarity: str)
             how_long = "zero" if length == 0 else f"{length:.0e}, too short for 32 bits"
             raise NumberError(
                 f"the embedding of {name!r} has length {how_long}, so the cosine is not defined; leave it out, or build "
-                "with similarity='dot'"
+                f"with {setting(similarity='dot')}"
             )
 
 

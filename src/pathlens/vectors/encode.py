@@ -23,7 +23,7 @@ from pathlens.engine.methods import entry_for
 from pathlens.engine.options import RECORDS, Compared, Method
 from pathlens.engine.prepare import Choices, Prepared, embeddings_of
 from pathlens.engine.progress import Progress
-from pathlens.errors import InputError, ModelError, PathlensError, first_line
+from pathlens.errors import InputError, ModelError, PathlensError, first_line, setting
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Listed
@@ -139,9 +139,11 @@ class SideEncoder:
         explainer = Explainer(model, method=method, **choices)
         if not isinstance(explainer.method, Compared):
             able = " or ".join(repr(name) for name, record in RECORDS.items() if issubclass(record, Compared))
-            raise InputError(f"method={method!r} does not compare two texts; vectors of texts are made by {able}")
+            raise InputError(
+                f"{setting(method=method)} does not compare two texts; vectors of texts are made by {able}"
+            )
         if explainer.method.coordinates:
-            raise InputError("coordinates=True is for one pair: pl.explain(model, a, b, coordinates=True)")
+            raise InputError(f"{setting(coordinates=True)} is for one pair: pl.explain(model, a, b, coordinates=True)")
         for name in ("target", "score"):
             if getattr(explainer.choices, name) is not None:
                 raise InputError(f"{name}: not for vectors of texts; the similarity is what is explained")

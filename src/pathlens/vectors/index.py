@@ -16,7 +16,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError
+from pathlens.errors import InputError, ModelError, NumberError, PathlensError, StoreError, setting
 from pathlens.explanation.pair import Side
 from pathlens.files import checksum, only_writer, write_whole
 from pathlens.text.load import load
@@ -107,7 +107,7 @@ class Index:
         if len(rows) < count and (exact or len(self) < NEIGHBOURS_FROM):
             raise NumberError(
                 f"only {len(rows)} of {count} passages have a cosine: the others' embeddings have length zero; "
-                "search with similarity='dot'"
+                f"search with {setting(similarity='dot')}"
             )
         meta = {name: value for name, value in self.manifest.items() if name not in CONTENT}
         rows = sorted(rows, key=lambda row: (row.part, row.slot))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pathlens.errors import InputError, NumberError
+from pathlens.errors import InputError, NumberError, setting
 from pathlens.explanation.base import largest, shortened
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.pair import Side, one_sided, pair_of
@@ -216,7 +216,7 @@ def _rank_vectors(encoder: SideEncoder, query: str, documents: Vectors, **how: A
         raise InputError("the list of documents is empty; give at least one document")
     check_model(documents.header, encoder.explainer.model, "the encoded documents")
     if documents.header["norm"] != (norm := encoder.measure.norm):
-        raise InputError(f"the documents were encoded with norm={documents.header['norm']!r}, asked is {norm!r}")
+        raise InputError(f"the documents were encoded with {setting(norm=documents.header['norm'])}, asked is {norm!r}")
     asked = Query.of(encoder, query)
     pieces = [Passage(n, side.text, f"document {n}") for n, side in enumerate(documents)]
     candidates = [_candidate(asked, piece, side.embedding, side) for piece, side in zip(pieces, documents, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pathlens.checks import check_options, given, option
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 
 STRATEGIES: Mapping[str, tuple[str, ...]] = {"dig": ("greedy", "maxcount"), "udig": ("maxcount", "greedy", "grid")}
 # least and most; a factor of 10 is 1024 nodes on a leg, and the authors use 1 and 2
@@ -76,7 +76,7 @@ class WordOptions:
             known = [name for name in PRESETS if PRESETS[name].method == method]
             full = self.preset if str(self.preset).startswith(f"{method}-") else f"{method}-{self.preset}"
             if full not in known:
-                raise InputError(f"preset={self.preset!r} is not one of {method}; presets: {', '.join(known)}")
+                raise InputError(f"{setting(preset=self.preset)} is not one of {method}; presets: {', '.join(known)}")
             base = PRESETS[full]
         else:
             base = PRESETS.get(f"{method}-{self.strategy}", PRESETS[f"{method}-{STRATEGIES[method][0]}"])
@@ -105,8 +105,8 @@ class PathOptions(WordOptions):
         idle = [name for name in given(self) if name in WordOptions.__dataclass_fields__ and name != "cache"]
         if idle:
             raise InputError(
-                f"{', '.join(idle)}: settings of a path through words, and this path is the straight line; add path='udig' "
-                "or path='dig'"
+                f"{', '.join(idle)}: settings of a path through words, and this path is the straight line; add {setting(path='udig')} "
+                f"or {setting(path='dig')}"
             )
 
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, setting
 from pathlens.path.staircase import moving_tokens
 from pathlens.path.words.choose import NO_WORD, Journeys, choose, walk
 from pathlens.path.words.options import Settings, TokenPath, WordOptions, WordPath
@@ -110,7 +110,7 @@ def word_approximation_error(
         return errors
     if ends.vocabulary is None:
         raise InputError(
-            "the distance to the nearest word needs an embedding table; use layer=0 of a model that has one"
+            f"the distance to the nearest word needs an embedding table; use {setting(layer=0)} of a model that has one"
         )
     search = cache.search(ends.vocabulary)
     corners = torch.stack([route.corner(i)[moving] for i in range(route.corners)])
@@ -138,15 +138,15 @@ def checked_vocabulary(ends: Ends, settings: Settings) -> Vocabulary:
     if ends.vocabulary is None:
         raise InputError(
             f"{settings.method} walks through the words of an embedding table, so it lives at the word "
-            "embeddings, and there is no table here. Use layer=0 and a model that has one, or method='ig', "
+            f"embeddings, and there is no table here. Use {setting(layer=0)} and a model that has one, or {setting(method='ig')}, "
             "which works at any layer"
         )
     size, width = ends.vocabulary.table.shape
     most = size - (settings.method == "dig")  # a word is no neighbour of itself
     if settings.neighbours > most:
         raise InputError(
-            f"{settings.method} was asked for neighbours={settings.neighbours}, but the vocabulary has only "
-            f"{size} words; use neighbours={most} or fewer"
+            f"{settings.method} was asked for {setting(neighbours=settings.neighbours)}, but the vocabulary has only "
+            f"{size} words; use {setting(neighbours=most)} or fewer"
         )
     if width != ends.end.shape[1]:
         raise InputError(f"the table's rows have {width} numbers, the text's rows {ends.end.shape[1]}")
