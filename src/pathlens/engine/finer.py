@@ -1,7 +1,7 @@
 """Secants once more in float64, for the few texts whose output changes so little that float32's rounding shows in the sum.
 
 Secants are exact but for rounding. That is of the size of the numbers on the way, so where text and baseline give nearly
-the same output it can exceed 1e-5 of the change: on 2 of 1,600 explanations of sentences (docs/secants.md).
+the same output it can exceed 1e-5 of the change: on 6 of 1,400 explanations (docs/secants.md).
 """
 
 from __future__ import annotations
