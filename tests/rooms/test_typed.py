@@ -2,15 +2,15 @@
 
 import inspect
 import re
-from typing import get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 
 import pathlens as pl
 from pathlens.checks import options_of
-from pathlens.engine.options import EVERYONES, RECORDS
-from pathlens.engine.typed import Options, options_by_name
+from pathlens.engine.options import EVERYONES, RECORDS, Method, Scores
+from pathlens.engine.typed import ByScore, Options, options_by_name
 from pathlens.text import options as of_models
 from pathlens.text.sentence import SentenceEncoder
 from tests.support import models
@@ -33,6 +33,14 @@ def test_every_option_is_typed_as_its_record_has_it():
     assert set(typed) == set(records), "an option of a record that no editor shows, or the other way round"
     for name, kinds in records.items():
         assert typed[name] in kinds, name
+
+
+def test_the_methods_with_a_score_for_each_unit_are_those_of_the_records():
+    def promised(record: type) -> object:
+        bases = (base for each in record.__mro__ for base in each.__dict__.get("__orig_bases__", ()))
+        return next(get_args(base)[0] for base in bases if get_origin(base) is Method)
+
+    assert set(get_args(ByScore)) == {name for name, record in RECORDS.items() if promised(record) == Scores}
 
 
 @pytest.mark.parametrize("call", [pl.explain, pl.Explainer])

@@ -23,7 +23,7 @@ def needs(name: str) -> dict[str, Any]:
 
 def fixed(name: str, n: int = 6) -> dict[str, Any]:
     """A given number of nodes, so that two runs look at the same places; none where a method has no nodes."""
-    return {} if METHODS[name].rule == "secant" else {"n_steps": n}
+    return {} if METHODS[name].in_one_pass else {"n_steps": n}
 
 
 def model_for(name: str, architecture: str = "bert", attention: str = "sdpa") -> Any:

@@ -21,6 +21,7 @@ from pathlens.corpus.shard import check_shards
 from pathlens.draw import evaluations
 from pathlens.draw.blocks import Page
 from pathlens.errors import InputError
+from pathlens.explanation.reduce import adds_up_in_groups
 from pathlens.explanation.view import Viewable
 from pathlens.files import writing
 from pathlens.report import Report
@@ -119,8 +120,8 @@ def summarise(
     if not files:
         raise InputError(f"the run in {str(folder)!r} has not finished its first shard yet; run the same command again")
     choices = about["choices"]
-    asked = {"context": "full", "unit": "token", **choices}
-    by_word = (choices.get("method"), asked["context"], asked["unit"]) != ("sig", "full", "token")
+    asked = {"method": "", "context": "full", "unit": "token", **choices}
+    by_word = asked["unit"] != "token" or adds_up_in_groups(asked["method"], asked["context"])
     with Questions(files, by_word=by_word) as ask:
         counts = ask.overview()
         tables = [_overview(counts), *_failures_and_gaps(ask, counts), *_strongest(ask, most, least)]

@@ -49,8 +49,8 @@ from pathlens.engine.prepare import (
 )
 from pathlens.engine.progress import Progress, shown
 from pathlens.engine.solve import Solution, solve, solve_targets
-from pathlens.engine.typed import Many, One, Options, OtherOptions, Several, kinds_of_options, shows_options
-from pathlens.errors import InputError, PathlensError, or_error
+from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Several, kinds_of_options, shows_options
+from pathlens.errors import InputError, PathlensError, or_error, setting
 from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
@@ -79,7 +79,7 @@ class Explainer(Generic[R]):
     @overload
     def __init__(self: Explainer[R], model: Any, *, method: Method[R], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Scores], model: Any, *, method: Literal["ig", "sig", "dig", "udig"], **choices: Unpack[Options]) -> None: ...
+    def __init__(self: Explainer[Scores], model: Any, *, method: ByScore, **choices: Unpack[Options]) -> None: ...
     @overload
     def __init__(self: Explainer[PhraseTree], model: Any, *, method: Literal["idg"], **choices: Unpack[Options]) -> None: ...
     @overload
@@ -198,7 +198,7 @@ class Explainer(Generic[R]):
             return self.model.every_target(self.choices.options)
         if not many and isinstance(target, list):
             if not target:
-                raise InputError("the list of targets is empty; give at least one, or target='all'")
+                raise InputError(f"the list of targets is empty; give at least one, or {setting(target='all')}")
             return tuple(target)
         return ()
 

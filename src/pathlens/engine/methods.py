@@ -55,6 +55,16 @@ class Entry:
         return self.instead or (get_args(named) or (named,))[0]
 
     @property
+    def in_one_pass(self) -> bool:
+        """Are the sums exact after one pass back, by secants?"""
+        return self.rule == "secant"
+
+    @property
+    def integrates(self) -> bool:
+        """Along a path, with nodes: neither differences of outputs nor secants."""
+        return not (self.telescopes or self.in_one_pass)
+
+    @property
     def along_one_path(self) -> bool:
         """Are token scores integrated along one path of all tokens, the straight line or through words?"""
         return issubclass(self.record, WordOptions) and not self.vector
@@ -134,7 +144,7 @@ def entry_for(method: Method[Any], case: Case | None = None) -> Entry:
         entry = replace(entry, instead=PairExplanation if two else VectorExplanation, vector=True, sides=1 + two)
     if case is None or entry.vector or not case.outputs:
         return entry
-    several = SecantScores(len(case.outputs)) if entry.rule == "secant" else Outputs(len(case.outputs))
+    several = SecantScores(len(case.outputs)) if entry.in_one_pass else Outputs(len(case.outputs))
     return replace(entry, integrand=lambda _: several, instead=Continuation)
 
 

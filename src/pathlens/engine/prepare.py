@@ -55,21 +55,15 @@ class Choices(CommonOptions):
         embedded = method if isinstance(method, Embedded) else Embedded()
         hold = of_block.hold or ()
         held = (hold,) if isinstance(hold, str) else tuple(hold)
-        one = replace(plain, layer=self.layer_of(method), integral=_integrates(method), vector=entry.vector)
+        one = replace(plain, layer=self.layer_of(method), integral=entry.integrates, vector=entry.vector)
         each = method.by_output and not method.by_coordinate
         return replace(one, each_output=each, block=of_block.block, hold=held, norm=embedded.norm)
 
     def layer_of(self, method: Method[Any]) -> int | None:
         """The layer asked for, else the model's default for integrals; words and blocks begin where they must."""
         of_block = isinstance(method, OfBlock) and method.block is not None
-        fixed = not _integrates(method) or method.through_words or of_block
+        fixed = not entry_for(method).integrates or method.through_words or of_block
         return self.layer if self.layer is not None or fixed else self.model.default_layer
-
-
-def _integrates(method: Method[Any]) -> bool:
-    """Along a path, with nodes: neither differences of outputs nor secants."""
-    entry = entry_for(method)
-    return not entry.telescopes and entry.rule != "secant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +158,7 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     if rule is not None and rule not in entry.rules:
         known = ", ".join(each for each in entry.rules if each in RULES) or "none: leave rule out"
         raise InputError(f"{setting(rule=rule)} is not for {entry.name}; it takes {known}")
-    if entry.rule == "secant" and choices.accuracy.n_steps is not None:
+    if entry.in_one_pass and choices.accuracy.n_steps is not None:
         given = setting(n_steps=choices.accuracy.n_steps)
         raise InputError(f"{given}: secants are exact in one pass and have no nodes; leave n_steps out")
     if entry.sides == 2 and text_b is None:

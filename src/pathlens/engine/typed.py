@@ -18,6 +18,7 @@ from pathlens.text.options import LoadOptions, ModelOptions
 
 One = str | Chat | Prompt | Tensor | Mapping[str, Any] | list[dict[str, Any]]  # one text, one chat, one row
 Many = list[str] | tuple[str, ...] | list[Chat] | Iterator[str]  # arrays and columns may be either: no type says which
+ByScore = Literal["ig", "sig", "dig", "udig"]  # methods that give `Scores`; a checker cannot read their records
 Several = Literal["all"] | list[Any]  # targets of one text: a result for each
 
 

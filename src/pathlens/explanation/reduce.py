@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 Same = TypeVar("Same", bound="OfUnits")
 
 
+def adds_up_in_groups(method: str, context: str) -> bool:
+    """Is the score of units put together the sum of theirs? Not in SIG's full reading, where a group moves as one."""
+    return (method, context) != ("sig", "full")
+
+
 def words(result: Same) -> Same:
-    """Sum each word's tokens. Exact for every method but SIG's full reading, where a word moves as one."""
-    if result.method == "sig" and result.origin.context == "full":
+    """Sum each word's tokens. Exact for every method but SIG's full reading."""
+    if not adds_up_in_groups(result.method, result.origin.context):
         raise InputError(
             f"SIG's score of a word is not the sum of its tokens' (the word moves as one); run again with {setting(unit='word')}"
         )

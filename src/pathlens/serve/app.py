@@ -112,7 +112,7 @@ def _facts(app: Any, models: Models, jobs: TaskQueue) -> None:
 
         return [
             {"name": m.name, "title": m.title, "paper": m.paper, "options": list(m.options), "texts": m.sides,
-             "vector": m.vector, "layer": m.record().through_words is None, "integral": m.rule != "secant" and not m.telescopes,
+             "vector": m.vector, "layer": m.record().through_words is None, "integral": m.integrates,
              "result": m.result.__name__, "nodes": m.along_one_path, "compares": issubclass(m.record, Compared),
              "scored_by": scored_by(m), "by_output": m.record.by_output}
             for m in METHODS.values()

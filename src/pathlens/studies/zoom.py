@@ -15,6 +15,7 @@ from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.base import OfUnits, Result
 from pathlens.explanation.record import PairExplanation
+from pathlens.explanation.reduce import adds_up_in_groups
 from pathlens.studies.answer import opened as opened_answer
 from pathlens.studies.sources import kept_prompt
 from pathlens.types import TEXT_UNITS, Span
@@ -115,7 +116,7 @@ def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, 
             "a one-sided reading says nothing of its query, so it cannot be opened again; open the pair: "
             "pl.explain(model, query, text, unit=…)"
         )
-    if result.method == "sig" and result.origin.context == "full":
+    if not adds_up_in_groups(result.method, result.origin.context):
         raise InputError(
             "SIG's score of a passage is not the sum of its tokens' (a passage moves as one), so it cannot be opened; open an "
             f"ig result, or run sig again with {setting(unit='token')}"
