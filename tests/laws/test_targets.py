@@ -11,14 +11,16 @@ import torch
 import transformers as hf
 
 import pathlens as pl
+from pathlens.engine.methods import METHODS
 from tests.support import methods, models
 from tests.support.models import TEXTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
 SCORED = [
-    ("ig", {}), ("ig", {"n_steps": 5}), ("ig", {"rule": "split", "tolerance": 0.1}), ("ig", {"score": "prob", "unit": "word"}),
-    ("sig", {}), ("sig", {"context": "prefix"}), ("secant", {}), ("secant", {"layer": 1}), ("udig", {}), ("idg", {}),
-    ("ih", {"n_steps": 4}), ("sig", {"coordinates": True, "n_steps": 3}), ("ig", {"baseline": ["mask", "pad"]}),
+    *((name, {"n_steps": 4} if entry.rules == ("log",) else {}) for name, entry in METHODS.items() if not entry.vector),
+    ("ig", {"n_steps": 5}), ("ig", {"rule": "split", "tolerance": 0.1}), ("ig", {"score": "prob", "unit": "word"}),
+    ("sig", {"context": "prefix"}), ("secant", {"layer": 1}), ("sig", {"coordinates": True, "n_steps": 3}),
+    ("ig", {"baseline": ["mask", "pad"]}),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import torch
 
 import pathlens as pl
 from pathlens.path.words.neighbours import NeighbourSearch
+from pathlens.path.words.options import STRATEGIES
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.load import load
 from tests.support import models
@@ -16,7 +17,7 @@ from tests.support.twins import word_sums as twins
 from tests.support.words import make_ends, make_vocabulary
 
 SMALL = {"steps": 6, "neighbours": 12}
-FORMS = [("dig", "greedy"), ("dig", "maxcount"), ("udig", "maxcount"), ("udig", "greedy"), ("udig", "grid")]
+FORMS = [(method, strategy) for method, strategies in STRATEGIES.items() for strategy in strategies]
 SHORT = "the movie was really funny"
 
 
