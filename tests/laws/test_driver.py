@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import pathlens as pl
-from pathlens.integrand import Gradient, Value
+from pathlens.integrand import Batch, Coordinates, Gradient, Hessian, Outputs, Value
 from pathlens.integrate import adaptive as driver
 from pathlens.integrate.drive import Goal, covering, doubling, fixed, splitting
 from pathlens.integrate.memory import Limits, Planner
@@ -196,3 +196,21 @@ def test_memory_is_counted_once_and_never_kept_half_counted():
     )
     assert tight <= 1000 < wide == again
     assert [count for count, _ in counted.values()] == [wide]
+
+
+@pytest.mark.parametrize(
+    "integrand", [Gradient(), Coordinates(), Outputs(1, "reverse"), Hessian(mode="reverse")], ids=str
+)
+def test_what_does_not_move_has_no_share_whatever_its_slope(integrand):
+    """Two tokens and padding, whose length has no derivative: 0, and no second run is needed to find it out."""
+    position = torch.tensor([[[3.0, 4.0], [1.0, 2.0], [0.0, 0.0]]])
+    direction = position.clone()
+
+    def score(rows):
+        length = rows.pow(2).sum(-1).sqrt().sum(-1)
+        return length[:, None, None] if isinstance(integrand, Outputs) else length
+
+    members = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    value = integrand(Batch(score, position, direction, members, torch.ones(1)))
+    units = value.sum(-1) if isinstance(integrand, Hessian | Coordinates) else value.flatten(1)
+    assert units[0, :2].tolist() == pytest.approx([5.0, 5.0**0.5]) and units.isfinite().all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ import pathlens as pl
 from pathlens.errors import InputError, NumberError
 from pathlens.text.adapter import Request, in_batches
 from pathlens.text.load import load
-from tests.support import models
+from tests.support import models, sweep
 
 TEXTS = ["the movie was good", "not funny at all .", "a man plays music .", "great !", "the plot was really not good ."]
 KINDS = {
@@ -98,6 +100,45 @@ def test_a_text_whose_output_is_not_a_number_is_found_among_the_others():
     good, bad = pl.Explainer((broken, tokenizer), method="sig").run([(text, None) for text in TEXTS[:2]])
     assert isinstance(bad, NumberError) and "weight" in str(bad)
     assert np.allclose(good.scores, pl.explain((made, tokenizer), TEXTS[0], method="sig").scores, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "choice", [{"method": "ig"}, {"method": "ig", "target": " good film"}, {"method": "ih"}], ids=str
+)
+def test_padding_without_a_finite_derivative_is_nothing_to_a_text(choice):
+    """Gemma 3n takes norms of its rows, and padding is zeros."""
+    pair = sweep.build("gemma3n_text", "write")
+    explainer = pl.Explainer(pair, **{"target": " good", "n_steps": 2, "check": False, **choice})
+    for one, text in zip(explainer([sweep.TEXT, sweep.OTHER]), (sweep.TEXT, sweep.OTHER), strict=True):
+        assert np.allclose(one.scores, explainer(text).scores, atol=1e-5)
+
+
+class NoSlope(torch.autograd.Function):
+    """x, with a derivative that is not a number where `bad`."""
+
+    @staticmethod
+    def forward(ctx, x, bad):
+        ctx.save_for_backward(bad)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        return slope.masked_fill(ctx.saved_tensors[0], torch.nan), None
+
+
+def test_a_word_without_a_derivative_is_an_error_of_its_text_alone():
+    """It is in the shorter one, which is padded."""
+    made, tokenizer = models.classifier("bert")
+    model, word = copy.deepcopy(made), tokenizer.convert_tokens_to_ids("plot")
+
+    def spoil(_, args, given, rows):
+        return NoSlope.apply(rows, (given["input_ids"] == word)[..., None])
+
+    model.bert.embeddings.register_forward_hook(spoil, with_kwargs=True)
+    explainer = pl.Explainer((model, tokenizer), n_steps=2, check=False, method="ig", target=1)
+    good, bad = explainer.run([(text, None) for text in ("the movie was not really funny .", "the plot was funny .")])
+    assert isinstance(bad, NumberError) and "derivative" in str(bad)
+    assert np.isfinite(good.scores).all()
 
 
 @pytest.mark.parametrize("target", [None, " man"])

@@ -34,6 +34,11 @@ class Batch:
         return self.lean or self.score
 
 
+def share_of(slope: Float[Tensor, "..."], step: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """slope · step; 0 where nothing moves, whatever the slope there: in padding some models have no finite one."""
+    return torch.where(step == 0, 0.0, slope * step)
+
+
 class Integrand(ABC):
     """Called on a batch, gives one value per row and unit. The rest lets the loop plan, and read the values."""
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
-from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory
+from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory, share_of
 from pathlens.integrand.forward_mode import forward_mode
 from pathlens.integrand.forward_tensor import CannotFollow
 from pathlens.integrand.gradient import differentiable
@@ -72,7 +72,7 @@ class Directional(Integrand):
 
         def of(one: Float[Tensor, "1 out k"]) -> Float[Tensor, "B U"]:
             (slope,) = pull(one.expand_as(value))
-            share = (slope * batch.direction).sum(-1)
+            share = share_of(slope, batch.direction).sum(-1)
             return torch.einsum("bus,bs->bu", batch.members.to(share.dtype), share)
 
         result = vmap(of, chunk_size=self._at_once(batch))(basis)  # (out·k, B, U)
@@ -113,7 +113,7 @@ def by_plain_gradients(batch: Batch) -> Float[Tensor, "B U out k"]:
         value = batch.score(point)
         sums = value.flatten(1).unbind(1)
         slopes = [torch.autograd.grad(each.sum(), point, retain_graph=True)[0] for each in sums]
-    share = torch.stack([(slope * batch.direction).sum(-1) for slope in slopes], dim=-1)  # (B, S, out·k)
+    share = torch.stack([share_of(slope, batch.direction).sum(-1) for slope in slopes], dim=-1)  # (B, S, out·k)
     summed = torch.einsum("bus,bsn->bun", batch.members.to(share.dtype), share)
     return summed.reshape(*summed.shape[:2], *value.shape[1:])
 
@@ -135,7 +135,7 @@ class Jacobian(Integrand):
             room = TOKENS_AT_ONCE.get(value.device.type, TOKENS_AT_ONCE["cuda"])
             at_once = max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
             slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(basis)  # (out·k, B, S, d)
-            share: Tensor = slopes.permute(1, 2, 3, 0) * batch.direction[..., None]
+            share = share_of(slopes.permute(1, 2, 3, 0), batch.direction[..., None])
             return share.reshape(*share.shape[:3], *value.shape[1:])
 
     def passes(self, units: int) -> int:
@@ -173,7 +173,7 @@ class Outputs(Integrand):
         shares = []
         for index, number in enumerate(numbers):
             (slope,) = torch.autograd.grad(number, position, retain_graph=index + 1 < len(numbers))
-            share = (slope.double() * direction).sum(-1)
+            share = share_of(slope.double(), direction).sum(-1)
             shares.append(torch.einsum("bus,bs->bu", members, share))
         return torch.stack(shares, dim=2)[..., None]
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import ModelError, setting
-from pathlens.integrand.batch import Batch, Integrand
+from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.products import kept_products, reverse_products
 
 
@@ -46,7 +46,7 @@ def _slope_times_step(batch: Batch) -> Float[Tensor, "B S d"]:
     with torch.enable_grad():
         total = value.sum()
     (slope,) = torch.autograd.grad(total, position)
-    return slope.double() * batch.direction.double()
+    return share_of(slope.double(), batch.direction.double())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.func import grad, jvp, vmap
 
-from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory
+from pathlens.integrand.batch import Batch, Integrand, any_derivative, out_of_memory, share_of
 from pathlens.integrand.second_derivative import check_twice, no_second_derivative
 
 BASE_ROWS = 2.5  # what the gradient keeps for all directions, in rows of a reverse pass of that attention
@@ -142,7 +142,7 @@ def reverse_twice(batch: Batch, directions: Directions) -> Derivatives:
 
 
 def _contract(row: Float[Tensor, "B S d"], step: Float[Tensor, "B S d"]) -> Float[Tensor, "B S"]:
-    return (row.double() * step.double()).sum(-1)
+    return share_of(row.double(), step.double()).sum(-1)
 
 
 def directions_at_once(batch: Batch) -> int:

@@ -115,8 +115,11 @@ def _answer(queue: list[Rows], planner: Planner) -> None:
         batch, rest = queue[:1], queue[1:]
         try:
             batch, rest = planner.next_batch(queue)
-            _share_out(batch, _evaluate(batch, planner))
-            queue = [rows for rows in rest if rows.job.ask is not None]  # a job that failed asks no more
+            padded = _share_out(batch, _evaluate(batch, planner))
+            for job in padded:
+                _answer([rows for rows in (*batch, *rest) if rows.job is job], planner)
+            # a job that failed asks no more
+            queue = [rows for rows in rest if rows.job.ask is not None and rows.job not in padded]
         except Exception as error:
             jobs = list(dict.fromkeys(rows.job for rows in batch))
             if out_of_memory(error) and planner.halve(sum(map(len, batch))):
@@ -130,19 +133,27 @@ def _answer(queue: list[Rows], planner: Planner) -> None:
                 queue = [rows for rows in rest if rows.job is not jobs[0]]
 
 
-def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."]) -> None:
-    """Every row's value into its own text's sums; a text whose answer is complete goes on."""
-    at = 0
+def _share_out(batch: list[Rows], values: Float[Tensor, "B U ..."]) -> list[Job]:
+    """Every row's value into its own text's sums; a text whose answer is complete goes on.
+
+    Gives the padded texts whose values are not finite: padding may do that (a norm of zeros has no derivative), so they are
+    asked alone before it counts as theirs.
+    """
+    at, length, padded = 0, max(len(rows.job.case) for rows in batch), list[Job]()
     for rows in batch:
         job = rows.job
         part = _without_padding(values[at : at + len(rows)], job)
         at += len(rows)
         if not torch.isfinite(part).all():
-            job.end(None, _not_a_number(job, rows.which, part))
+            if len(job.case) < length:
+                padded.append(job)
+            else:
+                job.end(None, _not_a_number(job, rows.which, part))
             continue
         job.passes += len(rows) * job.question.integrand.passes_for(len(job.members), part)
         if job.add(rows.which, part):
             job.advance(job.sums)
+    return padded
 
 
 def _not_a_number(job: Job, rows: range, values: Float[Tensor, "B ..."]) -> NumberError:

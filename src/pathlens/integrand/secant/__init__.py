@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pathlens.errors import SecantError
-from pathlens.integrand.batch import Batch, Integrand
+from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, products, reductions
 from pathlens.integrand.secant.both import REORDERED, Both, watching_integrated
@@ -74,7 +74,9 @@ def _both_ways(batch: Batch) -> tuple[Both, list[Tensor]]:
     with torch.enable_grad(), recorded_segments() as segments:
         output = _followed(batch.reverse_score, Both(start, position.clone()))
         numbers = output.end.reshape(len(output), -1).sum(0).unbind()
-    return output, [slope.double() * batch.direction.double() for slope in slopes_of(numbers, position, segments)]
+    return output, [
+        share_of(slope.double(), batch.direction.double()) for slope in slopes_of(numbers, position, segments)
+    ]
 
 
 @dataclass(frozen=True)
