@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification
 
 import pathlens as pl
 from pathlens.doctor import examine
-from pathlens.doctor.laws import entrance
+from pathlens.doctor.laws import drift, entrance
 from pathlens.doctor.patient import Patient
 from pathlens.errors import ConvergenceWarning, InputError, ModelError
 from pathlens.text.load import load
@@ -168,6 +168,18 @@ def test_half_precision_is_one_cause():
     advice = [check.advice for check in checks if check.state == "fails"]
     assert advice and advice[0].startswith("load it with dtype=torch.float32")
     assert all(each == "as for '3 completeness'" for each in advice[1:])
+
+
+def test_a_model_that_cannot_run_in_float64_is_no_alarm():
+    """The kernel of its experts takes no float64; what else is wrong in a copy is still an alarm."""
+    pair = sweep.build("mixtral", "write")
+    verdict = drift(Patient(load(pair), TEXT))
+    assert verdict.state == "left out" and verdict.measured.startswith("this model cannot run in float64 (")
+    module, tokenizer = classifier("bert")
+    spoilt = copy.deepcopy(module)
+    spoilt.classifier.register_forward_hook(lambda _, given, out: out / (out.dtype != torch.float64))
+    verdict = drift(Patient(load((spoilt, tokenizer)), TEXT))
+    assert verdict.state == "fails" and "float64" in verdict.measured
 
 
 def test_a_model_that_is_coarse_in_bfloat16_is_warned_of_and_holds_as_it_is():

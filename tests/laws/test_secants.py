@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -145,8 +147,12 @@ def test_half_precision_says_its_drift(dtype, least):
     half = type(model)(model.config).to(dtype).eval()
     half.load_state_dict(model.state_dict())
     with pytest.warns(pl.ConvergenceWarning) if least else None:  # rounding is seen, not hidden
-        result = pl.explain((half, tokenizer), TEXTS[0], method="secant", tolerance=1e-6)
-    assert any("rounding its input by one unit moves the output by" in note for note in result.meta["notes"])
+        result = pl.explain((half, tokenizer), TEXTS[0], method="secant", tolerance=1e-6, target=0)
+    assert any("rounding alone moves the output by" in note for note in result.meta["notes"])
+    whole = pl.explain((model, tokenizer), TEXTS[0], method="secant", target=0).certificate.f_input
+    assert result.meta["drift"] >= max(
+        torch.finfo(dtype).eps * abs(whole) / 2, abs(result.certificate.f_input - whole) / 8
+    )
     assert result.certificate.gap > least and result.meta["dtype"] == str(dtype).removeprefix("torch.")
 
 
@@ -323,3 +329,19 @@ def test_without_room_for_float64_weights_nothing_is_changed_and_the_gap_is_told
     assert tight.certificate.relative_gap > 1e-6 and tight.certificate.passes == 3
     with in_double(pair[0], most=needed // 2) as taken:
         assert taken == 0 and next(pair[0].parameters()).dtype == torch.float32
+
+
+def test_a_model_that_cannot_run_in_float64_keeps_what_float32_gave():
+    """Kernels of experts take no float64."""
+    made, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(made)
+
+    def no_double(_, given):
+        if given[0].dtype == torch.float64:
+            raise RuntimeError("Expected mat_a to be Float32, got Double")
+
+    model.classifier.register_forward_pre_hook(no_double)
+    kept = pl.explain((model, tokenizer), TEXTS[0], method="secant", target=above_a_thousand)
+    assert kept.certificate.relative_gap > 1e-6 and kept.certificate.passes == 3
+    assert kept.scores == pytest.approx(pl.explain((model, tokenizer), TEXTS[0], target=0).scores, abs=1e-2)
+    assert {each.dtype for each in model.parameters()} == {torch.float32}

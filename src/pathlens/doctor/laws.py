@@ -16,7 +16,7 @@ import torch
 from pathlens.doctor.patient import FAILS, HOLDS, Check, Law, Patient, left_out, within_limit
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
-from pathlens.errors import PathlensError
+from pathlens.errors import PathlensError, first_line
 from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
@@ -284,10 +284,13 @@ def drift(patient: Patient) -> Check:
     for name in (each for each in (finer, coarser) if each not in (None, here)):
         try:
             scores = patient.explain(model=recast(model, getattr(torch, str(name))), **EIGHT).scores
-        except PathlensError as error:
+        except Exception as error:  # what the copy's own code says of this format is no fault of the model as it is
+            foreign = error.__cause__ if isinstance(error, PathlensError) else error
+            if name == finer and foreign is not None:
+                return left_out(f"this model cannot run in {name} ({first_line(foreign)})")
             if name == finer:
                 return Check(FAILS, f"{name}: {error}")
-            remarks.append(f"in {name} it fails: {error}")
+            remarks.append(f"in {name} it fails: {first_line(error)}")
             continue
         moved[str(name)] = furthest((scores, usual)) / size
     measured = f"from {here}, scores move by " + ", ".join(f"{v:.1e} in {k}" for k, v in moved.items())
