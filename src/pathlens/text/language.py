@@ -359,7 +359,8 @@ def with_drift(case: Case) -> Case:
     """In half precision: the case with its drift stated, so that nobody trusts a share below it. Otherwise as it is.
 
     Drift: the change of the output when every coordinate of the input moves by one unit of rounding, up and down by
-    turns. Scores are summed in float64 whatever the model runs in; this is what summing cannot mend.
+    turns, and one unit of rounding of the output itself, below which no change is seen. Scores are summed in float64
+    whatever the model runs in; this is what summing cannot mend.
     """
     end = case.ends.end
     if end.dtype not in HALF:
@@ -368,9 +369,10 @@ def with_drift(case: Case) -> Case:
     turns = 1 - 2 * (torch.arange(end.numel(), device=end.device) % 2).reshape(end.shape)
     moved = (end.double() * (1 + unit * turns)).to(end.dtype)
     with torch.no_grad():
-        change = case.score(moved[None], [case]) - case.score(end[None], [case])
-    drift = float(change.float().norm())
-    note = f"the model runs in {str(end.dtype).removeprefix('torch.')}: rounding its input by one unit moves the output by {drift:.2g}"
+        output = case.score(end[None], [case])
+        change = case.score(moved[None], [case]) - output
+    drift = float((change.float().abs() + unit * output.float().abs()).norm())
+    note = f"the model runs in {str(end.dtype).removeprefix('torch.')}: rounding alone moves the output by about {drift:.2g}"
     return case.noted(note, drift=drift)
 
 
