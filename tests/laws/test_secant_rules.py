@@ -192,6 +192,8 @@ CASES = {  # name -> (function, how many inputs move, is it the operation's own 
     "running product": (lambda x: torch.cumprod(x, 1), 1, True),  # has no rule: integrated along its own line
     "in place": (lambda x: _in_place(x), 1, False),
     "into a blank": (lambda x: _into_a_blank(x), 1, True),
+    "into views of a blank": (lambda x: _into_views(x), 1, True),
+    "a blank times": (lambda x: torch.full((3, S, D), 2.0, dtype=torch.float64).mT.mul_(x.mT), 1, True),
 }
 
 
@@ -210,6 +212,16 @@ def _into_a_blank(x: Tensor) -> Tensor:
     blank[:, 1:] = x[:, :-1]
     blank.index_add_(1, torch.tensor([0, 0]), x[:, 3:])
     return blank * 1.0
+
+
+def _into_views(x: Tensor) -> Tensor:
+    blank = torch.zeros(D, S, 3, dtype=torch.float64).permute(2, 1, 0)
+    rest, all_of_it = blank[:, 3:], torch.zeros(3 * S, D, dtype=torch.float64).view(-1)
+    blank[:, :2].copy_(x[:, :2])
+    blank[0].add_(x[1])  # another view, of what has two values by now
+    all_of_it.index_add_(0, torch.arange(x.numel()), 2 * x.reshape(-1))
+    rest.sub_(x[:, 3:])  # made before anything was written
+    return torch.cat([blank[:, 1:], x * 0 + all_of_it.view(3, S, D), 1.0 * x[:, 3:] + rest], 1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -272,6 +284,7 @@ def test_an_operation_without_a_rule_is_integrated_and_named():
         (lambda x: x if bool(x.sum() > 0) else -x, "__bool__"),
         (lambda x: x * float(x.sum()), "__float__"),
         (lambda x: 1 / x, "divides"),
+        (lambda x: torch.add(x, x, out=torch.zeros_like(x)), "add writes its result with out="),
     ],
 )
 def test_what_has_no_mean_derivative_is_an_error_that_names_it(f, word):

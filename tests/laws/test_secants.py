@@ -251,6 +251,44 @@ def test_states_that_are_read_again_have_all_their_slopes_when_blocks_run_again(
     assert again[:, 2:].sum(1) == pytest.approx(again[:, 1] - again[:, 0], abs=1e-12)
 
 
+class _Writing(nn.Module):
+    """Its hidden state goes into views of a blank, or of a buffer, and is read out of the whole."""
+
+    def __init__(self, owned: bool, hidden: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.owned, self.hidden = owned, hidden
+        self.register_buffer("blank", torch.zeros(1, 8).double())
+        self.first, self.last = nn.Linear(6, 8).double(), nn.Linear(8, 1).double()
+
+    def forward(self, x):
+        h = self.first(x)
+        blank = self.blank if self.owned else torch.zeros(h.shape, dtype=h.dtype)
+        before = blank[:]
+        blank[:, :4].copy_(torch.relu(h[:, :4]))
+        blank.view(-1)[4:].copy_(torch.tanh(h[0, 4:]))
+        return self.last((torch.cos(before) if self.hidden else blank) + h)
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["blank", "buffer"])
+def test_what_is_written_into_a_view_is_read_from_the_whole(owned):
+    net, (x, b) = _Writing(owned).eval(), _two_points()
+    with torch.no_grad():
+        own = [float(net(each[None])) for each in (x, b)]
+    blank = net.blank
+    result = pl.explain(net, x, baseline=b, method="secant", check=False)
+    assert (result.certificate.f_input, result.certificate.f_baseline) == pytest.approx(own, abs=1e-12)
+    exact(result, 1e-12)
+    assert net.blank is blank and type(blank) is torch.Tensor, "the model is left as it was"
+
+
+def test_what_was_written_and_is_read_past_the_rules_is_refused():
+    """A view from before the writing, in an operation of its own: nobody sees it, but the output is not the model's."""
+    x, b = _two_points()
+    with pytest.raises(SecantError, match="copy_ writes into a tensor whose memory others share"):
+        pl.explain(_Writing(False, hidden=True).eval(), x, baseline=b, method="secant")
+
+
 ORDER = {
     "sort": lambda h: torch.sort(h, -1).values,
     "sort ": lambda h: h.sort(dim=-1, descending=True)[0],

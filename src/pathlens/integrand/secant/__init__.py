@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pathlens.errors import SecantError
+from pathlens.errors import SecantError, setting
 from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, products, reductions
-from pathlens.integrand.secant.both import REORDERED, Both, watching_integrated
+from pathlens.integrand.secant.both import Both, followed_run, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
 
@@ -42,24 +42,24 @@ __all__ = [
 
 
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
-    start, reordered = x.start.clone(), list[str]()
-    token = REORDERED.set(reordered)
-    try:
+    ends = x.start.clone(), x.end.detach().clone()
+    with followed_run() as run:
         output = score(x)
-    finally:
-        REORDERED.reset(token)
-    if not isinstance(output, Both):
-        raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
-    if reordered:  # experts may come in any order; whoever reads the order has another output than its own
+        if not isinstance(output, Both):
+            raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
+        output = output.kept()
+    if run.doubts:
         with torch.no_grad():
-            plain = score(start)
-        digits = torch.finfo(plain.dtype).eps ** 0.5
-        if not torch.allclose(plain, output.start, rtol=digits, atol=digits * float(plain.abs().max())):
-            raise SecantError(
-                f"{reordered[0]} puts entries in another order for the text than for its baseline, and the model reads that order: "
-                "the output jumps there, and no mean derivative exists. Use method='ig' or method='sig'"
-            )
+            for end, value in zip(ends, (output.start, output.end), strict=True):
+                _check_own(score(end), value, run.doubts)
     return output
+
+
+def _check_own(plain: Tensor, value: Tensor, doubts: list[str]) -> None:
+    """What was followed is the model's own output, where there was reason to doubt it."""
+    digits = torch.finfo(plain.dtype).eps ** 0.5
+    if not torch.allclose(plain, value, rtol=digits, atol=digits * float(plain.abs().max()), equal_nan=True):
+        raise SecantError(f"{doubts[0]}. Use {setting(method='ig')} or {setting(method='sig')}")
 
 
 def _ends(batch: Batch) -> tuple[Tensor, Tensor]:

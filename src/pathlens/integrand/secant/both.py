@@ -8,10 +8,10 @@ autograd itself takes the transpose: one rule serves both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.func import jvp, vmap
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from pathlens.errors import SecantError
+from pathlens.errors import SecantError, setting
 from pathlens.integrand.forward_tensor import RULES as PUSH_RULES
 from pathlens.integrand.forward_tensor import ForwardTensor
 from pathlens.integrand.forward_tensor import by_torch as push_by_torch
@@ -28,10 +28,39 @@ from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by table.py
 AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by table.py
-REORDERED: ContextVar[list[str] | None] = ContextVar(
-    "reordered", default=None
-)  # choices whose order differs between the runs
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
+
+
+@dataclass
+class Run:
+    """What a run of the score leaves to be looked at when it is over."""
+
+    doubts: list[str] = field(default_factory=list)  # how its output may have become another than the model's own
+    written: list[Tensor] = field(
+        default_factory=list
+    )  # plain tensors that it wrote into, and that have two values now
+
+
+_RUN: ContextVar[Run | None] = ContextVar("run", default=None)
+
+
+@contextmanager
+def followed_run() -> Iterator[Run]:
+    """While a score runs: plain tensors that are written into are plain again afterwards (a model may own them)."""
+    run = Run()
+    token = _RUN.set(run)
+    try:
+        yield run
+    finally:
+        _RUN.reset(token)
+        for each in run.written:
+            _become_plain(each)
+
+
+def doubt(reason: str) -> None:
+    """Something that an output of its own would show: the output is compared with the model's when the run is over."""
+    if (run := _RUN.get()) is not None:
+        run.doubts.append(reason)
 
 
 class Both(Tensor):
@@ -56,8 +85,21 @@ class Both(Tensor):
         made.start, made.end, made.change, made.inverse_of, made.chosen = start, end, change, None, False
         return made
 
+    def kept(self) -> Both:
+        """The same as an object of its own: a tensor that was written into is plain again when the run is over."""
+        made = Both(self.start, self.end, self.change)
+        made.inverse_of, made.chosen = self.inverse_of, self.chosen
+        return made
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        _view_what_was_written(args)
+        if kwargs:
+            _view_what_was_written(kwargs.values())
+            if kwargs.get("out") is not None:
+                raise SecantError(
+                    f"{_name(func)} writes its result with out=, which has no rule; use {setting(method='ig')}"
+                )
         rule = RULES.get(func)
         if rule is not None:
             result = rule(*args, **(kwargs or {}))
@@ -191,7 +233,7 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _check_choices(func, leaves)
     in_place = _in_place(func, kwargs)
     if in_place and not isinstance(leaves[0], Both):
-        _become_both(leaves[0], leaves)
+        become_both(leaves[0], leaves, _name(func))
     start_args, start_kwargs = tree_unflatten([start_of(leaf) for leaf in leaves], form)
     with torch.no_grad():
         start = func(*start_args, **start_kwargs)
@@ -299,16 +341,68 @@ def _in_place(func: Any, kwargs: dict[str, Any]) -> bool:
 _IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__", "__iand__"}
 
 
-def _become_both(target: Any, leaves: list[Any]) -> None:
-    """A plain tensor that something moving is written into: from here on it has two values as well."""
-    if type(target) is not Tensor:
-        raise SecantError("the model writes into a weight or a tensor of a kind of its own; use method='ig'")
-    start, end = target.detach().clone(), target.detach().clone()
+def become_both(target: Any, leaves: Iterable[Any], name: str) -> None:
+    """A plain tensor that something moving is written into: from here on it has two values as well, and so has the tensor
+    that it is a view of, and with that every other view of it."""
+    if type(target) is not Tensor or type(target._base) not in (type(None), Tensor):
+        raise SecantError(
+            f"the model writes into a weight or a tensor of a kind of its own ({name}); use {setting(method='ig')}"
+        )
+    whole: Any = target if target._base is None else target._base
+    start, end = whole.detach().clone(), whole.detach().clone()
     change = next((leaf.change for leaf in leaves if moves(leaf)), None)
-    zero = None if change is None else end.new_zeros((len(change), *end.shape))
+    if change is not None:
+        zero = end.new_zeros(len(change) * end.numel())
+        change = zero.as_strided((len(change), *end.shape), (end.numel(), *end.stride()))
+    dense = end.stride() == whole.stride() and target.dtype == whole.dtype
+    _take_on(whole, start, end, change)
+    if target is not whole:
+        if not dense:
+            raise SecantError(
+                f"the model writes into a view that reads its memory in another way ({name}); use {setting(method='ig')}"
+            )
+        _become_view(target, whole)
+    doubt(f"{name} writes into a tensor whose memory others share, and not every one of them could be followed")
+
+
+def _take_on(target: Tensor, start: Tensor, end: Tensor, change: Tensor | None) -> None:
     target.__class__ = Both
-    for name, value in (("start", start), ("end", end), ("change", zero), ("inverse_of", None), ("chosen", False)):
+    for name, value in zip(_ATTRIBUTES, (start, end, change, None, False), strict=True):
         setattr(target, name, value)
+    if (run := _RUN.get()) is not None:
+        run.written.append(target)
+
+
+_ATTRIBUTES = ("start", "end", "change", "inverse_of", "chosen")
+
+
+def _become_plain(target: Tensor) -> None:
+    target.__class__ = Tensor
+    for name in _ATTRIBUTES:
+        delattr(target, name)
+
+
+def _become_view(target: Tensor, whole: Both) -> None:
+    """A view of what has two values: the same part of either."""
+    with torch._C.DisableTorchFunctionSubclass():  # the places of its own memory, not of its values'
+        first = target.storage_offset() - whole.storage_offset()
+    shape, stride = target.shape, target.stride()
+    change = whole.change
+    if change is not None:
+        change = change.as_strided((len(change), *shape), (change.stride(0), *stride), first)
+    with torch.enable_grad():  # a view made without gradients may not be written into with them
+        start, end = (each.as_strided(shape, stride, first) for each in (whole.start, whole.end))
+    _take_on(target, start, end, change)
+
+
+def _view_what_was_written(items: Iterable[Any]) -> None:
+    """Plain views of tensors that were written into since: they see what was written."""
+    for item in items:
+        if type(item) is Tensor:
+            if type(item._base) is Both:
+                _become_view(item, item._base)
+        elif type(item) in (list, tuple):
+            _view_what_was_written(item)
 
 
 def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> Any:
@@ -317,10 +411,21 @@ def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> A
     if target.change is not None:
         target.change.copy_(_changes_after(func, leaves, form))
     end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
-    with torch.enable_grad():
+    with writable(_name(func)), torch.enable_grad():
         func(*end_args, **end_kwargs)
     target.inverse_of = None
     return None if func is Tensor.__setitem__ else target
+
+
+@contextmanager
+def writable(name: str) -> Iterator[None]:
+    """What torch itself does not write into while it keeps a graph: one of several views that an operation gave at once."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise SecantError(
+            f"{name} writes where gradients cannot follow ({error}); use {setting(method='sig')}"
+        ) from error
 
 
 def _changes_after(func: Any, leaves: list[Any], form: Any) -> Any:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from torch.utils.checkpoint import checkpoint
 
-from pathlens.integrand.secant.both import Both, moves
+from pathlens.integrand.secant.both import Both, followed_run, moves
 
 _RECORDED: ContextVar[list[Segment] | None] = ContextVar("recorded", default=None)
 _SEVERAL: ContextVar[bool] = ContextVar("several", default=False)
@@ -50,9 +50,9 @@ class Segment:
             return Both(leaf.start.clone(), inputs[-1].clone())  # a block may write into its input
 
         args, kwargs = tree_unflatten([fresh(leaf) for leaf in self.entered], self.form)
-        with torch.enable_grad():
+        with torch.enable_grad(), followed_run():
             output = self.forward(*args, **kwargs)
-        return inputs, [leaf.end for leaf in tree_flatten(output)[0] if moves(leaf)]
+            return inputs, [leaf.end for leaf in tree_flatten(output)[0] if moves(leaf)]
 
 
 def run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -64,6 +64,7 @@ def run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _checkpointed(forward, *args, **kwargs)
     at_rest = [Both(leaf.start.clone(), leaf.end.detach().clone()) if moves(leaf) else leaf for leaf in entered]
     inner_args, inner_kwargs = tree_unflatten(at_rest, form)
+    entered = [leaf.kept() if isinstance(leaf, Both) else leaf for leaf in entered]
     leaves, shape = tree_flatten(forward(*inner_args, **inner_kwargs))
     for number, leaf in enumerate(leaves):
         if moves(leaf):

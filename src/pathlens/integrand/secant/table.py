@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pathlens.integrand.secant.both import AFFINE, RULES, Both, Rule, affine, end_of
+from pathlens.integrand.secant.both import AFFINE, RULES, Both, Rule, affine, become_both, end_of, writable
 
 HOMES = (Tensor, torch, functional, torch.special, torch.fft)
 
@@ -93,10 +93,10 @@ def batch_norm(x: Any, *args: Any, training: bool = False, **more: Any) -> Any:
     return affine(functional.batch_norm, (x, *args), more)
 
 
-def write(target: Both, result: Both) -> Both:
+def write(target: Both, result: Both, name: str = "an operation in place") -> Both:
     with torch.no_grad():
         target.start.copy_(result.start)
-    with torch.enable_grad():
+    with writable(name), torch.enable_grad():
         target.end.copy_(result.end)
     if target.change is not None and result.change is not None:
         target.change.copy_(result.change)
@@ -104,10 +104,12 @@ def write(target: Both, result: Both) -> Both:
     return target
 
 
-def _writing(follow: Rule) -> Rule:
+def _writing(follow: Rule, name: str) -> Rule:
     def written(x: Any, *args: Any, **more: Any) -> Any:
-        result = follow(x, *args, **more) if isinstance(x, Both) else NotImplemented
-        return write(x, result) if isinstance(result, Both) else NotImplemented
+        if not isinstance(x, Both):
+            become_both(x, (*args, *more.values()), name)
+        result = follow(x, *args, **more)
+        return write(x, result, name) if isinstance(result, Both) else NotImplemented
 
     return written
 
@@ -118,4 +120,4 @@ def add_in_place_rules() -> None:
         plain = f"__{name[3:]}" if name in ("__imul__", "__itruediv__", "__ipow__") else name[:-1]
         function = getattr(Tensor, plain, None) if name.endswith("_") else None
         if function in RULES and getattr(Tensor, name) not in RULES and getattr(Tensor, name) not in AFFINE:
-            RULES[getattr(Tensor, name)] = _writing(RULES[function])
+            RULES[getattr(Tensor, name)] = _writing(RULES[function], name)
