@@ -59,6 +59,21 @@ def test_a_layer_that_is_refused_is_told_and_no_alarm(name, head):
     assert all(check.state != "fails" for check in diagnosis.checks if check.law.startswith(("4", "6", "7"))), diagnosis
 
 
+@pytest.mark.parametrize("method", ["ig", "ih"])
+def test_the_last_layer_of_a_model_whose_blocks_give_lists_is_entered_with_several_rows(method):
+    result = pl.explain(sweep.build("openai-gpt", "write"), TEXT, target=" good", layer=2, method=method, n_steps=32)
+    assert result.certificate.gap < 1e-3
+
+
+def test_a_model_that_says_something_else_of_two_rows_is_found():
+    """Every layer is entered with two, for what is read of a text is one row."""
+    made, tokenizer = classifier("bert")
+    module = copy.deepcopy(made)
+    module.classifier.register_forward_hook(lambda _, given, out: out * len(out))
+    with pytest.raises(ModelError, match="^two rows of one text give"):
+        entrance(Patient(load((module, tokenizer)), TEXT))
+
+
 def test_advice_is_given_once_and_names_no_layer_where_there_is_none():
     """T5 has two stacks of blocks, and here ReLU's kinks: no integral settles, for one cause."""
     pair = sweep.build("t5", "classify")

@@ -26,6 +26,7 @@ from transformers import CONFIG_MAPPING
 import pathlens as pl
 from pathlens.errors import PathlensError
 from pathlens.quadrature import gauss
+from pathlens.text.load import load
 from tests.support import models, modular
 from tests.support.architectures import DECODERS, ENCODERS, MIXTURES, RECURRENT, SIZE, SPECIAL, TRANSLATORS
 
@@ -305,8 +306,12 @@ def examined(name: str, head: str) -> Row:
 
 def _deeper(pair: tuple[Any, Any], asked: Question) -> bool:
     """Refused, or the same output: a case is compared with the model's own whatever its layer."""
+    choices = {"n_steps": 1, "baseline": "unk", "tolerance": 9, **asked.asked}
+    depth = load(pair).network.depth
     try:
-        return bool(pl.explain(pair, *asked.texts, layer=1, n_steps=1, baseline="unk", tolerance=9, **asked.asked))
+        for layer in range(1, depth + 1):  # both ends are one batch of two rows
+            pl.explain(pair, *asked.texts, layer=layer, **choices)
+        return depth > 0
     except PathlensError:
         return False
 

@@ -16,15 +16,16 @@ import torch
 from pathlens.doctor.patient import FAILS, HOLDS, Check, Law, Patient, left_out, within_limit
 from pathlens.engine.methods import route_of
 from pathlens.engine.options import DIG, UDIG
-from pathlens.errors import PathlensError, first_line
+from pathlens.errors import ModelError, PathlensError, first_line
 from pathlens.explanation.store import load
 from pathlens.path.line import line
 from pathlens.path.staircase import prefix, staircase
 from pathlens.quadrature import gauss, log_weight
-from pathlens.text.adapter import Altered
+from pathlens.text.adapter import Altered, Case
 from pathlens.text.language import LanguageModel
 from pathlens.text.network import check_weights
 from pathlens.text.options import GeneratorOptions
+from pathlens.text.own_output import far
 from pathlens.types import RULES, SCORES
 
 EIGHT: dict[str, Any] = {"n_steps": 8, "rule": "gauss"}  # enough where runs are compared with each other
@@ -172,15 +173,29 @@ def entrance(patient: Patient) -> Check:
     for name, text_b, choices in _requests(patient, model):
         try:
             with model.quiet():  # an error with both numbers if not
-                model.case(patient.text, text_b, request=patient.request(**choices))
-            tried.append(name)
+                case = model.case(patient.text, text_b, request=patient.request(**choices))
         except PathlensError:
             if "layer" not in choices:
                 raise
             closed.append(str(choices["layer"]))
+        else:
+            with model.quiet():
+                _check_rows(case)
+            tried.append(name)
     measured = f"the model's own output for the text's ids is what is explained: {', '.join(tried)}"
     refused = f"; layer {', '.join(closed)} cannot be entered and is refused" if closed else ""
     return Check(HOLDS, measured + refused)
+
+
+def _check_rows(case: Case) -> None:
+    """Two rows give what one gives, wherever the model is entered: what is read of a text is one row."""
+    rows = case.ends.end[None]
+    with torch.no_grad():
+        one, both = case.score(rows, [case]), case.score(rows.expand(2, -1, -1), [case, case])
+    if far(one.expand_as(both), both, both, rows):
+        raise ModelError(
+            f"two rows of one text give {both.tolist()} where one gives {one.tolist()}: the model mixes rows"
+        )
 
 
 def _requests(patient: Patient, model: LanguageModel) -> Iterator[tuple[str, Any, dict[str, Any]]]:

@@ -170,7 +170,7 @@ class Network:
         def forward(original: Forward, *args: Any, **kwargs: Any) -> Any:
             caught.append(_first(args, kwargs).detach())
             output = original(*args, **kwargs)
-            self._tuple_output = isinstance(output, tuple)
+            self._tuple_output = isinstance(output, tuple | list)  # GPT-1 gives a list
             if len(caught) == self.depth:
                 caught.append(states_of(output).detach())
             return output
