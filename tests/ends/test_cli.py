@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,14 @@ import pytest
 
 import pathlens as pl
 from pathlens import corpus
-from pathlens.checks import option_names
+from pathlens.checks import option_names, options_of
+from pathlens.corpus.options import LEAST, MOST, RunOptions
 from pathlens.engine.options import options
 from pathlens.errors import python_only, setting
-from pathlens.text.options import GeneratorOptions, PromptedOptions
+from pathlens.metrics.evaluate import METHODS
+from pathlens.metrics.extras import EXTRAS
+from pathlens.studies.exact import ExactOptions
+from pathlens.text.options import kinds_of_options
 from tests.support.models import classifier, generator
 
 ENV = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -438,7 +443,8 @@ def test_options_of_models_are_options_of_the_command(tmp_path):
     wanted = pl.explain(str(tmp_path / "writer"), TEXT, **choices)
     assert pl.load(tmp_path / "a.json").scores == pytest.approx(wanted.scores, abs=1e-6)
     shown = pathlens("explain", "--help").stdout
-    names = [*option_names(GeneratorOptions), *option_names(PromptedOptions)]
+    names = [name for kind in kinds_of_options() if kind.by_name for name in option_names(kind)]
+    assert {"contrast", "prompt"} <= set(names) and "features" not in names
     assert all(f"--{name.replace('_', '-')}" in shown for name in names)
     refused(pathlens("explain", "writer", TEXT, "--generate", "few", cwd=tmp_path), "--generate")
 
@@ -455,6 +461,24 @@ def test_options_of_methods_are_options_of_the_command(folder, tmp_path):
     refused(pathlens("explain", folder, TEXT, "--step", "2"), "--step", "--steps")
     refused(pathlens("explain", folder, TEXT, "--steps", "few"), "--steps")
     refused(pathlens("explain", folder, TEXT, "--context", "prefix"), "context: not an option of secant")
+
+
+def test_defaults_that_help_names_are_the_librarys():
+    """Written twice, they came apart: `evaluate` has judged secants too, and its help named three methods."""
+
+    def shown(*command: str) -> str:
+        return " ".join(re.sub(r"[│╭╮╰╯─]", " ", pathlens(*command, "--help").stdout).split())
+
+    judged = shown("evaluate")
+    assert f"(default: {', '.join(METHODS)})" in judged
+    assert f"{', '.join(EXTRAS)}; repeated or with commas (default: infidelity)" in judged
+    for record, command in ((RunOptions, "run"), (ExactOptions, "exact")):
+        page = shown(command)
+        for each in options_of(record):
+            named = page.split(f"--{each.name.replace('_', '-')} ", 1)[1]
+            usual = "/".join(map(str, each.default)) if isinstance(each.default, tuple) else each.default
+            assert each.default in (None, False, 0.0) or f"[default: ({usual})]" in named, each.name
+    assert f"[default: {LEAST}]" in shown("summary") and f"[default: {MOST}]" in shown("summary")
 
 
 def test_what_python_calls_an_option_is_said_as_a_flag():

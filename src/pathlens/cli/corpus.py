@@ -9,8 +9,15 @@ import typer
 
 import pathlens as pl
 from pathlens.cli import options as o
+from pathlens.corpus.options import LEAST, MOST
 from pathlens.engine.explainer import check_choices
 from pathlens.errors import InputError
+from pathlens.metrics.contenders import GRADIENT
+from pathlens.metrics.deletion import PROTOCOLS
+from pathlens.metrics.evaluate import METHODS
+from pathlens.metrics.extras import EXTRAS
+
+USUAL = EXTRAS[:1]  # wae is for paths through words, and the others explain every text again
 
 
 def run(
@@ -27,18 +34,8 @@ def run(
     method: o.Method = None,
     baseline: o.Baseline = None,
     choices: o.AllExplainFlags,
-    limit: Annotated[int | None, typer.Option(help="The first so many rows; may be raised later.")] = None,
-    shard: Annotated[str, typer.Option(help="i/n: every n-th shard from the i-th, for n machines.")] = "0/1",
-    overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a run.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Say what it will take, from a short probe; write nothing.")] = False,
-    workers: Annotated[int, typer.Option(help="Worker processes, one thread each (1: this process).")] = 1,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="A Ray cluster (auto, host:port); none: one is started here.")
-    ] = None,
-    gpus: Annotated[float, typer.Option(help="GPUs of each Ray worker.")] = 0.0,
-    batch_size: Annotated[int, typer.Option(help="Texts worked on together.")] = 64,
-    rows_per_shard: Annotated[int, typer.Option(help="Rows of each Parquet file.")] = 256,
+    how: o.OfRuns,
     reading: o.DataFlags,
     quiet: o.Quiet = False,
 ) -> None:
@@ -65,8 +62,7 @@ def run(
     folders = o.folders_of(out, o.methods_of(method), "_manifest.json", "run")
     for name in folders:
         check_choices(name, given)  # the last one's too, before the first is run
-    given |= {"limit": limit, "shard": parse_shard(shard), "batch_size": batch_size, "rows_per_shard": rows_per_shard}
-    given |= {"overwrite": overwrite, "engine": engine, "workers": workers, "address": address, "gpus": gpus}
+    given |= {name: parse_shard(value) if name == "shard" else value for name, value in how.given().items()}
     for name, folder in folders.items():
         with o.at_work():
             if dry_run:
@@ -95,8 +91,8 @@ def summary(
         list[str] | None,
         typer.Option(help="A column of the data to slice by; repeatable (default: those with few values)."),
     ] = None,
-    least: Annotated[int, typer.Option(help="Texts a word must be in to be listed.", min=1)] = 5,
-    top: Annotated[int, typer.Option(help="Words in each direction.", min=1)] = 10,
+    least: Annotated[int, typer.Option(help="Texts a word must be in to be listed.", min=1)] = LEAST,
+    top: Annotated[int, typer.Option(help="Words in each direction.", min=1)] = MOST,
     speech: Annotated[bool, typer.Option(help="By part of speech too, when spaCy has a model.")] = True,
     tagger: Annotated[str | None, typer.Option(help="The spaCy model (default: an English one).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write every table into this folder.")] = None,
@@ -163,8 +159,7 @@ def evaluate(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Those with a score per token, or gradient-x-input; repeated or with commas (default: "
-            "gradient-x-input, ig, sig)."
+            help=f"Those with a score per token, or {GRADIENT}; repeated or with commas (default: {', '.join(METHODS)})."
         ),
     ] = None,
     baseline: o.Baseline = None,
@@ -172,12 +167,10 @@ def evaluate(
         list[str] | None, typer.Option(help="What replaces tokens in log-odds; repeated or with commas.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="A seeded sample of this many rows.")] = None,
-    protocol: Annotated[str, typer.Option(help="default, or paper (special tokens deletable).")] = "default",
+    protocol: Annotated[str, typer.Option(help=f"{', or '.join(PROTOCOLS)} (special tokens deletable).")] = "default",
     extra: Annotated[
         list[str] | None,
-        typer.Option(
-            help="infidelity (default), wae, max-sensitivity, stability, randomisation; repeated or with commas."
-        ),
+        typer.Option(help=f"{', '.join(EXTRAS)}; repeated or with commas (default: {', '.join(USUAL)})."),
     ] = None,
     choices: o.ExplainFlags,
     seed: Annotated[int, typer.Option(help="Of the sample, the random control and the intervals.")] = 0,
@@ -199,7 +192,7 @@ def evaluate(
 
     asked: dict[str, Any] = {"methods": o.several(method)} if method else {}
     asked |= {"baselines": o.baselines(baseline) or (None,), "reference": o.several(reference) or None}
-    asked |= {"protocol": protocol, "extra": ("infidelity",) if extra is None else o.several(extra)}
+    asked |= {"protocol": protocol, "extra": USUAL if extra is None else o.several(extra)}
     with o.at_work():
         texts, others, labels = read_sample(data, text, text_b, label, limit=limit, seed=seed, **reading.given())
         asked |= {"labels": labels, "seed": seed, "show_progress": o.watched()}

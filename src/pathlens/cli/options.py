@@ -18,18 +18,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from itertools import chain
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from pathlens.checks import Option, option_names, options_of
 from pathlens.cli import COMMANDS
+from pathlens.corpus.options import RunOptions
 from pathlens.engine.options import EVERYONES as OF_ALL_METHODS
 from pathlens.engine.options import Accuracy, AnswerOptions, Compared, options
 from pathlens.engine.progress import elapsed
 from pathlens.errors import CLOSE, ONLY_PYTHON, OPEN, InputError
-from pathlens.text.options import BUILT_IN, GeneratorOptions, LoadOptions, PromptedOptions
+from pathlens.text.options import BUILT_IN, LoadOptions, offered_options
 from pathlens.types import BASELINES
 
 AT_HAND: ContextVar[Callable[..., None] | None] = ContextVar("the command at hand", default=None)
@@ -137,7 +138,8 @@ class OutputFlags:
 
 def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:
     """An option as a field, from its record. None: not given, so its default holds."""
-    kinds = [kind for kind in get_args(option.type) or (option.type,) if kind is not NoneType]
+    several = get_args(option.type) if isinstance(option.type, UnionType) else (option.type,)
+    kinds = [kind for kind in several if kind is not NoneType]
     kind: Any = kinds[0] if kinds[0] in (int, float, bool) else str
     name = option.name.replace("_", "-")
     off = kind is bool and option.default is not False  # what is on, or may be, must be turned off
@@ -145,9 +147,14 @@ def _field(option: Option, panel: str | None = None) -> tuple[str, Any, Any]:
     alike = {choices: [t for t in option.takers if option.takers[t] == choices] for choices in option.takers.values()}
     named = [(f"[{', '.join(names)}]" if any(names) else "", " | ".join(choices)) for choices, names in alike.items()]
     shown = " ".join(part for part in (option.help, *chain.from_iterable(named)) if part).replace("[", r"\[")
-    default = False if option.default in (None, False) else str(option.default)
+    default = False if option.default in (None, False) else _written(option.default)
     described = typer.Option(flag, help=shown, rich_help_panel=panel, show_default=default)
     return option.name, Annotated[kind | None, described], field(default=None)
+
+
+def _written(default: Any) -> str:
+    """A default as it is typed: a share of the shards, (0, 1), is 0/1."""
+    return "/".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def _given(record: Any) -> dict[str, Any]:
@@ -156,10 +163,14 @@ def _given(record: Any) -> dict[str, Any]:
     return {n: _value(v) if n in SEVERAL_TYPES and isinstance(v, str) else v for n, v in named.items()}
 
 
+def record_of(name: str, record: type) -> Any:
+    """The options of one record as those of a command; what was not given is left to the record."""
+    return make_dataclass(name, map(_field, options_of(record)), frozen=True, namespace={"given": _given})
+
+
 OF_METHODS = options()
 _of_methods = {each.name for each in OF_METHODS}
-_of_kinds = (*options_of(GeneratorOptions), *options_of(PromptedOptions))
-OF_MODELS = tuple(each for each in _of_kinds if each.name not in _of_methods)
+OF_MODELS = tuple(each for each in offered_options() if each.name not in _of_methods)
 SEVERAL_TYPES = {each.name for each in (*OF_METHODS, *OF_MODELS) if each.type is Any or bool in get_args(each.type)}
 OfMethods: Any = make_dataclass("OfMethods", [_field(each, "Options of methods") for each in OF_METHODS], frozen=True)
 OfModels: Any = make_dataclass(
@@ -181,6 +192,7 @@ _of_all = [_field(each) for name, each in EVERYONES.items() if name not in ("bas
 _with_method: dict[str, Any] = {"frozen": True, "namespace": {"given": _but_method}}
 OfPairs: Any = make_dataclass("OfPairs", [("method", Method, None), *map(_field, _of_pairs)], **_with_method)
 OfAnswers: Any = make_dataclass("OfAnswers", [("method", Method, None), *map(_field, _of_answers)], **_with_method)
+OfRuns: Any = record_of("OfRuns", RunOptions)
 OfEveryone: Any = make_dataclass("OfEveryone", _of_all, bases=(OfMethods,), frozen=True)
 
 

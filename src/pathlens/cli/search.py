@@ -18,9 +18,11 @@ from pathlens.engine.explainer import check_choices
 from pathlens.errors import InputError
 from pathlens.explanation.base import shortened
 from pathlens.explanation.view import Viewable
+from pathlens.studies.exact import ExactOptions, read_pairs
 from pathlens.text.load import load
 
 Query = Annotated[str, typer.Argument(help="The query.")]
+OfExact: Any = o.record_of("OfExact", ExactOptions)
 Where = Annotated[Path, typer.Argument(help="The index.")]
 
 
@@ -248,18 +250,7 @@ def exact(
     columns: Annotated[
         str, typer.Option(help="Where the two texts and the score stand: numbers from 0, or names of the first line.")
     ] = "0,1,2",
-    epochs: Annotated[int, typer.Option(help="Times through the pairs.", min=1)] = 1,
-    steps: Annotated[
-        int | None, typer.Option(help="In place of epochs: so many steps; 0: the shift alone.", min=0)
-    ] = None,
-    rank: Annotated[int, typer.Option(help="Of the LoRA on every linear layer; 0 tunes all weights.", min=0)] = 16,
-    linear: Annotated[bool, typer.Option("--linear", help="One matrix after the shift, the encoder as it is.")] = False,
-    rate: Annotated[float | None, typer.Option(help="Of AdamW (default: 5e-4, for all weights 2e-5).")] = None,
-    batch_size: Annotated[int, typer.Option(help="Pairs in a step.", min=1)] = 16,
-    reference: Annotated[
-        str, typer.Option(help="The token that says nothing: pad, mask, unk, or one as written.")
-    ] = "pad",
-    seed: Annotated[int, typer.Option(help="Of the order of pairs and every draw.")] = 0,
+    choices: OfExact,
     quiet: o.Quiet = False,
 ) -> None:
     """The folder is an ordinary one of sentence-transformers: SentenceTransformer(folder, trust_remote_code=True). The same
@@ -273,22 +264,13 @@ def exact(
 
     pathlens exact minilm --data sts-train.csv --columns 5,6,4 --test sts-test.csv --epochs 2
     """
-    from pathlens.studies.exact import read_pairs
-
     places = [part.strip() for part in columns.split(",")]
     made = pl.exact(
         model,
         read_pairs(data, places),
         out,
         test=None if test is None else read_pairs(test, places),
-        epochs=epochs,
-        steps=steps,
-        rank=rank,
-        linear=linear,
-        rate=rate,
-        batch_size=batch_size,
-        reference=reference,
-        seed=seed,
+        **choices.given(),
         show_progress=o.watched() and not quiet,
     )
     typer.echo(str(made))

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import DataRow, Source
-from pathlens.corpus.job import BATCH, ROWS_PER_SHARD, PreparedRun, Recipe, check_engine, prepare
+from pathlens.corpus.job import PreparedRun, Recipe, prepare
+from pathlens.corpus.options import RunOptions, Share
 from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path, write_shard
@@ -68,15 +69,15 @@ def run(
     source: Source,
     out: str | Path,
     *,
-    limit: int | None = None,
-    shard: place.Share = (0, 1),
-    overwrite: bool = False,
-    engine: str = "local",
-    workers: int = 1,
-    address: str | None = None,
-    gpus: float = 0,
-    batch_size: int = BATCH,
-    rows_per_shard: int = ROWS_PER_SHARD,
+    limit: int | None = RunOptions.limit,
+    shard: Share = RunOptions.shard,
+    overwrite: bool = RunOptions.overwrite,
+    engine: str = RunOptions.engine,
+    workers: int = RunOptions.workers,
+    address: str | None = RunOptions.address,
+    gpus: float = RunOptions.gpus,
+    batch_size: int = RunOptions.batch_size,
+    rows_per_shard: int = RunOptions.rows_per_shard,
     show_progress: bool = False,
     tell: Callable[[Tally], None] = lambda counts: None,
     **choices: Any,
@@ -89,16 +90,18 @@ def run(
     A row that cannot be explained is written with its error. The same call goes on after a kill; another model, other
     arguments or changed data in the same folder are refused.
     """
-    check_engine(engine, workers, address, gpus)
-    sizes: dict[str, Any] = {"limit": limit, "shard": shard, "batch_size": batch_size, "rows_per_shard": rows_per_shard}
-    job = prepare(model, source, out, overwrite=overwrite, **sizes, **choices)
-    with _engine(job, engine, workers, address, gpus) as chosen:  # a cluster is reached before anything is touched
+    options = RunOptions(
+        limit=limit, shard=shard, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,
+        batch_size=batch_size, rows_per_shard=rows_per_shard,
+    )  # fmt: skip
+    job = prepare(model, source, out, options, choices)
+    with _engine(job) as chosen:  # a cluster is reached before anything is touched
         place.make_writable(job.folder)
         started = time.perf_counter()
-        with place.locked(job.folder, job.share), Progress(job.total(), show_progress) as bar:
-            place.admitted(job.folder, job.manifest, overwrite, job.share)
+        with place.locked(job.folder, shard), Progress(job.total(), show_progress) as bar:
+            place.admitted(job.folder, job.manifest, overwrite, shard)
             place.remove(job.folder, job.mine, shards_too=False)
-            if job.share[1] == 1:
+            if shard[1] == 1:
                 remove_left_behind(job.folder, place.MANIFEST)
 
             def count(counts: Tally, more: int, *, skipped: bool = False) -> None:
@@ -113,16 +116,17 @@ def run(
 
 
 @contextmanager
-def _engine(job: PreparedRun, name: str, workers: int, address: str | None, gpus: float) -> Iterator[Engine]:
-    if name == "ray":
+def _engine(job: PreparedRun) -> Iterator[Engine]:
+    chosen = job.options
+    if chosen.engine == "ray":
         from pathlens.corpus.cluster import on_ray
 
-        with on_ray(job, workers, address, gpus) as engine:
+        with on_ray(job, chosen.workers, chosen.address, chosen.gpus) as engine:
             yield engine
-    elif workers == 1:
+    elif chosen.workers == 1:
         yield lambda batches: ((batch, job.recipe.explain(job.explainer, batch.rows)) for batch in batches)
     else:
-        yield _in_processes(job.recipe, workers)
+        yield _in_processes(job.recipe, chosen.workers)
 
 
 def _in_processes(recipe: Recipe, count: int) -> Engine:
@@ -257,20 +261,22 @@ class _Writer:
     def begin(self) -> list[str]:
         """Notes for the user; the first call settles the folder."""
         if self.notes is None:
-            self.notes = place.settle(self.job.folder, self.job.manifest, self.job.overwrite, self.job.share)
+            self.notes = place.settle(
+                self.job.folder, self.job.manifest, self.job.options.overwrite, self.job.options.shard
+            )
         return self.notes
 
     def todo(self) -> Iterator[RowBatch]:
         """Batches of the shards that are not there yet; read only as the engine asks for them."""
-        for shard, group in enumerate(groups(self.job.rows(), self.job.rows_per_shard)):
+        for shard, group in enumerate(groups(self.job.rows(), self.job.options.rows_per_shard)):
             if self.job.mine(shard) and not self._kept(shard, group):
                 self.open[shard] = (len(group), digest(group), [])
-                yield from (RowBatch(shard, some) for some in groups(group, self.job.batch_size))
+                yield from (RowBatch(shard, some) for some in groups(group, self.job.options.batch_size))
 
     def _kept(self, shard: int, group: tuple[DataRow, ...]) -> bool:
         """Is a whole shard of these very rows there? Changed rows are refused, a half-written file is done again."""
         path = shard_path(self.job.folder, shard)
-        facts = None if self.job.overwrite else read_facts(path)
+        facts = None if self.job.options.overwrite else read_facts(path)
         if facts is None:
             return False
         fits = facts.start == group[0].number and facts.rows <= len(group)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pathlens.corpus.options import Share
 from pathlens.corpus.schema import COLUMNS, VERSION, result_of
 from pathlens.corpus.shard import is_shard, read_facts, read_rows, shards
 from pathlens.errors import InputError, StoreError
@@ -28,7 +29,6 @@ SAME = {  # entry of the manifest -> what a reader calls it
     "kept": "the columns carried along differ",
     "rows_per_shard": "the rows per shard differ",
 }
-Share = tuple[int, int]  # (i, n): every n-th shard from the i-th
 
 
 def is_run(folder: Any) -> bool:

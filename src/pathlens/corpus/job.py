@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pathlens.checks import whole_number
+from pathlens.checks import taken
 from pathlens.corpus import folder as place
 from pathlens.corpus.formats import DataRow, Source
+from pathlens.corpus.options import RunOptions
 from pathlens.corpus.reading import Census, census, files, groups, rows
 from pathlens.corpus.schema import VERSION, ExplainedBatch, Tally, tally
 from pathlens.corpus.shard import read_facts, shard_path
@@ -33,10 +34,7 @@ from pathlens.engine.options import Method
 from pathlens.errors import InputError, PathlensError
 from pathlens.text.fingerprint import fingerprint
 
-ROWS_PER_SHARD = 256  # what is done again at most after a kill; a file of some 100 kB
-BATCH = 64  # texts packed together
 LOOK = 8  # readable rows tried before the arguments are blamed
-ENGINES = ("local", "ray")
 TRIED = 24  # rows explained for a plan at most
 SECONDS = 20.0  # after which it explains no more
 COMPRESSION = 3  # a shard's size in memory over its size on disk, about: zstd on tokens, offsets and scores
@@ -75,62 +73,43 @@ class PreparedRun:
     census: Census
     explainer: Explainer
     folder: Path
-    rows_per_shard: int = ROWS_PER_SHARD
-    batch_size: int = BATCH
-    share: place.Share = (0, 1)
-    overwrite: bool = False
+    options: RunOptions
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def mine(self, shard: int) -> bool:
-        return shard % self.share[1] == self.share[0]
+        return shard % self.options.shard[1] == self.options.shard[0]
 
     def rows(self) -> Iterator[DataRow]:
         return rows(self.source, self.census.kept, self.census.rows)
 
     def shards(self) -> Iterator[tuple[int, int]]:
         """(number, rows) of every shard of this share."""
-        for shard, start in enumerate(range(0, self.census.rows, self.rows_per_shard)):
+        for shard, start in enumerate(range(0, self.census.rows, self.options.rows_per_shard)):
             if self.mine(shard):
-                yield shard, min(self.rows_per_shard, self.census.rows - start)
+                yield shard, min(self.options.rows_per_shard, self.census.rows - start)
 
     def total(self) -> int:
         """Rows of this share."""
         return sum(count for _, count in self.shards())
 
 
-def prepare(
-    model: Any,
-    source: Source,
-    out: str | Path,
-    *,
-    limit: int | None = None,
-    shard: place.Share = (0, 1),
-    batch_size: int = BATCH,
-    rows_per_shard: int = ROWS_PER_SHARD,
-    overwrite: bool = False,
-    **choices: Any,
-) -> PreparedRun:
-    """Everything checked before anything is written: numbers, data, model, arguments."""
-    for name, value in {"limit": limit, "batch_size": batch_size, "rows_per_shard": rows_per_shard}.items():
-        if value is not None:
-            whole_number(name, value)
-    if not 0 <= shard[0] < shard[1]:
-        raise InputError(f"shard must be i/n with 0 ≤ i < n (0/4 to 3/4), got {shard[0]}/{shard[1]}")
+def prepare(model: Any, source: Source, out: str | Path, options: RunOptions, choices: dict[str, Any]) -> PreparedRun:
+    """Everything checked before anything is written: data, model, arguments."""
     if Path(out).exists() and not Path(out).is_dir():
         raise InputError(f"{str(out)!r} is a file; --out takes a folder")
     where = Path(out).resolve()
     if any(file.resolve().parent == where for file in files(source) or ()):
         raise InputError(f"the data itself is in {str(out)!r}; --out takes another folder")
-    counted = census(source, limit)
+    counted = census(source, options.limit)
     if isinstance(method := choices.get("method"), Method):  # by name: choices go to other processes, and into a file
-        choices |= {**method.given(), "method": method.name}
+        choices = {**choices, **method.given(), "method": method.name}
     recipe = Recipe(model, _chosen(choices), counted.kept)
     explainer = recipe.explainer()
     method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
-    job = PreparedRun(recipe, source, counted, explainer, Path(out), rows_per_shard, batch_size, shard, overwrite)
+    job = PreparedRun(recipe, source, counted, explainer, Path(out), options)
     _check_arguments(job)
-    return replace(job, manifest=_manifest(job, limit))
+    return replace(job, manifest=_manifest(job))
 
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +137,7 @@ def _unreadable(explainer: Explainer, row: DataRow) -> bool:
     return False
 
 
-def _manifest(job: PreparedRun, limit: int | None) -> dict[str, Any]:
+def _manifest(job: PreparedRun) -> dict[str, Any]:
     """What the run is, in plain values only."""
     model, reading = job.recipe.model, asdict(job.source)
     return {
@@ -168,10 +147,10 @@ def _manifest(job: PreparedRun, limit: int | None) -> dict[str, Any]:
         "choices": _plain(job.recipe.choices),
         "source": _plain({name: value for name, value in reading.items() if name != "data"}),
         "kept": list(job.recipe.kept),
-        "rows_per_shard": job.rows_per_shard,
+        "rows_per_shard": job.options.rows_per_shard,
         "data": job.source.data,
         "rows": job.census.rows,
-        "limit": limit,
+        "limit": job.options.limit,
         "versions": {**job.explainer.describe()["versions"], "numpy": np.__version__},
     }
 
@@ -181,16 +160,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None}
     plain: dict[str, Any] = json.loads(json.dumps(given, default=str, sort_keys=True))
     return plain
-
-
-def check_engine(name: str, workers: int, address: str | None, gpus: float) -> None:
-    if name not in ENGINES:
-        raise InputError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
-    whole_number("workers", workers)
-    if not (math.isfinite(gpus) and gpus >= 0):
-        raise InputError(f"gpus must be a number from 0 upwards, got {gpus!r}")
-    if name != "ray" and (address is not None or gpus):
-        raise InputError("address and gpus are for the engine ray: add --engine ray")
 
 
 @dataclass(frozen=True)
@@ -225,22 +194,12 @@ class Plan:
         return [*lines, "the disk will be full before the end"] if self.disk > self.free else lines
 
 
-def plan(
-    model: Any,
-    source: Source,
-    out: str | Path,
-    *,
-    engine: str = "local",
-    workers: int = 1,
-    address: str | None = None,
-    gpus: float = 0,
-    **choices: Any,
-) -> Plan:
+def plan(model: Any, source: Source, out: str | Path, **choices: Any) -> Plan:
     """What `run` with the same arguments will take; what it would refuse is refused. Nothing is written."""
-    check_engine(engine, workers, address, gpus)
-    job = prepare(model, source, out, **choices)
+    options = taken(RunOptions, choices)
+    job = prepare(model, source, out, options, choices)
     if job.folder.is_dir():
-        place.admitted(job.folder, job.manifest, job.overwrite, job.share)
+        place.admitted(job.folder, job.manifest, options.overwrite, options.shard)
     some, longest = _rows_to_try(job)
     explained, used = _try(job, some)
     tried = tally(explained)
@@ -248,7 +207,7 @@ def plan(
     characters = sum(len(row.text or "") + len(row.text_b or "") for row in some[: tried.rows])
     job.recipe.explain(job.explainer, longest)  # it needs most memory
     where = Path(out).absolute()
-    total, done = job.total(), 0 if job.overwrite else _done(job)
+    total, done = job.total(), 0 if options.overwrite else _done(job)
     left = total - done  # of which some are no text and take no time
     texts = left * (1 - job.census.bad / job.census.rows)
     return Plan(
@@ -257,12 +216,12 @@ def plan(
         done=done,
         tokens=left / job.census.rows * job.census.characters * tried.tokens / max(characters, 1),
         passes=texts * float(np.mean(passes)),
-        seconds=texts * float(np.mean(used)) / workers,
+        seconds=texts * float(np.mean(used)) / options.workers,
         spread=max(_relative_error(used), _relative_error(passes)),
-        memory=_peak() * workers,
+        memory=_peak() * options.workers,
         disk=int(texts * explained.nbytes / tried.rows / COMPRESSION),
         free=shutil.disk_usage(next(each for each in (where, *where.parents) if each.exists())).free,
-        workers=workers,
+        workers=options.workers,
         tried=tried,
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pathlens.corpus.folder import finished_run, results
+from pathlens.corpus.options import LEAST, MOST
 from pathlens.corpus.queries import Questions
 from pathlens.corpus.schema import carried
 from pathlens.corpus.shard import check_shards
@@ -28,8 +29,6 @@ from pathlens.report import Report
 from pathlens.types import TOLERANCE, brief
 from pathlens.units import parse
 
-LEAST = 5  # texts a word must be in
-MOST = 10  # words shown in each direction
 TAGGED = 20_000  # texts that are tagged at most, evenly over the run
 FEW = 12  # a column with at most so many values is a slice without being asked for
 SHOWN = 100  # explanations on a page: more make it slow to open

@@ -49,7 +49,7 @@ from pathlens.engine.prepare import (
 )
 from pathlens.engine.progress import Progress, shown
 from pathlens.engine.solve import Solution, solve, solve_targets
-from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Several, kinds_of_options, shows_options
+from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Several, shows_options
 from pathlens.errors import InputError, PathlensError, or_error, setting
 from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
@@ -62,7 +62,7 @@ from pathlens.text.adapter import Probabilities, TextModel
 from pathlens.text.chat import as_chat, as_list, is_column
 from pathlens.text.load import load
 from pathlens.text.network import ONE_AT_A_TIME
-from pathlens.text.options import LoadOptions
+from pathlens.text.options import LoadOptions, kinds_of_options
 from pathlens.types import SIMILARITIES, brief
 
 

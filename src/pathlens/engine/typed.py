@@ -14,7 +14,7 @@ from torch import Tensor
 from pathlens.checks import Option, options_of
 from pathlens.engine.options import EVERYONES, RECORDS
 from pathlens.text.chat import Chat, Prompt
-from pathlens.text.options import LoadOptions, ModelOptions
+from pathlens.text.options import LoadOptions, kinds_of_options
 
 One = str | Chat | Prompt | Tensor | Mapping[str, Any] | list[dict[str, Any]]  # one text, one chat, one row
 Many = list[str] | tuple[str, ...] | list[Chat] | Iterator[str]  # arrays and columns may be either: no type says which
@@ -79,14 +79,6 @@ class Options(OtherOptions, total=False):
     """What is given by name where one target is meant, or any."""
 
     target: Any
-
-
-def kinds_of_options() -> list[type[ModelOptions]]:
-    """Every model kind's record of options, those of users too."""
-    kinds: list[type[ModelOptions]] = [ModelOptions]
-    for each in kinds:
-        kinds += each.__subclasses__()
-    return kinds
 
 
 def options_by_name() -> dict[str, Option]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -22,7 +21,7 @@ from pathlens.explanation.view import Viewable
 from pathlens.serve.tasks import BOUNDS
 from pathlens.serve.words import of_error
 from pathlens.studies.compare import side_by_side
-from pathlens.text.options import RESTS, TEMPLATES, GeneratorOptions, PromptedOptions
+from pathlens.text.options import RESTS, TEMPLATES, offered_options
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ def _kind(option: Option) -> Any:
     return {str: Name, bool: bool}.get(plain)
 
 
-RECORDS = (CommonOptions, PromptedOptions, GeneratorOptions, Accuracy)
-OFFERED = (*chain.from_iterable(map(options_of, RECORDS)), *options())  # of a name both have, the methods' is offered
+OF_EVERYONE = (*options_of(CommonOptions), *options_of(Accuracy))
+OFFERED = (*OF_EVERYONE, *offered_options(), *options())  # of a name several have, the methods' is offered
 SERVED = {each.name: each for each in OFFERED if _kind(each) is not None}
 
 

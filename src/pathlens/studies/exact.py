@@ -31,7 +31,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pathlens.checks import whole_number
+from pathlens.checks import check_options, option
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, StoreError
 from pathlens.files import make_folder, write_json, write_whole
@@ -68,20 +68,37 @@ class Exact:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExactOptions:
+    """How an encoder is tuned; names as in `pl.exact`."""
+
+    epochs: int = option(1, "Times through the pairs.", bounds=(1, None))
+    steps: int | None = option(None, "In place of epochs: so many steps; 0: the shift alone.", bounds=(0, None))
+    rank: int = option(16, "Of the LoRA on every linear layer; 0 tunes all weights.", bounds=(0, None))
+    linear: bool = option(False, "One matrix after the shift, the encoder as it is.")
+    rate: float | None = option(None, f"Of AdamW (default: {RATE_LORA:g}, for all weights {RATE_FULL:g}).")
+    batch_size: int = option(16, "Pairs in a step.", bounds=(1, None))
+    reference: str = option("pad", "The token that says nothing: pad, mask, unk, or one as written.")
+    seed: int = option(0, "Of the order of pairs and every draw.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 def exact(
     model: Any,
     pairs: Iterable[Sequence[Any]],
     out: str | Path,
     *,
     test: Iterable[Sequence[Any]] | None = None,
-    epochs: int = 1,
-    steps: int | None = None,
-    rank: int = 16,
-    linear: bool = False,
-    rate: float | None = None,
-    batch_size: int = 16,
-    reference: str = "pad",
-    seed: int = 0,
+    epochs: int = ExactOptions.epochs,
+    steps: int | None = ExactOptions.steps,
+    rank: int = ExactOptions.rank,
+    linear: bool = ExactOptions.linear,
+    rate: float | None = ExactOptions.rate,
+    batch_size: int = ExactOptions.batch_size,
+    reference: str = ExactOptions.reference,
+    seed: int = ExactOptions.seed,
     show_progress: bool = False,
 ) -> Exact:
     """Tune a sentence encoder with the shift in place and write it as a sentence-transformers folder.
@@ -97,11 +114,10 @@ def exact(
     Calling it again after a kill goes on where it stopped. `pl.explain(out, a, b)` takes the folder; elsewhere it is
     `SentenceTransformer(out, trust_remote_code=True)`, because the folder brings the few lines that subtract the shift.
     """
-    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
-        whole_number(name, value, least=1)
-    whole_number("rank", rank, least=0)
-    if steps is not None:
-        whole_number("steps", steps, least=0)
+    ExactOptions(  # each is one of its choices
+        epochs=epochs, steps=steps, rank=rank, linear=linear, rate=rate,
+        batch_size=batch_size, reference=reference, seed=seed,
+    )  # fmt: skip
     rows, scale = checked(pairs)
     draw = random.Random(seed)
     if test is None:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pathlens.checks import check_options, option
+from pathlens.checks import Option, check_options, option, options_of
 from pathlens.errors import InputError, ModelError, python_only, setting
 from pathlens.types import BASELINES, SIMILARITIES
 
@@ -67,6 +67,7 @@ class ModelOptions:
     """
 
     name: ClassVar[str] = ""  # of the models that take them, for people
+    by_name: ClassVar[bool] = False  # do models take them that are given by name, as on the command line and the page?
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -77,6 +78,7 @@ class GeneratorOptions(ModelOptions):
     """Of a model that writes."""
 
     name: ClassVar[str] = "generators"
+    by_name: ClassVar[bool] = True
 
     contrast: str | int | None = option(None, "What it could have said instead: why not that?")
     generate: int | None = option(None, "Explain this many tokens of its own, each the likeliest.", bounds=(1, None))
@@ -139,6 +141,8 @@ class EncoderOptions(ModelOptions):
 class PromptedOptions(EncoderOptions):
     """Of a `SentenceTransformer`, and of what is made of one."""
 
+    by_name: ClassVar[bool] = True
+
     prompt: str | None = option(None, "A text that is put before every text, and held.")
     prompt_name: str | None = option(None, "One of the model's own prompts (default: the one it says).")
 
@@ -155,6 +159,20 @@ class TableOptions(ModelOptions):
     name: ClassVar[str] = "tables"
 
     features: Sequence[str] | None = option(None, "Names of the features, in their order.")
+
+
+def kinds_of_options() -> list[type[ModelOptions]]:
+    """Every model kind's record of options, those of users too."""
+    kinds: list[type[ModelOptions]] = [ModelOptions]
+    for each in kinds:
+        kinds += each.__subclasses__()
+    return kinds
+
+
+def offered_options() -> tuple[Option, ...]:
+    """Options of the kinds that are given by name, each once."""
+    every = (each for kind in kinds_of_options() if kind.by_name for each in options_of(kind))
+    return tuple({each.name: each for each in every}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
