@@ -11,8 +11,9 @@ from rich.console import Console
 
 import pathlens as pl
 from pathlens.draw import figure, markup, page_of, terminal
+from pathlens.explanation.base import quoted
 from pathlens.text.load import load
-from tests.support.models import classifier
+from tests.support.models import classifier, generator
 
 TEXT = "the movie was not really funny"
 QUICK = {"n_steps": 2, "tolerance": 1}
@@ -68,6 +69,14 @@ def test_a_model_without_classes_names_its_number():
     proof = result.certificate
     assert result.headline == f"F: {proof.f_input:.4g} (from the baseline alone: {proof.f_baseline:.4g})"
     assert page_of(path).headline == path.headline and path.headline.startswith("F: ")
+
+
+def test_a_headline_quotes_all_that_was_written():
+    """Three outputs with probabilities of their own are not called by one word."""
+    assert [quoted(each) for each in (" Paris", " Paris.", " Paris.\n\n")] == ["“Paris”", "“Paris.”", "“Paris.↵↵”"]
+    assert [quoted(each) for each in ("\n", "\r\n", "  x", " ")] == ["“↵”", "“↵”", "“ x”", "“ ”"]
+    written = pl.explain(generator(), "the movie was", generate=3)
+    assert written.headline.startswith(f"{quoted(written.origin.outputs[0])} is ") and "\n" not in repr(written)
 
 
 def test_reprs_are_a_line_not_a_dump(views, tiny):

@@ -47,6 +47,12 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def quoted(text: str) -> str:
+    """What a generator wrote, on one line. Of the blank before a word nothing is seen; a line break is output like any other."""
+    word = (text.removeprefix(" ") or text).replace("\r\n", "\n").replace("\n", "↵")
+    return f"“{shortened(word)}”"
+
+
 def first_unlike(one: tuple[Any, ...], other: tuple[Any, ...]) -> str:
     """Where two lists first differ, in a few words."""
     if len(one) != len(other):
@@ -178,7 +184,7 @@ class Result(TableExport, Viewable):
             return ""  # of a vector the certificate has lengths, no probabilities
         ends = self.certificate.f_input, self.certificate.f_baseline
         text, start = (percent(f if score == "prob" else math.exp(min(f, 0.0))) for f in ends)
-        line = f"“{shortened(written[0].strip())}” is {text} likely"
+        line = f"{quoted(written[0])} is {text} likely"
         return line if alone else f"{line} (from the baseline alone: {start})"
 
     def _number(self) -> str:

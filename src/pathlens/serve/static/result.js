@@ -13,6 +13,8 @@ export const percent = (share) => {
   if ((share >= 0.9995 && share < 1) || (share > 0 && share < 0.0005)) return share > 0.5 ? ">99.9 %" : "<0.1 %";
   return `${Number((100 * share).toPrecision(3))} %`;
 };
+// what a generator wrote, on one line: a line break is output like any other
+const oneLine = (text) => (text.replace(/^ /, "") || text).replace(/\r?\n/g, "↵");
 const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2)}`;
 export const button = (text, press, attributes = {}) => {
   const node = el("button", { type: "button", ...attributes }, text);
@@ -80,7 +82,7 @@ const chances = (result) => {
   const words = (result.meta.outputs || [])[0];
   const chance = { logprob: Math.exp, prob: (value) => value }[result.meta.score];
   if (words === undefined || !chance || result.meta.outputs.length > 1 || result.certificate.kind === "vector") return [];
-  return [[words, chance(result.certificate.f_input), chance(result.certificate.f_baseline)]];
+  return [[oneLine(words), chance(result.certificate.f_input), chance(result.certificate.f_baseline)]];
 };
 
 const SHOWN = 8; // classes side by side; a list has the others
