@@ -174,15 +174,19 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     small = draw_samples.small()
     result = small.derived(check=check, certificate=replace(small.certificate, error_estimate=()))
     result.show(width=200)
-    verdict = "✓ believable: with “not”" if agrees else "✗ do not read single words here: with “not”"
-    assert verdict in capsys.readouterr().out
+    verdict = "✓ agrees" if agrees else "✗ does not agree"
+    printed = capsys.readouterr().out
+    assert f"{verdict} for these 2 at the baseline together: “not”" in printed
+    assert "no single one was asked" in printed, "three may agree where each is far off"
     page = result.to_html()
-    assert verdict.split(": ")[0].split(" ", 1)[1] in page and "<b>bad" not in page
-    assert ("predicted -0.3, actual -0.33" if agrees else "predicted +0.28, actual -3.3") in page
-    assert "actual -3" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
+    assert f"{verdict[2:]} for these 2" in page and "<b>bad" not in page
+    assert ("predicted -0.3, the model does -0.33" if agrees else "predicted +0.28, the model does -3.3") in page
+    assert "does -3" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
     assert pl.load(result.save(tmp_path / "a.json"), strict=True).check == check
     assert result.words().check == check and (result - result).check is None
-    assert result.derived(edited="by hand").to_html().count("single words") == 0, "of numbers that are not its own"
+    assert result.derived(edited="by hand").to_html().count("at the baseline together") == 0, (
+        "of numbers that are not its own"
+    )
 
 
 def test_a_corpus_counts_it(tmp_path):

@@ -138,20 +138,25 @@ def proof_line(result: Result) -> str:
 
 
 def check_line(check: Belief) -> str:
-    """The check of belief in plain words."""
+    """The check of belief in plain words: what was asked, and no more; of several units together nothing is said of each."""
     if not check.applies:
         return f"not checked against the model: {check.reason}"
+    verdict = "agrees" if check.agrees else "does not agree"
+    several = len(check.units) > 1
+    asked = (
+        f"{verdict} for these {len(check.units)} at the baseline together"
+        if several
+        else f"{verdict} for this one at the baseline"
+    )
     named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
     if check.vector:
         off = (
-            f"the vectors predict a change of length {check.predicted:.3g}, the model's is {check.actual:.3g}, "
+            f"predicted a change of length {check.predicted:.3g}, the model's is {check.actual:.3g}, "
             f"{check.difference:.2g} apart"
         )
     else:
-        off = f"predicted {check.predicted:+.3g}, actual {check.actual:+.3g}"
-    if check.agrees:
-        return f"believable: with {named} at the baseline, {off}"
-    return f"do not read single words here: with {named} at the baseline, {off}"
+        off = f"predicted {check.predicted:+.3g}, the model does {check.actual:+.3g}"
+    return f"{asked}: {named}, {off}" + ("; no single one was asked" if several else "")
 
 
 def in_short(result: Result) -> str:

@@ -95,7 +95,7 @@ class Result(TableExport, Viewable):
     prediction: str = ""  # the likeliest class at the text; of a generator what it writes itself
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
-    check: Belief | None = None  # what the scores predict for the strongest units, and what the model does
+    check: Belief | None = None  # what the scores predict for the strongest units together, and what the model does
     edited: str = ""  # loaded from a file that is not as it was written, or made of such a result: what shows it
     seal: str = ""  # a checksum of all the rest, taken when the result is made (explanation/binding.py)
     entry: ClassVar[tuple[str, ...]] = ("token", "score")  # of a row, what iterating gives

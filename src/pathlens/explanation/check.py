@@ -1,7 +1,7 @@
-"""Can the scores be believed? The strongest units are put to the baseline, and the model is asked once more.
+"""Do the scores predict what the model does? The strongest units are put to the baseline together, and it is asked once more.
 
-Adding up is a promise about the whole: the scores of single words may still say little of what the model does without
-them (docs/adding-up.md). This is the cheapest question that shows it.
+Adding up is a promise about the whole: the scores of a few words may still say little of what the model does without
+them (docs/adding-up.md). This is the cheapest question that shows it, and it is about these units together, not about each.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Belief:
     most `allowed`: half of the larger change, or a tenth of Σ|score| of these units, or the certificate's bound, whichever is
     most. Where nothing can be asked, `reason` says why and the numbers are 0.
 
-    Limits: one question of many. That it agrees does not make every score right; that it does not says that effects of these
-    words are not those of each alone, so that no sharing out among words can be read as "without this word".
+    Limits: one question of many, about these units together: no single one was asked, and any of them may be far off however
+    well the sum agrees ("not" and "bad"). That it disagrees says that what these words do together is not the sum of their scores.
     """
 
     units: tuple[str, ...] = ()  # strongest first
@@ -42,7 +42,8 @@ class Belief:
             return brief(self, f"not asked: {self.reason}")
         verdict = "agrees" if self.agrees else "does NOT agree"
         ends = f"predicted {self.predicted:+.3g}, actual {self.actual:+.3g}"
-        return brief(self, verdict, f"{', '.join(map(repr, self.units))} at the baseline", ends)
+        together = " together" if len(self.units) > 1 else ""
+        return brief(self, verdict, f"{', '.join(map(repr, self.units))} at the baseline{together}", ends)
 
     @staticmethod
     def judge(
