@@ -583,7 +583,7 @@ def test_words_are_offered_to_be_changed_where_a_click_opens_them(page, address,
     page.click("#word [data-edit=delete]")
     assert settled(page, before) == ""
     assert page.locator("#result .text").first.inner_text().split() == [word for word in TEXT.split() if word != "not"]
-    assert "not deleted" in page.inner_text("#edits")
+    assert "“not” deleted" in page.inner_text("#edits")
     now = chances(page)
     assert list(now) == list(was) and was, "what was said is what is explained still"
     assert "was " in page.inner_text("#says .class >> nth=0")

@@ -189,7 +189,7 @@ const change = (kind, replacement = "") => {
   const edited = before ? before + put + after : put + (put ? after : after.replace(/^\s/, ""));
   closeWord();
   if (!edited.trim()) return complain(new Error("That was the last word: nothing would be left to explain."));
-  tries.push(put ? `${old} → ${put}` : `${old} deleted`);
+  tries.push(put ? `“${old}” → “${put}”` : `“${old}” deleted`);
   // what was said stays what is explained, the model's own words too
   const written = job.body.generate === undefined ? {} : { target: base.result.meta.outputs[0], generate: undefined };
   const target = base.result.meta.chosen.target;
