@@ -134,7 +134,7 @@ def test_every_column_and_the_total_add_up(name, choice):
 def test_sig_takes_one_forward_pass_per_source_for_all_outputs():
     model = load(models.generator("llama"))
     result = pl.explain(model, PROMPT, target=ANSWER, method="sig")
-    case = model.case(PROMPT, request=Request(target=ANSWER, each_output=True))
+    case = model.case(PROMPT, request=Request(target=ANSWER, each_output=True, integral=False))
     with torch.no_grad():
         whole = case.score(case.ends.end[None], [case])[0, :, 0]
         for i in range(1, len(case)):
@@ -143,6 +143,22 @@ def test_sig_takes_one_forward_pass_per_source_for_all_outputs():
             lost = whole - case.score(without[None], [case])[0, :, 0]
             assert result.matrix[i] == pytest.approx(lost.numpy(), abs=1e-5)
     assert result.certificate.passes <= len(case) + 3
+
+
+def test_an_integral_starts_from_the_mean_and_what_takes_both_ends_alone_from_zeros():
+    pair = models.generator("llama")
+    for method, baseline in (("ig", "mean"), ("secant", "zero"), ("sig", "zero")):
+        result = pl.explain(
+            pair, PROMPT, target=ANSWER, method=method, **({"n_steps": 2, "tolerance": 1.0} if method == "ig" else {})
+        )
+        assert result.meta["baseline"] == baseline
+    held = pl.explain(pair, PROMPT, target=ANSWER, method="secant", baseline="mean")
+    assert held.meta["baseline"] == "mean"
+    compared = pl.compare(pair, PROMPT, target=ANSWER, methods=["secant", "ig"], tolerance=1.0)
+    assert [each.meta["baseline"] for each in compared.results] == [
+        "mean",
+        "mean",
+    ]  # one change, shared out in two ways
 
 
 def test_pulls_and_pushes_give_the_same_matrix():

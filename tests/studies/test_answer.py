@@ -52,7 +52,7 @@ def ask(**choices):
 
 
 def logprob(prompt: str, message: str, out: tuple[tuple[int, int], ...] = (), name: str = "llama") -> float:
-    """By the model itself: the tokens of `said` after the prompt, with these characters at the mean embedding."""
+    """By the model itself: the tokens of `said` after the prompt, with these characters at rows of zeros."""
     module, words = model(name)
     both = words(prompt + message, add_special_tokens=False, return_offsets_mapping=True)
     before = len(words(prompt, add_special_tokens=False)["input_ids"])
@@ -60,7 +60,7 @@ def logprob(prompt: str, message: str, out: tuple[tuple[int, int], ...] = (), na
     rows = table[torch.tensor(both["input_ids"])].clone()
     for k, (start, end) in enumerate(both["offset_mapping"]):
         if any(low <= start and end <= high for low, high in out):
-            rows[k] = table.mean(0)
+            rows[k] = 0.0
     with torch.no_grad():
         logits = module(inputs_embeds=rows[None]).logits[0].log_softmax(-1)
     return sum(float(logits[k - 1, both["input_ids"][k]]) for k in range(before, len(both["input_ids"])))

@@ -114,11 +114,16 @@ def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
 
 
 def _baseline(model: TextModel) -> str:
+    from pathlens.engine.methods import METHODS
+    from pathlens.text.adapter import Request
     from pathlens.text.baseline import default_name
+    from pathlens.text.generator import Generator
 
     tokenizer, shift = getattr(model, "tokenizer", None), getattr(model, "shift", None)
     if model.two_texts_are_a_pair():
         return "quiet" if shift is None else str(shift.reference)
+    if isinstance(model, Generator):
+        return model.usual_baseline(Request(integral=METHODS[model.default_method].integrates))
     return default_name(tokenizer, getattr(model, "decoder", False)) if tokenizer else "zero"
 
 

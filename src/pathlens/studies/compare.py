@@ -15,6 +15,7 @@ import numpy as np
 
 from pathlens.checks import listed, option_names
 from pathlens.engine.explainer import Explainer, check_choices
+from pathlens.engine.methods import METHODS
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
@@ -23,9 +24,9 @@ from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.statistics import kendall, spearman
-from pathlens.text.adapter import TextModel
+from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import as_chat, as_list
-from pathlens.text.generator import DEFAULT_SCORE
+from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.load import load
 from pathlens.types import brief
 
@@ -122,8 +123,8 @@ def compare(
     results = []
     with Progress(len(columns), show_progress) as tick:
         for one, method, baseline in columns:
-            shared = _of_one_number(one, methods or (), choices)
-            results.append(Explainer(one, method=method, baseline=baseline, **shared)(text, text_b))
+            shared = _of_one_number(one, methods or (), {**choices, "baseline": baseline})
+            results.append(Explainer(one, method=method, **shared)(text, text_b))
             tick(method)
     lists: dict[str, Sequence[Any]] = {"model": several, "method": methods or (), "baseline": baselines or ()}
     varied = [name for name, many in lists.items() if len(many) > 1]
@@ -131,7 +132,10 @@ def compare(
 
 
 def _of_one_number(model: Any, methods: Sequence[str], choices: dict[str, Any]) -> dict[str, Any]:
-    """Methods are compared on one number: a model may have a score of its own for integrals alone."""
+    """Methods are compared on one change: a model may have a score, and a baseline, of its own for integrals alone."""
+    known = [name for name in methods if name in METHODS]
+    if choices["baseline"] is None and isinstance(model, Generator) and any(METHODS[name].integrates for name in known):
+        choices = {**choices, "baseline": model.usual_baseline(Request())}
     differs = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
     return {"score": DEFAULT_SCORE, **choices} if differs and len(methods) > 1 and "vaig" not in methods else choices
 
@@ -203,11 +207,10 @@ def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]
     """Unit names, one value each, and which are special; cells of a table are units too."""
     if isinstance(result, PairExplanation):
         names = tuple(f"{a} × {b}" for a in result.tokens_a for b in result.tokens_b)
-        one = result.special_a or (False,) * len(result.tokens_a)
-        two = result.special_b or (False,) * len(result.tokens_b)
-        return names, result.matrix.ravel(), tuple(a or b for a in one for b in two)
+        one, other = result.added
+        return names, result.matrix.ravel(), tuple(a or b for a in one for b in other)
     values = result.norms.sum(0) if isinstance(result, VectorExplanation) else np.asarray(result.scores)
-    return result.tokens, values, result.special or (False,) * len(result.tokens)
+    return result.tokens, values, result.added
 
 
 def _labels(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, ModelError, TooLongError, setting
 from pathlens.text.adapter import Case, Request
+from pathlens.text.baseline import default_name
 from pathlens.text.language import LanguageModel, OwnFunction, Target, function_name
 from pathlens.text.options import GeneratorOptions
 from pathlens.text.outputs import (
@@ -51,6 +52,15 @@ class Generator(LanguageModel):
     options = GeneratorOptions
     default_method = "secant"  # docs/secants.md: integrals need hundreds of nodes here, and name the wrong passages
     default_score = DEFAULT_SCORE  # of a single token's integral; all else adds up in log-probabilities
+
+    def usual_baseline(self, request: Request) -> str:
+        """An integral needs a smooth path, from the mean embedding; what takes both ends alone starts where nothing is said.
+
+        Rows of zeros give attention nothing to read. On 80 fresh questions over three passages secants name the right one
+        80 times from zeros and 73 times from the mean (docs/prompts.md).
+        """
+        usual = default_name(self.tokenizer, self.decoder)
+        return "zero" if usual == "mean" and not request.integral else usual
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "B P V"]:
         logits = getattr(raw, "logits", None)

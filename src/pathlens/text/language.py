@@ -189,6 +189,10 @@ class LanguageModel(TextModel):
         """How many tokens a text may have, and whether a longer one is cut."""
         return (self.limit, request.truncation) if self.cut_at is None else (self.cut_at, True)
 
+    def usual_baseline(self, request: Request) -> str | None:
+        """Where the path starts when no baseline is named, where that hangs on the request; None: `start_rows` knows."""
+        return None
+
     def start_rows(self, choice: Any, tokens: Tokens, held: Bool[Tensor, " S"]) -> Baseline:
         """The word embeddings where the path starts; None: this kind's default."""
         if choice is None:
@@ -218,7 +222,8 @@ class LanguageModel(TextModel):
         context["input_ids"] = torch.tensor(tokens.ids, device=self.network.device)
         end = self.network.embed(torch.tensor(tokens.ids))
         at_layer = isinstance(request.baseline, Tensor) and layer > 0
-        start = self.start_rows(None if at_layer else request.baseline, tokens, held)
+        choice = self.usual_baseline(request) if request.baseline is None else request.baseline
+        start = self.start_rows(None if at_layer else choice, tokens, held)
         case = Case(
             ends=Ends(start.rows, end, held, tokens.ids, start.ids, _Lazy(lambda: self.vocabulary)),
             score=_not_yet,
