@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_one_line(case, tmp_path, tmp_path_factory
         (["{file}", "--target", "nobody"], ["nobody", "LABEL_0"]),
         (["{file}", "--method", "ij"], ["ij"]),
         (["{file}", "--option", "nope=1"], ["nope"]),
-        (["{file}", "--engine", "magic"], ["local, ray"]),
+        (["{file}", "--engine", "magic"], ["local", "ray"]),
         (["{file}", "--workers", "0"], ["workers"]),
         (["{file}", "--address", "auto"], ["--engine ray"]),
         (["no/such-data-set-anywhere"], ["no/such-data-set-anywhere"]),

@@ -262,3 +262,14 @@ def test_an_unsettled_result_is_unsettled_when_it_is_loaded(tmp_path):
     doubted = fine.derived(certificate=replace(fine.certificate, converged=False))  # by what is not in its numbers
     again = pl.load(doubted.save(tmp_path / "doubted.json"))
     assert fine.settled and not again.certificate.converged and not again.altered
+
+
+def test_a_result_that_does_not_say_which_tokens_are_special_has_none():
+    """Whoever reads one asks the record, and so do a picture, a comparison and the rows of a run."""
+    bare = pieces().derived(special=(), segments=())
+    assert bare.added == (False,) * len(bare.tokens) and bare.homes == (0,) * len(bare.tokens)
+    marked = pieces().derived(special=(True, *bare.added[1:]), segments=())
+    assert marked.added[0] and marked.homes == (-1, *bare.homes[1:])
+    assert pl.explain(pl.ToyModel(), "a b", method="idg", tree="right-branching").homes == (0, 0)
+    for drawn in (bare, marked):
+        assert "piece" in drawn.to_html() or drawn.tokens[-1] in drawn.to_html()

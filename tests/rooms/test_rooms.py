@@ -201,6 +201,19 @@ def test_no_test_reaches_for_a_private_name():
     assert len(ours) > 500 and not reached, "\n".join(reached)
 
 
+def test_no_file_imports_a_private_name_of_another():
+    """What another file needs is no secret of this one: it has a public name and says what it is."""
+    taken = [
+        f"{file.relative_to(REPOSITORY)}:{node.lineno} {alias.name}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pathlens")
+        for alias in node.names
+        if private(alias.name)
+    ]
+    assert not taken, "\n".join(taken)
+
+
 def test_a_heavy_package_is_imported_by_one_room_and_lazily():
     where: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""Room 10: a whole corpus → Parquet files, on one machine or many; and what they say, summed up.
+"""A whole corpus → Parquet files, on one machine or many; and what they say, summed up.
 
 >>> from pathlens.corpus import Source, run, summarise
 >>> run("sentiment", Source("reviews.csv", text="review"), "out/reviews", method="ig")

@@ -178,13 +178,12 @@ def _words(row: DataRow, result: Any) -> dict[str, list[int]]:
     """Which word each token belongs to, so that sums by word need nothing but these files."""
     if isinstance(result, PairExplanation):
         return {
-            "words": word_numbers(result.tokens_a, result.offsets_a, _sides(result.special_a), [row.text]),
-            "words_b": word_numbers(result.tokens_b, result.offsets_b, _sides(result.special_b), [row.text_b]),
+            "words": word_numbers(result.tokens_a, result.offsets_a, _sides(result.added[0]), [row.text]),
+            "words_b": word_numbers(result.tokens_b, result.offsets_b, _sides(result.added[1]), [row.text_b]),
         }
-    segments = getattr(result, "segments", ()) or _sides(result.special)
     if getattr(result, "sources", ()):  # a block's tokens come once per input
         return {}
-    return {"words": word_numbers(result.tokens, result.offsets, segments, [row.text, row.text_b or ""])}
+    return {"words": word_numbers(result.tokens, result.offsets, result.homes, [row.text, row.text_b or ""])}
 
 
 def _sides(special: Sequence[bool]) -> list[int]:

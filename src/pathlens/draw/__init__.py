@@ -1,4 +1,4 @@
-"""Room 11: a result or a study → a page of blocks → terminal, page, picture.
+"""A result or a study → a page of blocks → terminal, page, picture.
 
 `page_of` finds the function that makes the page by the thing's type; `Viewable` calls the modules that draw it.
 """

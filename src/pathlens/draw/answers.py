@@ -12,7 +12,7 @@ from pathlens.draw import palette, words
 from pathlens.draw.blocks import Bar, Bars, Block, Listing, Page, Running, Texts
 from pathlens.draw.grid import Grid
 from pathlens.draw.palette import LOWERS_WORD, RAISES_WORD
-from pathlens.draw.results import CHOICES, _page, _sums, _top, proofs
+from pathlens.draw.results import CHOICES, adds_up, full_color, page_of_result, proofs
 from pathlens.draw.words import Stretch, visible
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.base import percent
@@ -45,13 +45,13 @@ def answer(result: Answer) -> Page:
     rows = tuple(f"[{k}] {name}" for k, name in enumerate(result.names, 1))
     columns = tuple(words.cut(visible(f"{n}. {sentence}"), 28) for n, sentence in enumerate(result.sentences, 1))
     values = result.by_source.T
-    grid = Grid(rows, columns, values, additive=_sums(result), between="→", corner="from ↓  to →")
+    grid = Grid(rows, columns, values, additive=adds_up(result), between="→", corner="from ↓  to →")
     names = _names(result)
     cells = replace(grid, rows=names, values=result.matrix.T)
     grid = replace(grid, title="source × sentence of the answer")
     cited = tuple(" ".join(f"[{k}]" for k in each) for each in result.citations)
     sources = tuple(_source(result, k, totals, limit) for k in range(len(result.sources)))
-    bars = Bars(tuple(map(Bar, names, map(float, totals))), additive=_sums(result))
+    bars = Bars(tuple(map(Bar, names, map(float, totals))), additive=adds_up(result))
     block = Answered(
         question=result.question,
         sentences=_sentences(result),
@@ -66,10 +66,10 @@ def answer(result: Answer) -> Page:
     legend = (
         f"{RAISES_WORD} raises the log-probability of what was said, {LOWERS_WORD} lowers it; only the sources move; "
         f"cited: at least {100 * result.threshold:.0f} % of what sources add to a sentence, and twice as likely with it; "
-        f"full colour in the table is {_top(grid.limit)}, the largest |cell|, in the sources {_top(limit)}, the largest part."
+        f"full colour in the table is {full_color(grid.limit)}, the largest |cell|, in the sources {full_color(limit)}, the largest part."
     )
     asked = Texts((("", result.question),), title="the question")
-    return _page(
+    return page_of_result(
         result, (asked, Texts((("", _anyway(result)),), title="without the sources"), block), legend, grid.limit
     )
 
@@ -144,6 +144,6 @@ def _facts(result: Answer, names: tuple[str, ...], columns: tuple[str, ...]) -> 
         "ends": [f"{each.f_input:.4g}, without the sources {each.f_baseline:.4g}" for each in certificates],
         "score": "log-probability",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
-        "additive": _sums(result),
+        "additive": adds_up(result),
         "bars": CHOICES,
     }

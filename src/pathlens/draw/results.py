@@ -46,15 +46,15 @@ WORD_PATHS, STEPS = 30, 4  # of paths through words: tokens listed, and words of
 
 def explanation(result: record.Explanation) -> Page:
     """Running text, and a bar for each unit."""
-    bars = Bars(_scored(result), additive=_sums(result), title="unit by unit")
+    bars = Bars(_scored(result), additive=adds_up(result), title="unit by unit")
     what = "contributions to the change from the baseline"
     if result.difference:
         what = "those of {} less those of {}".format(*(visible(name) for name, _ in result.difference))
     numbers = f"numbers are {what}, they {_verb(result)} {_change(result)}"
-    if not _sums(result) and not result.difference:
+    if not adds_up(result) and not result.difference:
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
-    legend = f"{_colors(result)}; {numbers}; full colour is {_top(bars.limit)}, the largest |value|."
-    return _page(result, (*texts(result), bars, *_way(result)), legend, bars.limit)
+    legend = f"{_colors(result)}; {numbers}; full colour is {full_color(bars.limit)}, the largest |value|."
+    return page_of_result(result, (*texts(result), bars, *_way(result)), legend, bars.limit)
 
 
 def _way(result: record.Explanation) -> tuple[Listing, ...]:
@@ -73,24 +73,24 @@ def _way(result: record.Explanation) -> tuple[Listing, ...]:
 
 def pair(result: record.PairExplanation) -> Page:
     """Both texts, the table with its reference, the strongest pairs."""
-    sides = (result.tokens_a, result.offsets_a, result.special_a), (result.tokens_b, result.offsets_b, result.special_b)
+    sides = zip((result.tokens_a, result.tokens_b), (result.offsets_a, result.offsets_b), result.added, strict=True)
     named = []
     for name, text, (tokens, offsets, special) in zip("AB", words.texts_of(result), sides, strict=False):
-        here = words.drawn(tokens, offsets, special)
+        here = words.drawn(offsets, special)
         parts = words.stretches(text, tokens, offsets, np.zeros(len(tokens)), here, 1.0)
         named.append((name, "".join(part.text for part in parts)))
     grid, folded = _pair_grids(result)
     pairs = links_between(result.matrix, LINKS)
-    shown = _shown(result.special_a, result.tokens_a, pairs, 0), _shown(result.special_b, result.tokens_b, pairs, 1)
+    shown = _shown(result.added[0], pairs, 0), _shown(result.added[1], pairs, 1)
     links = Links(result.tokens_a, result.tokens_b, pairs, "×", shown=shown, title="strongest pairs")
     full = palette.limit(result.matrix)
     beyond = not _quiet(result) and palette.limit(result.full_matrix) > full
     legend = (
-        f"{_colors(result)}; {_pair_sum(result)}; full colour is {_top(full)}, the largest |contribution| of two "
+        f"{_colors(result)}; {_pair_sum(result)}; full colour is {full_color(full)}, the largest |contribution| of two "
         f"{_unit(result)}s{'; larger ones, with the reference, have that colour too' if beyond else ''}."
     )
     both = Texts(tuple(named), title="the two texts, A and B")
-    page = _page(result, (both, grid, links), legend, full)
+    page = page_of_result(result, (both, grid, links), legend, full)
     details = (*folded, *_rounds(result, ", first text"))
     return dataclasses.replace(page, details=details)
 
@@ -132,17 +132,17 @@ def interactions(result: record.Interactions) -> Page:
     grid = Grid(result.tokens, result.tokens, result.matrix, between="with", title=_by(result))
     grid = grid.without_zeros(result.special, result.special)
     pairs = links_inside(result.matrix, LINKS)
-    shown = _shown(result.special, result.tokens, pairs, 0, 1)
+    shown = _shown(result.added, pairs, 0, 1)
     links = Links(result.tokens, (), pairs, "with", shown=(shown, ()), title="strongest pairs, both halves summed")
     full = palette.limit(result.matrix)
-    whole = f", everything to {_change(result)}" if _sums(result) else ""
+    whole = f", everything to {_change(result)}" if adds_up(result) else ""
     legend = (
         f"{_colors(result)}; a cell is how two {_unit(result)}s act together, the diagonal a {_unit(result)} by itself; a row "
-        f"sums to the {_unit(result)}'s score{whole}; full colour is {_top(full)}, the largest |cell|."
+        f"sums to the {_unit(result)}'s score{whole}; full colour is {full_color(full)}, the largest |cell|."
     )
     top = palette.short(palette.limit(result.scores))
     note = f"the running text is coloured by score, the sum of a row; full colour there is {top}"
-    return _page(result, (*texts(result), grid, links), legend, full, notes=(note,))
+    return page_of_result(result, (*texts(result), grid, links), legend, full, notes=(note,))
 
 
 def vectors(result: record.VectorExplanation) -> Page:
@@ -156,14 +156,14 @@ def vectors(result: record.VectorExplanation) -> Page:
     grid = grid.without_zeros((), result.special)
     legend = (
         f"{LENGTH_WORD} is the length of a {_unit(result)}'s contribution to {_target(result)} (no sign); full colour is "
-        f"{_top(palette.limit(norms))}, the longest; the vectors add up, their lengths do not."
+        f"{full_color(palette.limit(norms))}, the longest; the vectors add up, their lengths do not."
     )
     if len(outputs) > 1:
         every = tuple(range(len(outputs))), tuple(range(len(units)))
         links = Links(outputs, units, links_between(norms, LINKS), "←", False, every, title="strongest pairs")
-        return _page(result, (grid, links), legend, palette.limit(norms), signed=False)
+        return page_of_result(result, (grid, links), legend, palette.limit(norms), signed=False)
     bars = Bars(tuple(map(Bar, grid.columns, grid.values[0].tolist())), False, title="length of each contribution")
-    return _page(result, (bars,), legend, palette.limit(norms), signed=False, notes=grid.notes)
+    return page_of_result(result, (bars,), legend, palette.limit(norms), signed=False, notes=grid.notes)
 
 
 def phrases(result: record.PhraseTree) -> Page:
@@ -172,14 +172,16 @@ def phrases(result: record.PhraseTree) -> Page:
     legend = (
         f"{_colors(result)}; the number is a phrase's value from 0 to 1 (the whole text): its own dividend and "
         f"those of the phrases inside it, with the sign of its own integral; the shade is its own "
-        f"dividend, full colour {_top(tree.limit)}, the largest."
+        f"dividend, full colour {full_color(tree.limit)}, the largest."
     )
-    return _page(result, (tree,), legend, tree.limit, notes=(f"tree: {visible(result.tree)}",) if result.tree else ())
+    return page_of_result(
+        result, (tree,), legend, tree.limit, notes=(f"tree: {visible(result.tree)}",) if result.tree else ()
+    )
 
 
 def continuation(result: record.Continuation) -> Page:
     """What was said, the prompt it was said to, the strongest sources, source × output token."""
-    additive, full, limit = _sums(result), palette.limit(result.matrix), palette.limit(result.scores)
+    additive, full, limit = adds_up(result), palette.limit(result.matrix), palette.limit(result.scores)
     cells = Grid(result.tokens, result.outputs, result.matrix, additive=additive, corner="from ↓  to →", between="→")
     block = Continued(
         prompt=tuple(part for segment, part in _paragraphs(result, limit).items() if segment != 1),
@@ -199,9 +201,9 @@ def continuation(result: record.Continuation) -> Page:
     raised = f"{RAISES_WORD} raises an output token's score, {LOWERS_WORD} lowers it"
     legend = (
         f"{_colors(result) if result.difference else raised}; {each}; full colour in the table is "
-        f"{_top(full)}, the largest |cell|."
+        f"{full_color(full)}, the largest |cell|."
     )
-    return _page(result, (block,), legend, full, notes=_column_notes(result))
+    return page_of_result(result, (block,), legend, full, notes=_column_notes(result))
 
 
 # ---------------------------------------------------------------- what pages share
@@ -216,7 +218,7 @@ def title_of(result: base.Result) -> str:
 
 def texts(result: record.Explanation | record.Interactions | record.PhraseTree) -> tuple[Running, ...]:
     """The running text of a result; none for results that have no text."""
-    here = words.drawn(result.tokens, result.offsets, result.special)
+    here = words.drawn(result.offsets, result.added)
     if not any(here):
         return ()
     scored = zip(result.tokens, map(float, result.scores), here, strict=True)
@@ -229,7 +231,7 @@ def _claim(result: base.Result) -> str:
     """What a tick says of a result, in a word or two."""
     if isinstance(result, record.PhraseTree):
         return "the integral under it adds up"
-    return "adds up" if _sums(result) else "exact unit by unit"
+    return "adds up" if adds_up(result) else "exact unit by unit"
 
 
 def sum_of(result: base.Result, name: str = "") -> Sum:
@@ -260,7 +262,7 @@ def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str
     }
 
 
-def _page(
+def page_of_result(
     result: base.Result,
     blocks: tuple[Block, ...],
     legend: str,
@@ -340,7 +342,8 @@ def _by(result: base.Result) -> str:
     return f"{_unit(result)} × {_unit(result)}"
 
 
-def _sums(result: base.Result) -> bool:
+def adds_up(result: base.Result) -> bool:
+    """Have all units one sum? SIG's full reading has one for each."""
     return result.certificate.kind != "per token"
 
 
@@ -368,32 +371,30 @@ def _change(result: base.Result) -> str:
     return palette.short(result.certificate.f_input - result.certificate.f_baseline)
 
 
-def _top(full: float) -> str:
+def full_color(full: float) -> str:
+    """The value that has the full colour, for a legend."""
     return palette.number(full, palette.decimals(full), sign=False)
 
 
 def _scored(result: record.Explanation | record.Continuation) -> tuple[Bar, ...]:
     """A bar for each unit: all but special tokens without a score."""
-    special = result.special or (False,) * len(result.tokens)
-    every = enumerate(zip(result.tokens, result.scores.tolist(), special, strict=True))
+    every = enumerate(zip(result.tokens, result.scores.tolist(), result.added, strict=True))
     return tuple(Bar(name, value, unit=k) for k, (name, value, flag) in every if value != 0 or not flag)
 
 
-def _shown(special: Sequence[bool], tokens: Sequence[str], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:
+def _shown(special: Sequence[bool], pairs: Sequence[Any], *ends: int) -> tuple[int, ...]:
     """Tokens on a line: those of the text, and special ones where a pair ends."""
-    flags = special or (False,) * len(tokens)
     met = {pair[end] for pair in pairs for end in ends}
-    return tuple(i for i in range(len(tokens)) if not flags[i] or i in met)
+    return tuple(i for i, flag in enumerate(special) if not flag or i in met)
 
 
 def _paragraphs(result: Any, limit: float) -> dict[int, tuple[Stretch, ...]]:
     """Segment → its running text."""
-    here = words.drawn(result.tokens, result.offsets, result.special)
-    segments = getattr(result, "segments", ()) or [0] * len(here)
+    here = words.drawn(result.offsets, result.added)
     kept = words.texts_of(result)
     paragraphs = {}
-    for segment in sorted({s for s, flag in zip(segments, here, strict=True) if flag and s >= 0}):
-        inside = [flag and s == segment for s, flag in zip(segments, here, strict=True)]
+    for segment in sorted({s for s, flag in zip(result.homes, here, strict=True) if flag and s >= 0}):
+        inside = [flag and s == segment for s, flag in zip(result.homes, here, strict=True)]
         text = kept[segment] if segment < len(kept) else None
         paragraphs[segment] = words.stretches(text, result.tokens, result.offsets, result.scores, inside, limit)
     return paragraphs
@@ -421,7 +422,7 @@ def _own_sources(result: record.Continuation) -> tuple[int, ...]:
 def _column_notes(result: record.Continuation) -> list[str]:
     """How the single output tokens add up, and on which scale the text is coloured."""
     notes, columns = [], result.certificates
-    if columns and _sums(result):
+    if columns and adds_up(result):
         settled = sum(each.converged for each in columns)
         worst = max(range(len(columns)), key=lambda t: abs(columns[t].gap))
         some = f"{settled} of {len(columns)} settled (output tokens by themselves); worst “{visible(result.outputs[worst])}”"
@@ -448,6 +449,6 @@ def _facts(result: record.Continuation) -> dict[str, Any]:
         "ends": [_ends(result, each) for each in certificates],
         "score": result.origin.score or "output",
         "digits": palette.decimals(palette.limit(result.matrix), 4),
-        "additive": _sums(result),
+        "additive": adds_up(result),
         "bars": CHOICES,
     }

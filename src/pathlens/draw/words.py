@@ -75,10 +75,9 @@ def texts_of(result: Result) -> list[str | None]:
     return [text if isinstance(text, str) else None for text in result.origin.texts] + [None, None]
 
 
-def drawn(tokens: Sequence[str], offsets: Sequence[Span], special: Sequence[bool]) -> list[bool]:
-    """Which units stand in the text: not special, and with characters of their own."""
-    flags = special or [False] * len(tokens)
-    return [not flag and end > start for (start, end), flag in zip(offsets, flags, strict=True)]
+def drawn(offsets: Sequence[Span], added: Sequence[bool]) -> list[bool]:
+    """Which units stand in the text: not added by the tokenizer, and with characters of their own."""
+    return [not flag and end > start for (start, end), flag in zip(offsets, added, strict=True)]
 
 
 def stretches(

@@ -1,1 +1,1 @@
-"""Room 8: a model and choices → results. Options, the table of methods, prepare, solve, assemble."""
+"""A model and choices → results. Options, the table of methods, prepare, solve, assemble."""

@@ -1,1 +1,1 @@
-"""Room 6: the frozen results."""
+"""The frozen results."""

@@ -273,6 +273,16 @@ class OfUnits(Result):
     segments: tuple[int, ...] = ()  # 0: first text (or prompt), 1: second text (or output), -1: special
     places: ClassVar[tuple[str, ...]] = ("tokens",)
 
+    @property
+    def added(self) -> tuple[bool, ...]:
+        """Of each unit, was it added by the tokenizer? `special`; a result that does not say has none."""
+        return self.special or (False,) * len(self.tokens)
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """Of each unit, the text it stands in: `segments`; a result that does not say has one text."""
+        return self.segments or tuple(-1 if flag else 0 for flag in self.added)
+
     def words(self: Same) -> Same:
         """The same by word: the sum of each word's tokens (not for SIG's full reading, which is not a sum)."""
         return reduce.words(self)

@@ -207,6 +207,13 @@ class PairExplanation(Result):
     entry: ClassVar[tuple[str, ...]] = ("token_a", "token_b", "score")
     places: ClassVar[tuple[str, ...]] = ("tokens_a", "tokens_b")
 
+    @property
+    def added(self) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+        """Of each token of both texts, was it added by the tokenizer? A result that does not say has none."""
+        sides = (self.special_a, self.tokens_a), (self.special_b, self.tokens_b)
+        one, other = (special or (False,) * len(tokens) for special, tokens in sides)
+        return one, other
+
     def less(self, other: PairExplanation) -> dict[str, Any]:
         values = {"full_matrix": self.full_matrix - other.full_matrix, "similarity": self.similarity - other.similarity}
         return {**values, "coordinates": None, "path_a": None, "path_b": None}
@@ -343,6 +350,16 @@ class PhraseTree(Result):
         "values are shares of each tree's own whole: subtract the integrals they are read from, explained with "
         f"{setting(method='ig')}"
     )
+
+    @property
+    def added(self) -> tuple[bool, ...]:
+        """Of each token, was it added by the tokenizer? A tree that does not say has none."""
+        return self.special or (False,) * len(self.tokens)
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """Of each token, the text it stands in: the only one, or none."""
+        return tuple(-1 if flag else 0 for flag in self.added)
 
     def doubts(self) -> Iterator[str]:
         yield mismatch("the scores of the integral under the tree", self.scores, self.certificate)

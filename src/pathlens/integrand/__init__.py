@@ -1,4 +1,4 @@
-"""Room 5: what is taken at a point.
+"""What is taken at a point.
 
 An integrand is a function of one `Batch` that gives one value per row and unit: (B, U, …). It sees plain
 tensors and a plain `score`; which derivative it needs, and with which kernels, is its own business.

@@ -1,1 +1,1 @@
-"""Room 6: the one loop. Many texts' integrals, packed into batches under a memory budget, refined to the tolerance."""
+"""The one loop. Many texts' integrals, packed into batches under a memory budget, refined to the tolerance."""

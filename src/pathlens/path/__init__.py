@@ -1,4 +1,4 @@
-"""Room 3: ends → route. Which way from the baseline to the text?"""
+"""Ends → route. Which way from the baseline to the text?"""
 
 from __future__ import annotations
 

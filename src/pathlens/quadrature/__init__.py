@@ -1,4 +1,4 @@
-"""Room 4: nodes and weights. Where along a leg to look, and with what weight."""
+"""Nodes and weights. Where along a leg to look, and with what weight."""
 
 from pathlens.quadrature.orthogonal import log_weight
 from pathlens.quadrature.rules import allocate, coarse, gauss, left, midpoint, right, rule, trapezoid

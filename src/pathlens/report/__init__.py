@@ -1,4 +1,4 @@
-"""Room 9: many explanations → one self-contained page that can be filtered, sorted, and loaded again.
+"""Many explanations → one self-contained page that can be filtered, sorted, and loaded again.
 
 >>> from pathlens.report import Report
 >>> Report.of(["a.json", "b.json"]).to_html("report.html")

@@ -91,8 +91,8 @@ def whatif(
         able = ", ".join(SCORED)
         raise InputError(f"what-if needs one score per unit ({able}); {explanation.method} gives something else")
     scene = _Scene.of(explainer, explanation, text, text_b)
-    special = explanation.special or (False,) * len(explanation.tokens)
-    ours = [segment != 1 for segment in explanation.segments] if several else [True] * len(special)
+    special = explanation.added
+    ours = [segment != 1 for segment in explanation.homes] if several else [True] * len(special)
     every = [(i, "mask", "") for i, flag in enumerate(special) if not flag and ours[i]]
     wanted = every if edits is None else [_parsed(edit, explanation) for edit in edits]
     if several and not all(kind == "mask" and ours[unit] for unit, kind, _ in wanted):
@@ -149,7 +149,7 @@ class _Scene:
     def make(self, explanation: Explanation, unit: int, kind: str, new: str, slope: Tensor | None) -> Edit:
         """Run the model on one edit."""
         start, end = explanation.offsets[unit]
-        segment = explanation.segments[unit] if explanation.segments else 0
+        segment = explanation.homes[unit]
         places = enumerate(zip(self.case.offsets, self.case.segments, strict=True))
         rows = [i for i, ((low, high), s) in places if s == segment and low < end and high > start]
         texts = [self.case.texts[0], self.text_b]

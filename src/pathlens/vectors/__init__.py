@@ -1,1 +1,1 @@
-"""Room 9: texts → vectors that explain themselves; rank, and an index on disk."""
+"""Texts → vectors that explain themselves; rank, and an index on disk."""

@@ -78,7 +78,7 @@ class Table:
         try:
             return lancedb.connect(self.where)
         except Exception as error:  # whatever the store raises
-            raise StoreError(f"cannot open a table of embeddings at {self.where!r}: {first_line(error)}") from error
+            raise StoreError(f"cannot open a table of embeddings at {self.where!r}: {what_it_says(error)}") from error
 
     def names(self) -> list[str]:
         """Of all tables at this address."""
@@ -192,7 +192,7 @@ class Table:
 
     def damaged(self, error: Any) -> StoreError:
         return StoreError(
-            f"the table of embeddings {self.where!r} is missing or damaged ({first_line(error)})",
+            f"the table of embeddings {self.where!r} is missing or damaged ({what_it_says(error)})",
             "`pathlens index check` says which parts, `pathlens index repair` writes them again from stored vectors; where "
             "none are stored, run the same `pathlens index build` again",
         )
@@ -217,11 +217,12 @@ class _in_a_line:
         if self.doing == "read":
             raise self.table.damaged(error) from error
         raise StoreError(
-            f"cannot write the table of embeddings at {self.table.where!r}: {first_line(error)}; finished parts are kept, "
+            f"cannot write the table of embeddings at {self.table.where!r}: {what_it_says(error)}; finished parts are kept, "
             "run the same command again"
         ) from error
 
 
-def first_line(error: Any) -> str:
-    text = re.sub(r",? /\S+\.rs\b\S*", "", str(error)).strip()  # where in the store's own source it happened
+def what_it_says(error: Any) -> str:
+    """The first line, without the place in the store's own source where it happened."""
+    text = re.sub(r",? /\S+\.rs\b\S*", "", str(error)).strip()
     return text.splitlines()[0][:200] if text else type(error).__name__
