@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,7 @@ from pathlens.integrand.batch import Batch
 from pathlens.integrand.secant import Both, SecantScores
 from pathlens.integrand.secant.segments import run_again, several
 from pathlens.text.network import in_double, replaced_forwards
-from tests.support import models
+from tests.support import models, sweep
 from tests.support.models import ARCHITECTURES, TEXTS
 
 
@@ -154,6 +156,25 @@ def test_half_precision_says_its_drift(dtype, least):
         torch.finfo(dtype).eps * abs(whole) / 2, abs(result.certificate.f_input - whole) / 8
     )
     assert result.certificate.gap > least and result.meta["dtype"] == str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_has_vectors_and_pairs(dtype):
+    model, tokenizer = models.encoder()
+    half = type(model)(model.config).to(dtype).eval()
+    half.load_state_dict(model.state_dict())
+    for texts in ([TEXTS[0]], TEXTS[:2]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pl.ConvergenceWarning)  # of half precision's rounding
+            exactly, coarse = (
+                pl.explain((each, tokenizer), *texts, method="secant", pooling="mean", check=False)
+                for each in (model, half)
+            )
+        name = "vectors" if len(texts) == 1 else "full_matrix"
+        wanted = getattr(exactly, name)
+        assert getattr(coarse, name) == pytest.approx(wanted, abs=0.05 * np.abs(wanted).max())
+    encoded = pl.encode((half, tokenizer), TEXTS[:1], method="secant", pooling="mean")
+    assert len(encoded) == 1
 
 
 class _Routed(nn.Module):
@@ -383,3 +404,13 @@ def test_a_model_that_cannot_run_in_float64_keeps_what_float32_gave():
     assert kept.certificate.relative_gap > 1e-6 and kept.certificate.passes == 3
     assert kept.scores == pytest.approx(pl.explain((model, tokenizer), TEXTS[0], target=0).scores, abs=1e-2)
     assert {each.dtype for each in model.parameters()} == {torch.float32}
+
+
+def test_experts_that_are_routed_elsewhere_are_refused_in_a_line_that_names_the_ways_out():
+    """Nothing falls back silently: the output jumps, and the default says which methods stand that."""
+    pair = sweep.build("mixtral", "write")
+    with pytest.raises(SecantError, match=r"^topk chooses other entries .*method='sig'.*method='ig'") as refused:
+        pl.explain(pair, sweep.TEXT, target=" good")
+    assert "\n" not in str(refused.value)
+    for method in ("sig", "ig"):
+        assert pl.explain(pair, sweep.TEXT, target=" good", method=method).settled

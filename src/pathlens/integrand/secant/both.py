@@ -137,7 +137,8 @@ class Step:
     def of(self, *moving: Both) -> Both:
         """Followed: forward through every unit's change, or as a node of the text's graph."""
         if moving[0].change is not None:
-            return Both(self.start, self.end, self.push(*(each.change for each in moving)))
+            change = self.push(*(each.change for each in moving))
+            return Both(self.start, self.end, change.to(self.end.dtype))  # of half precision: rules work in a wider one
         with (
             torch.enable_grad()
         ):  # a model may switch gradients off on the way: the output depends on these values all the same
@@ -212,7 +213,8 @@ def _check_choices(func: Any, leaves: list[Any]) -> None:
     if any(is_choice(leaf) for leaf in leaves) and any(moves(leaf) for leaf in leaves):
         raise SecantError(
             f"{_name(func)} chooses differently for the text and for its baseline (routing to experts, hashing, sorting or "
-            "rounding): the output jumps there, and no mean derivative exists. Use method='sig', or rule='split'"
+            f"rounding): the output jumps there, and no mean derivative exists. Use {setting(method='sig')}, which is exact all the same, "
+            f"or {setting(method='ig')}"
         )
 
 

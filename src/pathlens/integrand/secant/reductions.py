@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pathlens.errors import SecantError
+from pathlens.errors import SecantError, setting
 from pathlens.integrand.secant.both import RULES, Both, Rule, Step, doubt, end_of, moves, start_of, still, values
 from pathlens.integrand.secant.elementwise import elementwise, kinked_slope, log_mean, power, wide
 from pathlens.integrand.secant.table import named, rule
@@ -285,7 +285,8 @@ def _choosing(function: Any) -> Rule:
         if not torch.equal(first.sort(-1).values, last.sort(-1).values):
             raise SecantError(
                 f"{function.__name__} chooses other entries for the text than for its baseline (routing to experts, hashing or "
-                "sorting): the output jumps there, and no mean derivative exists. Use method='sig', or rule='split'"
+                f"sorting): the output jumps there, and no mean derivative exists. Use {setting(method='sig')}, which is exact all the same, "
+                f"or {setting(method='ig')}"
             )
         dim = more.get("dim", args[1] if function.__name__ == "topk" and len(args) > 1 else
                        args[0] if function.__name__ == "sort" and args else -1)  # fmt: skip
