@@ -18,6 +18,7 @@ BUDGET = 1 << 30
 TOKENS = (32, 128, 512)
 UNITS = 16
 METHODS: dict[str, tuple[str, dict[str, Any], str]] = {  # method -> model, its choices, and what they are in words
+    "secant": ("sentiment", {}, "one pass"),
     "ig": ("sentiment", {"n_steps": 64}, "64 nodes"),
     "sig": ("sentiment", {}, "every token"),
     "dig": ("sentiment", {"preset": "dig-greedy", "rule": "left"}, "authors' settings"),
