@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-
 import warnings
 
 import numpy as np
@@ -319,6 +318,15 @@ COUNTS = {
     "mul": lambda h: h * (h > 0).to(h.dtype),
     "add": lambda h: h + (h > 0).double(),
     "mul ": lambda h: h * ((h > 0).sum(-1, keepdim=True) / 6),
+    "add ": lambda h: h + (h > 0).sum(-1, keepdim=True).double().sqrt(),
+    "add  ": lambda h: h + torch.nn.functional.layer_norm((h > 0).double(), (6,)),
+    "add   ": lambda h: h + h[..., 1:].argmax(-1, keepdim=True).double() ** 0.5,
+    "add    ": lambda h: h + torch.softmax((h > 0).double(), -1) * torch.exp((h > 0).double()),
+    "add     ": lambda h: h + (h > 0).double().norm(dim=-1, keepdim=True) * (1.0 + (h > 0).double()).rsqrt(),
+    "add      ": lambda h: h + torch.einsum("...d,de->...e", (h > 0).double(), torch.ones(6, 6).double()),
+    "add       ": lambda h: h + torch.zeros(1, 6).double().scatter_(1, h[..., 1:].argmax(-1, keepdim=True), 1.0),
+    "maximum": lambda h: torch.maximum(h, (h > 0).double()),
+    "is a choice": lambda h: (h > 0).double(),
 }
 NORMS = {
     "sum of sizes": lambda h: h * torch.linalg.vector_norm(h, ord=1, dim=-1, keepdim=True),

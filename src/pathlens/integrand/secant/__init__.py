@@ -21,7 +21,7 @@ from pathlens.errors import SecantError, setting
 from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.directional import TOKENS_AT_ONCE
 from pathlens.integrand.secant import attention, products, reductions
-from pathlens.integrand.secant.both import Both, followed_run, watching_integrated
+from pathlens.integrand.secant.both import Both, followed_run, is_choice, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
 
@@ -47,6 +47,11 @@ def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
         output = score(x)
         if not isinstance(output, Both):
             raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
+        if is_choice(output):
+            raise SecantError(
+                "the model's output is a choice (a count, a class, a truth value): it jumps between the baseline and the text, and "
+                f"no mean derivative exists. Use {setting(method='sig')}"
+            )
         output = output.kept()
     if run.doubts:
         with torch.no_grad():

@@ -8,7 +8,7 @@ autograd itself takes the transpose: one rule serves both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -28,6 +28,9 @@ from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by table.py
 AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by table.py
+FACTS: set[Any] = (
+    set()
+)  # rules that ask a tensor for its shape, its kind or itself, not for its values; filled by table.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
 
 
@@ -101,6 +104,8 @@ class Both(Tensor):
                     f"{_name(func)} writes its result with out=, which has no rule; use {setting(method='ig')}"
                 )
         rule = RULES.get(func)
+        if rule is not None and func not in FACTS and _chosen_alone(func, (*args, *(kwargs or {}).values())):
+            return affine(func, args, kwargs or {})
         if rule is not None:
             result = rule(*args, **(kwargs or {}))
             if result is not NotImplemented:
@@ -206,6 +211,18 @@ def is_choice(item: Any) -> bool:
 
 def _name(func: Any) -> str:
     return getattr(func, "__name__", str(func))
+
+
+def _chosen_alone(func: Any, items: tuple[Any, ...]) -> bool:
+    """Is it given choices and nothing that moves? Then it makes a choice, whatever its rule is; both together are refused."""
+    if not any(isinstance(each, list | tuple) for each in items):  # most operations: nothing to be opened
+        leaves = [each for each in items if isinstance(each, Both)]
+    else:
+        leaves = [each for each in tree_flatten(items)[0] if isinstance(each, Both)]
+    if all(moves(each) for each in leaves):
+        return False
+    _check_choices(func, leaves)
+    return True
 
 
 def _check_choices(func: Any, leaves: list[Any]) -> None:
@@ -343,7 +360,7 @@ def _in_place(func: Any, kwargs: dict[str, Any]) -> bool:
 _IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__", "__iand__"}
 
 
-def become_both(target: Any, leaves: Iterable[Any], name: str) -> None:
+def become_both(target: Any, leaves: Sequence[Any], name: str) -> None:
     """A plain tensor that something moving is written into: from here on it has two values as well, and so has the tensor
     that it is a view of, and with that every other view of it."""
     if type(target) is not Tensor or type(target._base) not in (type(None), Tensor):
@@ -357,7 +374,8 @@ def become_both(target: Any, leaves: Iterable[Any], name: str) -> None:
         zero = end.new_zeros(len(change) * end.numel())
         change = zero.as_strided((len(change), *end.shape), (end.numel(), *end.stride()))
     dense = end.stride() == whole.stride() and target.dtype == whole.dtype
-    _take_on(whole, start, end, change)
+    chosen = not any(moves(leaf) for leaf in leaves)
+    _take_on(whole, start, end, change, chosen)
     if target is not whole:
         if not dense:
             raise SecantError(
@@ -367,9 +385,9 @@ def become_both(target: Any, leaves: Iterable[Any], name: str) -> None:
     doubt(f"{name} writes into a tensor whose memory others share, and not every one of them could be followed")
 
 
-def _take_on(target: Tensor, start: Tensor, end: Tensor, change: Tensor | None) -> None:
+def _take_on(target: Tensor, start: Tensor, end: Tensor, change: Tensor | None, chosen: bool) -> None:
     target.__class__ = Both
-    for name, value in zip(_ATTRIBUTES, (start, end, change, None, False), strict=True):
+    for name, value in zip(_ATTRIBUTES, (start, end, change, None, chosen), strict=True):
         setattr(target, name, value)
     if (run := _RUN.get()) is not None:
         run.written.append(target)
@@ -394,7 +412,7 @@ def _become_view(target: Tensor, whole: Both) -> None:
         change = change.as_strided((len(change), *shape), (change.stride(0), *stride), first)
     with torch.enable_grad():  # a view made without gradients may not be written into with them
         start, end = (each.as_strided(shape, stride, first) for each in (whole.start, whole.end))
-    _take_on(target, start, end, change)
+    _take_on(target, start, end, change, whole.chosen)
 
 
 def _view_what_was_written(items: Iterable[Any]) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pathlens.integrand.secant.both import AFFINE, RULES, Both, Rule, affine, become_both, end_of, writable
+from pathlens.integrand.secant.both import AFFINE, FACTS, RULES, Both, Rule, affine, become_both, end_of, writable
 
 HOMES = (Tensor, torch, functional, torch.special, torch.fft)
 
@@ -69,16 +69,21 @@ for each in named(
     "result_type can_cast is_tensor is_signed storage_offset is_inference is_pinned"
 ):
     RULES[each] = _constant(each)
+    FACTS.add(each)
 for (
     name
 ) in "shape dtype device ndim layout requires_grad is_leaf is_cuda is_cpu is_meta is_sparse itemsize nbytes".split():
     RULES[getattr(Tensor, name).__get__] = _constant(getattr(Tensor, name).__get__)
+    FACTS.add(getattr(Tensor, name).__get__)
 
 
 @rule("detach detach_ requires_grad_")
 def detach(x: Both, *args: Any) -> Any:
     """A value that is not trained through is a value all the same, and the output depends on it."""
     return x
+
+
+FACTS.update(named("detach detach_ requires_grad_"))
 
 
 @rule("dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d")
