@@ -43,15 +43,15 @@ def test_sums_hold_from_it_for_every_pooling_and_norm(pooling, norm):
 
 def test_searching_and_learning_only_make_it_quieter_and_repeat():
     model = encoder()
-    probe = reference.Probe.of(model)
-    quiet = reference.quietest_tokens(probe)
-    ids = torch.arange(5, len(probe.table))  # every word: the vocabulary is small enough to look at all of it
+    blanks = reference.BlankTexts.of(model)
+    quiet = reference.quietest_tokens(blanks)
+    ids = torch.arange(5, len(blanks.table))  # every word: the vocabulary is small enough to look at all of it
     with torch.no_grad():
-        loud = probe.of_tokens(ids, reference.THEN)
+        loud = blanks.of_tokens(ids, reference.THEN)
     assert set(quiet) <= set(ids[loud.argsort()[: reference.BEST]].tolist()) and len(quiet) == reference.TRIES[-1][0]
-    token = probe.table[quiet]
-    learned = reference.learn(probe, token, probe.loudness(token), 0.1)
-    assert probe.loudness(learned) < probe.loudness(token)
+    token = blanks.table[quiet]
+    learned = reference.learn(blanks, token, blanks.loudness(token), 0.1)
+    assert blanks.loudness(learned) < blanks.loudness(token)
     one, two = (reference.find(model) for _ in range(2))
     assert torch.equal(one.rows, two.rows) and one.name == two.name
 
@@ -63,9 +63,9 @@ def test_quiet_is_at_most_a_tenth_of_a_text(loudness, quiet):
 
 
 def test_a_tie_holds_it_near_its_token():
-    probe = reference.Probe.of(encoder())
-    token = probe.table[7:11]
-    free, tied = (float((reference.learn(probe, token, 1.0, tie) - token).norm()) for tie in (0.0, 1e4))
+    blanks = reference.BlankTexts.of(encoder())
+    token = blanks.table[7:11]
+    free, tied = (float((reference.learn(blanks, token, 1.0, tie) - token).norm()) for tie in (0.0, 1e4))
     assert tied < 0.2 * free
 
 
@@ -76,7 +76,7 @@ def test_where_none_is_quiet_the_quietest_token_stands_and_a_note_says_so(monkey
     monkeypatch.setattr(reference, "user_cache", lambda: None)
     quiet = reference.reference_of(model)
     assert not quiet.learned and "the tokens" in quiet.name
-    table = reference.Probe.of(model).table
+    table = reference.BlankTexts.of(model).table
     assert all(any((row == each).all() for each in table) for row in quiet.rows)
     result = pl.explain(model, A, B, method="secant")
     assert "no quiet reference was found" in " ".join(result.meta["notes"])

@@ -84,7 +84,7 @@ def whole(title: str, body: Markup, data: str = "") -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark">{element("title", None, title)}'
-        f"<style>{style()}{BODY}</style></head><body>{body}{data}<script>{code}</script></body></html>\n"
+        f"<style>{style()}{BODY}</style></head><body><main>{body}</main>{data}<script>{code}</script></body></html>\n"
     )
 
 
@@ -123,7 +123,7 @@ def heat_table(grid: Grid) -> Markup:
 
 def _head(grid: Grid, side: int, index: int) -> Markup:
     name = element("span", None, visible((grid.rows, grid.columns)[side][index]))
-    return element("th", {"scope": ("row", "col")[side], "class": grid.apart(side, index)}, name)
+    return element("th", {"scope": ("row", "col")[side], "class": grid.role(side, index)}, name)
 
 
 def _heat_row(grid: Grid, i: int, digits: int) -> Markup:

@@ -78,8 +78,8 @@ def _metrics(study: Evaluation, name: str, columns: Sequence[Column]) -> blocks.
     """Rows × metrics as text cells; the best rows of each metric are marked by a star."""
     stars = {column.name: _best(study, column) for column in columns}
     rows = tuple(
-        (way, *(_interval(study, way, c) + (" ★" if way in stars[c.name] else "") for c in columns))
-        for way in study.contenders
+        (contender, *(_interval(study, contender, c) + (" ★" if contender in stars[c.name] else "") for c in columns))
+        for contender in study.contenders
     )
     heads = ("", *(f"{c.curve or c.name}{ARROWS[c.better]}" for c in columns))
     return blocks.Listing(heads, rows, right=True, title=name)
@@ -90,23 +90,25 @@ def _best(study: Evaluation, column: Column) -> frozenset[str]:
 
     Rows that choose the same tokens are equally good.
     """
-    cells = {way: study.estimate(way, column.name) for way in study.contenders if way not in CONTROLS}
-    known = {way: cell.value for way, cell in cells.items() if cell.n >= SURE}
+    cells = {
+        contender: study.estimate(contender, column.name) for contender in study.contenders if contender not in CONTROLS
+    }
+    known = {contender: cell.value for contender, cell in cells.items() if cell.n >= SURE}
     if not column.better or len(known) < 2:
         return frozenset()
     top = (min if column.better == "lower" else max)(known.values())
-    best = {way for way, value in known.items() if np.isclose(value, top, rtol=1e-6, atol=0.0)}
-    gained = [study.difference(min(best), way, column.name) for way in known if way not in best]
+    best = {contender for contender, value in known.items() if np.isclose(value, top, rtol=1e-6, atol=0.0)}
+    gained = [study.difference(min(best), contender, column.name) for contender in known if contender not in best]
     sure = all(each.high < 0 if column.better == "lower" else each.low > 0 for each in gained)
     return frozenset(best) if sure else frozenset()
 
 
-def _interval(study: Evaluation, way: str, column: Column) -> str:
+def _interval(study: Evaluation, contender: str, column: Column) -> str:
     """Value and interval; a dot where the metric is not defined.
 
     Three decimals are what a few hundred texts can tell; gaps far below them are powers of ten.
     """
-    cell = study.estimate(way, column.name)
+    cell = study.estimate(contender, column.name)
     every = (cell.value, cell.low, cell.high)
     largest = max(map(abs, every))
     if 0 < largest < 1e-3:
@@ -130,7 +132,7 @@ def _randomised(study: Evaluation) -> list[blocks.Listing]:
     if study.randomised is None:
         return []
     every = zip(study.contenders, study.randomised.values, strict=True)
-    means = [(way, np.nanmean(row, axis=1)) for way, row in every if np.isfinite(row).any()]
+    means = [(contender, np.nanmean(row, axis=1)) for contender, row in every if np.isfinite(row).any()]
     title = "rank correlation with the true model's scores, layers drawn anew from the top (it must fall)"
     return [correlations(title, [f"… {stage}" for stage in study.randomised.stages], means)]
 

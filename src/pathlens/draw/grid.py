@@ -47,7 +47,7 @@ class Grid(Block):
         """A number of the table, with that many digits of the largest."""
         return palette.number(float(value), palette.decimals(self.limit, digits), sign=self.signed, narrow=narrow)
 
-    def apart(self, side: int, index: int) -> str:
+    def role(self, side: int, index: int) -> str:
         """ "edge" where a row (side 0) or column (1) is the reference, "rest" where it is the sum of others."""
         last = self.values.shape[side] - self.rest[side]
         return "edge" if index < self.edge else "rest" if index >= last else ""

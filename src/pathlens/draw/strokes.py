@@ -142,7 +142,7 @@ def heat_table(grid: Grid, paper: Paper) -> tuple[Table, Grid]:
     table = Table(box=None, padding=0, pad_edge=False, header_style="")
     table.add_column(Text(grid.corner, "dim"), width=label + 1, no_wrap=True, vertical="bottom")
     for j, name in enumerate(names):
-        dim = "dim" if drawn.apart(1, j) else ""
+        dim = "dim" if drawn.role(1, j) else ""
         head = Padding(Text(name, dim, justify="right", overflow="fold"), (0, 0, 0, 1))  # never touches its neighbour
         table.add_column(head, width=wide, justify="right", vertical="bottom")
         if j + 1 == drawn.edge:
@@ -167,7 +167,7 @@ def _numbers(grid: Grid, room: int) -> tuple[Callable[[float], str], int]:
 
 def _heat_rows(grid: Grid, paper: Paper, label: int, wide: int, write: Callable[[float], str]) -> Iterator[list[Text]]:
     for i, name in enumerate(grid.rows):
-        dim = "dim" if grid.apart(0, i) else ""
+        dim = "dim" if grid.role(0, i) else ""
         cells = [
             Text((write(v) if v else "0").rjust(wide), paper.shade(v, grid.limit, signed=grid.signed) or "dim")
             for v in grid.values[i]

@@ -76,7 +76,7 @@ def mismatch(name: str, numbers: np.ndarray, certificate: Certificate) -> str:
     return ""
 
 
-def apart(name: str, one: Any, other: Any, slack: float) -> str:
+def unlike(name: str, one: Any, other: Any, slack: float) -> str:
     """Two readings of the same numbers, side by side."""
     off = float(np.abs(np.asarray(one) - np.asarray(other)).max(initial=0.0))
     return "" if off <= slack else f"{name} (by up to {off:.2g})"

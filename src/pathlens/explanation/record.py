@@ -17,7 +17,7 @@ from pathlens.checks import check_choice
 from pathlens.errors import InputError, setting
 from pathlens.explanation import reduce
 from pathlens.explanation.base import OfUnits, Result, largest, shortened
-from pathlens.explanation.binding import apart, mismatch, rounding
+from pathlens.explanation.binding import mismatch, rounding, unlike
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.view import TableExport, Viewable, renderers
 from pathlens.types import Span
@@ -36,7 +36,7 @@ class Explanation(OfUnits):
         yield mismatch("the scores", self.scores, self.certificate)
         if self.coordinates is not None:
             slack, sums = rounding(self.coordinates), self.coordinates.sum(-1)
-            yield apart("the scores are not the sums of their coordinates", sums, self.scores, slack)
+            yield unlike("the scores are not the sums of their coordinates", sums, self.scores, slack)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for i, token in enumerate(self.tokens):
@@ -163,7 +163,7 @@ class VectorExplanation(OfUnits):
         if self.f_input is not None and self.f_baseline is not None:
             gap = np.linalg.norm(self.vectors.sum(1) - (self.f_input - self.f_baseline))
             slack = rounding(np.array([self.certificate.f_input, self.certificate.f_baseline]))
-            yield apart("the vectors miss the output's change by another gap", gap, self.certificate.gap, slack)
+            yield unlike("the vectors miss the output's change by another gap", gap, self.certificate.gap, slack)
 
     @property
     def norms(self) -> Float[np.ndarray, "out U"]:
@@ -221,7 +221,7 @@ class PairExplanation(Result):
     def doubts(self) -> Iterator[str]:
         yield mismatch("the cells", self.full_matrix, self.certificate)
         value = self.certificate.f_input
-        yield apart("the similarity is not the certificate's", self.similarity, value, rounding(np.array([value])))
+        yield unlike("the similarity is not the certificate's", self.similarity, value, rounding(np.array([value])))
 
     @property
     def matrix(self) -> Float[np.ndarray, "A B"]:
@@ -291,7 +291,7 @@ class Interactions(OfUnits):
         yield mismatch("the interactions", matrix, self.certificate)
         if len(gaps) == len(taken):  # words have none; beside those of older files stand their tokens'
             off = np.abs(matrix.sum(1) - self.scores[taken])
-            yield apart("rows miss their scores by other gaps", off, np.array(gaps), rounding(matrix))
+            yield unlike("rows miss their scores by other gaps", off, np.array(gaps), rounding(matrix))
 
     def less(self, other: Interactions) -> dict[str, Any]:
         return {"matrix": self.matrix - other.matrix, "scores": self.scores - other.scores, "standard_error": None}

@@ -110,16 +110,16 @@ def _read(file: Any, model: SentenceEncoder) -> Reference | None:
 def find(model: SentenceEncoder) -> Reference:
     """Search, then learn: seconds, and the same on every run."""
     with model.quiet(), torch.inference_mode(False):
-        probe = Probe.of(model)
-        ids = quietest_tokens(probe)
-        names, tokens = tuple(map(str, model.tokenizer.convert_ids_to_tokens(ids))), probe.table[ids]
-        assorted = probe.table[torch.arange(ASSORTED) * STRIDE % len(probe.table)]
-        size = probe.loudness(assorted) or 1.0  # of a text
+        blanks = BlankTexts.of(model)
+        ids = quietest_tokens(blanks)
+        names, tokens = tuple(map(str, model.tokenizer.convert_ids_to_tokens(ids))), blanks.table[ids]
+        assorted = blanks.table[torch.arange(ASSORTED) * STRIDE % len(blanks.table)]
+        size = blanks.loudness(assorted) or 1.0  # of a text
         for count, tie in TRIES:
-            rows = learn(probe, tokens[:count], size, tie)
-            if (loudness := probe.loudness(rows) / size) <= SMALL:
+            rows = learn(blanks, tokens[:count], size, tie)
+            if (loudness := blanks.loudness(rows) / size) <= SMALL:
                 return Reference(rows, names[:count], loudness, learned=True)
-        alone = probe.loudness(tokens[:1]) / size
+        alone = blanks.loudness(tokens[:1]) / size
         if loudness <= HALF * alone:  # not quiet, and still far quieter than any token: the note says so
             return Reference(rows, names[:count], loudness, learned=True)
         return Reference(tokens[:1], names[:1], alone, learned=False)
@@ -131,7 +131,7 @@ def cycled(rows: Float[Tensor, "K d"], length: int) -> Float[Tensor, "S d"]:
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class BlankTexts:
     """The encoder with given rows at the free places of texts of several lengths."""
 
     model: SentenceEncoder
@@ -139,11 +139,11 @@ class Probe:
     table: Float[Tensor, "V d"]
 
     @staticmethod
-    def of(model: SentenceEncoder) -> Probe:
+    def of(model: SentenceEncoder) -> BlankTexts:
         request = Request(vector=True, baseline="zero", truncation=True)
         lengths = sorted({*chain(*LENGTHS), *FIRST, *THEN})
         cases = {length: model.case(" ".join(["a"] * length), request=request) for length in lengths}
-        return Probe(model, cases, model.network.embed(torch.arange(len(model.network.embedding.weight))))
+        return BlankTexts(model, cases, model.network.embed(torch.arange(len(model.network.embedding.weight))))
 
     def square(self, rows: Float[Tensor, "*B d"], cases: Sequence[Case]) -> Float[Tensor, " B"]:
         """‖e‖² of every case with `rows` (broadcast to cases × places) where nothing is held."""
@@ -174,25 +174,25 @@ class Probe:
         return total
 
 
-def quietest_tokens(probe: Probe) -> list[int]:
+def quietest_tokens(blanks: BlankTexts) -> list[int]:
     """The quietest tokens: marks (they mean little) and an even sample of the rest at one length, the best at several.
 
     Tokens of ordinary length only: those the tokenizer adds by itself are often twice as long as a word.
     """
-    model, count = probe.model, len(probe.table)
+    model, count = blanks.model, len(blanks.table)
     names = model.tokenizer.convert_ids_to_tokens(list(range(count)))
     marks = [i for i, name in enumerate(names) if name and len(name) <= 2 and not any(map(str.isalnum, name))]
     even = [int(k * count / LOOKS) for k in range(LOOKS)]
-    lengths = probe.table.float().norm(dim=1)
+    lengths = blanks.table.float().norm(dim=1)
     usual = lengths <= WIDE * lengths.median()
     usual[[i for i in model.tokenizer.all_special_ids if i is not None and i < count]] = False
     ids = torch.tensor([i for i in sorted({*marks[:LOOKS], *even}) if usual[i]] or [int(lengths.argmin())])
     with torch.no_grad():
-        best = ids[probe.of_tokens(ids, FIRST).argsort(stable=True)[:BEST]]
-        return [int(i) for i in best[probe.of_tokens(best, THEN).argsort(stable=True)[: TRIES[-1][0]]]]
+        best = ids[blanks.of_tokens(ids, FIRST).argsort(stable=True)[:BEST]]
+        return [int(i) for i in best[blanks.of_tokens(best, THEN).argsort(stable=True)[: TRIES[-1][0]]]]
 
 
-def learn(probe: Probe, tokens: Float[Tensor, "K d"], size: float, tie: float) -> Float[Tensor, "K d"]:
+def learn(blanks: BlankTexts, tokens: Float[Tensor, "K d"], size: float, tie: float) -> Float[Tensor, "K d"]:
     """Adam on mean ‖e(r)‖² / ‖e(text)‖² + tie · ‖r − tokens‖² / ‖tokens‖²; the best of its steps counts."""
     energy = float(tokens.float().square().sum()) or 1.0
     rows = tokens.float().clone().requires_grad_()
@@ -201,7 +201,7 @@ def learn(probe: Probe, tokens: Float[Tensor, "K d"], size: float, tie: float) -
     for step in range(STEPS):
         adam.param_groups[0]["lr"] = RATE * (energy / rows.numel()) ** 0.5 * (1 - step / STEPS)
         with torch.enable_grad():
-            loss = probe.mean_square(rows) / size + tie * (rows - tokens).square().sum() / energy
+            loss = blanks.mean_square(rows) / size + tie * (rows - tokens).square().sum() / energy
             (rows.grad,) = torch.autograd.grad(loss, rows)
         if (value := loss.item()) < least:
             best, least = rows.detach().clone(), value
