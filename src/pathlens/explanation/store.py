@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from pathlens.errors import StoreError
+from pathlens.errors import StoreError, first_line
 from pathlens.explanation import base, record
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.binding import seal
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
+from pathlens.explanation.damage import misfit
 from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
@@ -94,13 +95,21 @@ def _loaded(path: Path) -> base.Result | list[base.Result]:
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().lower().startswith("<!doctype"):
-            return from_dict(extract(text), source=str(path))
+            return from_dict(_carried(text, str(path)), source=str(path))
         body = json.loads(text)
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}", _if_a_model(path)) from error
     except ValueError as error:
         raise StoreError(f"{str(path)!r} is not a saved result: it is not JSON ({error})") from error
     return from_dict(body, folder=path.parent, source=str(path))
+
+
+def _carried(page: str, source: str) -> dict[str, Any]:
+    """What `extract` gives; an error in our words where a character of it was lost."""
+    try:
+        return extract(page)
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise StoreError(f"{source} is damaged: {first_line(error)}") from error
 
 
 def _if_a_model(path: Path) -> str:
@@ -145,22 +154,34 @@ def _one_from_dict(body: Any, folder: Path | None, source: str) -> base.Result:
         raise StoreError(
             f"{source} was written by a newer pathlens (schema {body['pathlens']}, this one reads {SCHEMA}); upgrade pathlens"
         )
-    arrays = {}
-    if "arrays" in body:
-        from safetensors.numpy import load_file
-
-        beside = (folder or Path()) / Path(body["arrays"]).name
-        if not beside.exists():
-            raise StoreError(f"{source} keeps its arrays in {beside.name!r}, which is missing beside it")
-        arrays = load_file(beside)
+    arrays = _beside(body["arrays"], folder or Path(), source) if "arrays" in body else {}
     kind = KINDS[body["kind"]]
     try:
         made = kind(**{f.name: _rebuild(f.name, body[f.name], arrays) for f in fields(kind) if f.name in body})
+        if wrong := misfit(made):
+            raise StoreError(f"{source} is damaged: {wrong}")
         if made.seal == seal(made) and body.get("seal"):
             return made
         return made.derived(edited=made.edited or (EDITED if body.get("seal") else UNSEALED))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error
+
+
+def _beside(name: Any, folder: Path, source: str) -> Mapping[str, np.ndarray]:
+    """The arrays in the file beside it."""
+    from safetensors.numpy import load_file
+
+    if not isinstance(name, str):
+        raise StoreError(f"{source} is damaged: its arrays are in {name!r}, which names no file")
+    beside = folder / Path(name).name
+    if not beside.is_file():
+        raise StoreError(f"{source} keeps its arrays in {beside.name!r}, which is missing beside it")
+    try:
+        return load_file(beside)
+    except Exception as error:  # safetensors has errors of its own, and lets others through
+        raise StoreError(
+            f"{beside.name!r}, which has the arrays of {source}, is damaged: {first_line(error)}"
+        ) from error
 
 
 ARRAYS = frozenset("scores matrix full_matrix vectors coordinates standard_error f_input f_baseline".split())
