@@ -413,7 +413,7 @@ def _spoken(result: record.Continuation) -> tuple[Stretch, ...]:
 
 def _own_sources(result: record.Continuation) -> tuple[int, ...]:
     """For each output token, the source that it belongs to once it has been said; −1 for none."""
-    places = enumerate(zip(result.offsets, result.segments, strict=True))
+    places = enumerate(zip(result.offsets, result.homes, strict=True))
     spoken = [(low, high, unit) for unit, ((low, high), segment) in places if segment == 1 and high > low]
     home = lambda start, end: next((unit for low, high, unit in spoken if low < end and start < high), -1)  # noqa: E731
     return tuple(home(start, end) for start, end in result.output_offsets)
