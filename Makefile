@@ -61,9 +61,9 @@ check: .venv/test.stamp
 	$(PIP) --editable ".[docs]"
 	touch $@
 
-# The site, in build/site; a broken link or a name without a page is an error.
+# The site, in build/site; a broken link or a name without a page is an error (--quiet would hide both: mkdocs counts what it prints).
 docs: .venv/docs.stamp
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
