@@ -95,6 +95,16 @@ def test_the_running_prompt_is_the_prompt():
     assert unescape(re.sub("<[^>]*>", "", outputs)) == result.meta["texts"][1]
 
 
+def test_an_output_of_blanks_can_be_seen_chosen_and_read_aloud():
+    """A line break alone has no letter to click, and no name."""
+    page = markup.document(samples.broken())
+    options = re.findall(
+        r'<span class="out" role="option"[^>]*>(.*?)</span>(?=<span class="out"|</p>| )', page, re.DOTALL
+    )
+    shown = [unescape(re.sub("<[^>]*>", "", each)) for each in options]
+    assert shown == ["Paris", ".", "↵\n\n", "The"]
+
+
 def test_hostile_tokens_stay_text_everywhere():
     result = samples.continuation(f"what {NASTY} is", f"{NASTY} ]]> </script>")
     result = result.derived(tokens=(NASTY, *result.tokens[1:]), outputs=(NASTY, *result.outputs[1:]))

@@ -227,6 +227,19 @@ def continuation(
     return Continuation(**{**values, **changed})
 
 
+def broken() -> Continuation:
+    """An answer with an output that is line breaks alone, as a model writes them."""
+    outputs, places = ("Paris", ".", "\n\n", "The"), ((1, 6), (6, 7), (7, 9), (9, 12))
+    matrix, n = np.arange(10.0).reshape(-1, 1) * np.linspace(0.1, 0.4, 4), 5
+    return continuation(
+        "The capital of France is", " Paris.\n\nThe", matrix=matrix, outputs=outputs, output_offsets=places,
+        tokens=("<|start|>", *"The capital of France is".split(), *outputs),
+        offsets=((0, 0), (0, 3), (4, 11), (12, 14), (15, 21), (22, 24), *places),
+        special=(True, *[False] * 9), segments=(-1, *[0] * n, *[1] * 4),
+        certificate=certificate(float(matrix.sum())), certificates=tuple(certificate(float(c)) for c in matrix.sum(0)),
+    )  # fmt: skip
+
+
 def long_continuation(sources: int = 500, outputs: int = 100) -> Continuation:
     words = "the film was awful but its music moved me deeply".split()
     return continuation(" ".join(words[i % 10] for i in range(sources)), " ".join(f"w{i}" for i in range(outputs)))

@@ -325,6 +325,7 @@ def _json(data: Any) -> str:
 # ---------------------------------------------------------------- a continuation, and an answer
 
 LISTBOX = {"class": "outputs", "role": "listbox", "tabindex": 0, "dir": "auto"}
+OPTION = {"class": "out", "role": "option", "aria-selected": "false"}
 CHOSEN = {"class": "chosen", "role": "status", "aria-live": "polite"}
 
 
@@ -373,6 +374,13 @@ def answered(block: Answered) -> Drawn:
     return whole, block.grid.notes
 
 
+def _chosen(text: str) -> list[object]:
+    """What can be chosen can be seen, clicked and read aloud: a line break too."""
+    if text.strip():
+        return [text]
+    return [element("span", {"class": "blank"}, "↵" if "\n" in text else "␣"), text]
+
+
 def _said_sentences(block: Answered) -> list[object]:
     """Sentences to choose, each followed by what it cites."""
     children: list[object] = []
@@ -380,8 +388,8 @@ def _said_sentences(block: Answered) -> list[object]:
         if not part.units:
             children.append(part.text)
             continue
-        marks = {"class": "out", "role": "option", "aria-selected": "false", "data-source": -1}
-        children.append(element("span", {**marks, "data-outputs": " ".join(map(str, part.units))}, part.text))
+        marks = {**OPTION, "data-source": -1, "data-outputs": " ".join(map(str, part.units))}
+        children.append(element("span", marks, *_chosen(part.text)))
         cited = " ".join(block.cited[unit] for unit in part.units if block.cited[unit])
         children.append(element("small", {"class": "cited"}, cited) if cited else "")
     return children
@@ -401,9 +409,8 @@ def _outputs(block: Continued) -> Markup:
     """The continuation, token by token; those without characters of their own (end of text) stand at its end."""
 
     def one(outputs: Sequence[int], text: str) -> Markup:
-        marks = {"class": "out", "role": "option", "aria-selected": "false"}
         places = {"data-outputs": " ".join(map(str, outputs)), "data-source": block.sources[outputs[0]]}
-        return element("span", {**marks, **places}, text)
+        return element("span", {**OPTION, **places}, *_chosen(text))
 
     children: list[object] = [one(part.units, part.text) if part.units else part.text for part in block.spoken]
     placed = {t for part in block.spoken for t in part.units}
