@@ -14,6 +14,7 @@ from tests.rooms.test_chat import generator
 from tests.support.browser import (
     HOSTILE,
     TEXT,
+    accessible,
     address,
     ask,
     browser,
@@ -412,6 +413,77 @@ def test_exports_and_permalink(page, address, tmp_path):
     page.goto(address + link)
     page.wait_for_selector("#result[data-done]")
     assert page.locator("#result .text").first.inner_text().strip() == TEXT
+
+
+def same_again(page, address) -> tuple[str, list[float]]:
+    """The link, and the address bar, in another window: the same question."""
+    link = page.get_attribute("#permalink", "href")
+    assert page.evaluate("() => location.hash") == link
+    page.goto("about:blank")
+    opened(page, address, link)
+    return page.inner_text("#result .text"), numbers(page)
+
+
+def test_a_link_keeps_the_class_and_the_edited_text(page, address):
+    """What was chosen above the result, and what was changed in it, stand in no field of the form."""
+    ready(page, address)
+    page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    for press in ("#says .class[aria-pressed=false]", "not"):
+        before = page.get_attribute("#result", "data-done")
+        if press == "not":
+            page.locator("#result .text .unit", has_text="not").click()
+            press = "#word [data-edit=delete]"
+        page.locator(press).first.click()
+        assert settled(page, before) == ""
+        page.wait_for_selector("#go:not([disabled])")
+        explained, shown = (
+            page.inner_text("#says .class[aria-pressed=true] b"),
+            (page.inner_text("#result .text"), numbers(page)),
+        )
+        assert same_again(page, address) == shown
+        assert page.inner_text("#says .class[aria-pressed=true] b") == explained
+    assert "not" not in page.input_value("[name=text]").split()
+
+
+def test_a_link_keeps_why_one_stands_above_another(page, address):
+    ready(page, address)
+    view(page, "rank")
+    page.fill("[name=text]", "music plays")
+    page.fill("[name=documents]", "the film was good\nmusic plays\nnot funny")
+    assert ask(page) == ""
+    before = page.get_attribute("#result", "data-done")
+    page.select_option("#why [aria-label=below]", "2")
+    page.click("#why >> text=Why?")
+    assert settled(page, before) == ""
+    page.wait_for_selector("#go:not([disabled])")
+    link = page.get_attribute("#permalink", "href")
+    page.goto("about:blank")
+    opened(page, address, link)
+    assert "stands above 3." in page.locator("#result .ranking > section > h2").inner_text()
+
+
+def test_words_on_the_way_are_whole_on_a_phone(page, tmp_path):
+    """A table that is wider than the screen scrolls; its words are not broken letter by letter."""
+    from pathlens.draw import blocks, markup
+    from tests.support import draw_samples
+
+    words = ("[MASK]", "extraordinarily", "uncomfortable", "disappointing", "heartbreaking", "moving")
+    listing = blocks.Listing(
+        ("from the baseline", "→", "", "", "", "to the text"), (words,) * 3, title="the words on the way"
+    )
+    whole = markup.document(blocks.Page("udig", blocks=(listing,), proof=blocks.Proof()))
+    (tmp_path / "way.html").write_text(whole, encoding="utf-8")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"file://{tmp_path / 'way.html'}")
+    heights = page.locator(".listing tbody :is(td, th)").evaluate_all("all => all.map((each) => each.clientHeight)")
+    assert max(heights) < 40, "one line each"
+    fits = "() => document.documentElement.scrollWidth <= window.innerWidth"
+    assert page.evaluate(fits) and page.locator(".scroll").evaluate("box => box.scrollWidth > box.clientWidth")
+    draw_samples.broken().to_html(tmp_path / "said.html")
+    page.goto(f"file://{tmp_path / 'said.html'}")
+    accessible(page, "said")
+    shot(page, "said")
 
 
 def test_hostile_text_stays_text_everywhere(page, address, tmp_path):

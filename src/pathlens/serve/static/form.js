@@ -265,11 +265,22 @@ export const point = (named) => {
   return (label.querySelector("span") || label.firstChild).textContent.trim();
 };
 
+// `more`: what is asked besides the form, or instead of it: an edited text, a class that was chosen above the result, why
 export const toLink = (more = {}) => {
   const link = new URLSearchParams({ view: view() });
   for (const { name, value } of fields()) if (value && !(name === "unit" && value === "word") && !(name === "cut" && value === choices.part)) link.set(name, value);
-  for (const [name, value] of Object.entries(more)) link.set(name, value);
+  for (const [name, value] of Object.entries(more)) {
+    const field = name === "target" && !WHEN.targets() ? "words" : name;
+    if (value === undefined) link.delete(field);
+    else link.set(field, name === "target" && field === name && typeof value === "number" ? model().labels[value] : value);
+  }
   return `#${link}`;
+};
+
+// which two hits a link asks about; no field of the form has them
+export const whyOf = (hash) => {
+  const places = (new URLSearchParams(hash.slice(1)).get("why") || "").split(",").filter(Boolean).map(Number);
+  return view() === "rank" && places.length === 2 ? { why: places } : {};
 };
 
 // true when the link says what to do at once
