@@ -142,11 +142,23 @@ def test_one_target_per_text(pair):
         assert np.allclose(result.scores, alone.scores, atol=1e-6)
     mixed = pl.explain(pair, MANY, target=[None, names[0], None], n_steps=2, tolerance=1)
     assert mixed[0].target.startswith(labels[0]) and mixed[1].target.startswith(names[0])
-    for kind in (np.array, pandas.Series, tuple):
+    for kind in (np.array, pandas.Series, tuple, iter, column, pyarrow.array):
         again = pl.explain(pair, MANY, target=kind(asked), n_steps=2, tolerance=1)
         assert [each.target for each in again] == [each.target for each in results]
     with pytest.raises(pl.InputError, match="3 texts and 2 targets"):
         pl.explain(pair, MANY, target=names[:2], n_steps=2)
+
+
+def test_results_stay_results(pair, tmp_path):
+    results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
+    again = pl.load(results.save(tmp_path / "r.json"))
+    for several in (again, results + again, results[:2], results.copy()):
+        assert isinstance(several, pl.Results) and several.to_csv().startswith("result,target,token")
+    assert (results + again).to_csv() == pl.Results([*results, *results]).to_csv()
+    compared = pl.compare(pair, MANY[0], methods=["ig", "sig"], n_steps=2, tolerance=1)
+    assert isinstance(pl.load(compared.save(tmp_path / "c.json")), pl.Results)
+    with pytest.raises(TypeError):
+        results + "another"
 
 
 def test_what_the_model_says_is_on_the_result_and_is_kept(pair, tmp_path):

@@ -169,7 +169,7 @@ class Explainer(Generic[R]):
         text, text_b = as_chat(as_list(text)), as_list(text_b)
         many = isinstance(text, list)
         if many and is_column(self.choices.target):
-            one = self._asked_for(list(self.choices.target))
+            one = self._asked_for(list(as_list(self.choices.target)))
             return one(text, text_b, show_progress=show_progress, batch_size=batch_size)
         texts = [as_chat(each) for each in text] if many else [text]
         others = text_b if isinstance(text_b, list) else [text_b] * len(texts)

@@ -451,6 +451,14 @@ class Results(list[R], TableExport, Viewable):
         chosen = super().__getitem__(place)
         return Results(chosen) if isinstance(place, slice) else chosen
 
+    def __add__(self, others: list[Any]) -> Results[Any]:
+        """Both, one after the other, as the same kind of list."""
+        return Results([*self, *others]) if isinstance(others, list) else NotImplemented
+
+    def copy(self) -> Results[R]:
+        """Another list of the same results."""
+        return Results(self)
+
     def __repr__(self) -> str:
         first = [repr(each) for each in self[:2]] + (["…"] if len(self) > 2 else [])
         return f"<Results of {len(self)}: {', '.join(first)}>" if self else "<Results: none>"

@@ -74,7 +74,7 @@ def save(result: base.Result, path: str | Path) -> Path:
         raise StoreError(f"the result cannot be written as JSON: {error}") from error
 
 
-def load(path: str | Path, *, strict: bool = False) -> base.Result | list[base.Result]:
+def load(path: str | Path, *, strict: bool = False) -> base.Result | record.Results[Any]:
     """The result that `save` wrote, or that a page carries (`to_html`); of a report, comparison or ranking, all of them.
 
     One that was edited since, or whose numbers are not what its certificate says, is marked "✗ altered" wherever it is shown;
@@ -91,7 +91,7 @@ def load(path: str | Path, *, strict: bool = False) -> base.Result | list[base.R
     return loaded
 
 
-def _loaded(path: Path) -> base.Result | list[base.Result]:
+def _loaded(path: Path) -> base.Result | record.Results[Any]:
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().lower().startswith("<!doctype"):
@@ -120,15 +120,15 @@ def _if_a_model(path: Path) -> str:
     return f"this opens saved results; a model is given to the verbs as it is: pl.explain({str(path)!r}, text)"
 
 
-def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | list[base.Result]:
+def from_dict(body: Any, *, folder: Path | None = None, source: str = "the data") -> base.Result | record.Results[Any]:
     if isinstance(body, dict) and body.get("kind") == COLLECTION:
-        return [_one_from_dict(item, folder, source) for item in _listed(body, "items", source)]
+        return record.Results(_one_from_dict(item, folder, source) for item in _listed(body, "items", source))
     if isinstance(body, dict) and body.get("kind") == RANKING:
         hits = _listed(body, "hits", source)
         if not all(isinstance(hit, dict) for hit in hits):
             raise StoreError(f"{source} is damaged: a hit of its ranking is no record")
         reasons = (hit.get("explanation") for hit in hits)
-        return [_one_from_dict(reason, folder, source) for reason in reasons if reason is not None]
+        return record.Results(_one_from_dict(reason, folder, source) for reason in reasons if reason is not None)
     if isinstance(body, dict) and "study" in body:
         raise StoreError(
             f"{source} is a saved {body['study']}, whose numbers are plain JSON for other programs",

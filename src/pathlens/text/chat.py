@@ -337,6 +337,11 @@ def as_list(text: Any) -> Any:
 
 
 def is_column(target: Any) -> bool:
-    """Targets of several texts that are no list: an array, a Series, a tuple of labels. (2, "LOC") is one tag."""
-    column = hasattr(target, "tolist") and getattr(target, "ndim", 0) == 1
-    return column or (isinstance(target, tuple) and len(target) > 1 and all(isinstance(each, str) for each in target))
+    """Targets of several texts that are no list: an array, a Series, a column of a data set, a tuple of labels, a generator.
+    (2, "LOC") is one tag."""
+    if isinstance(target, tuple):
+        return len(target) > 1 and all(isinstance(each, str) for each in target)
+    if hasattr(target, "tolist"):
+        return getattr(target, "ndim", 1) == 1
+    one = isinstance(target, str | bytes | list | Mapping | set | frozenset) or callable(target)  # a set has no order
+    return not one and isinstance(target, Iterable)
