@@ -292,6 +292,21 @@ def test_idg_needs_no_more_passes_than_ig_and_the_whole_is_worth_one():
             assert idg.nodes[0].value == pytest.approx(1) and idg.tree.startswith("dependencies, spaCy")
 
 
+@pytest.mark.parametrize("text, foreign", [
+    (TEXTS[0], False),
+    ("The film is not bad at all.", False),
+    ("Der Film ist nicht schlecht, aber viel zu lang.", True),
+    ("Das war in der Tat ein guter Film.", True),
+    ("映画はとても面白かった。", True),
+    ("Great !", False),
+])  # fmt: skip
+def test_the_parser_names_its_language_and_doubts_itself_on_others(text, foreign):
+    from pathlens.units.parse import parser
+
+    source = parser()(text).source
+    assert "a parser for English" in source and ("may be wrong" in source) == foreign
+
+
 def test_idg_is_its_definition_group_by_group():
     from pathlens.quadrature import gauss
 

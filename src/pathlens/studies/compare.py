@@ -188,7 +188,7 @@ def _notes(comparison: Comparison) -> list[str]:
     shown = list(comparison.shown)
     strongest = [comparison.units[shown[k]] for k in np.abs(comparison.values[shown]).argmax(0)] if shown else []
     if len(set(strongest)) > 1:
-        named = (f"{unit} in {label}" for unit, label in zip(strongest, labels, strict=True))
+        named = (f"“{unit}” in {label}" for unit, label in zip(strongest, labels, strict=True))
         notes.append(f"strongest unit: {', '.join(named)}")
     quarrels = comparison.disagreements()
     for unit, up, down, high, low in quarrels[:IN_WORDS]:

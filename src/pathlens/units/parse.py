@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -32,6 +33,10 @@ def pipeline(name: str | None = None) -> Any | None:
     return None
 
 
+ENOUGH, RARE = 5, 0.15  # words that tell a language; in English about every second one is common, in German one in ten looks it
+FOREIGN = "hardly one of its common words is in this text, so the phrases may be wrong; give a parser of the text's language"
+
+
 def parser() -> Callable[[str], Tree]:
     """What finds the phrases of a text when nobody gave them: dependency subtrees of spaCy's parse.
 
@@ -46,8 +51,23 @@ def parser() -> Callable[[str], Tree]:
             "Phrases need a parse, and no parser is installed where the models run. Write one: (S (NP …) (VP …))",
             "tree",
         )
-    name = f"{language.meta.get('lang', '')}_{language.meta.get('name', '')}"
-    return lambda text: replace(read_tree(_by_line(language, text), text), source=f"dependencies, spaCy {name}")
+    name = f"{language.meta.get('lang', '')}_{language.meta.get('name', '')}, a parser for {type(language).__name__}"
+
+    def tree_of(text: str) -> Tree:
+        parse = _by_line(language, text)
+        doubt = f": {FOREIGN}" if _looks_foreign(parse) else ""
+        return replace(read_tree(parse, text), source=f"dependencies, spaCy {name}{doubt}")
+
+    return tree_of
+
+
+def _looks_foreign(parse: Any) -> bool:
+    """Most letters are of another script than the models', or of five words and more hardly one is among their common ones."""
+    letters = [char for char in parse.text if char.isalpha()]
+    latin = sum(unicodedata.name(char, "").startswith("LATIN") for char in letters)
+    words = [token for token in parse if token.is_alpha]
+    common = sum(token.is_stop for token in words)
+    return 2 * latin < len(letters) or (len(words) >= ENOUGH and common < RARE * len(words))
 
 
 def _by_line(language: Any, text: str) -> Any:
