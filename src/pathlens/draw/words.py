@@ -140,6 +140,7 @@ def check_line(check: Belief) -> str:
     """The check of belief in plain words: what was asked, and no more; of several units together nothing is said of each."""
     if not check.applies:
         return f"not checked against the model: {check.reason}"
+    named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
     verdict = "agrees" if check.agrees else "does not agree"
     several = len(check.units) > 1
     asked = (
@@ -147,7 +148,6 @@ def check_line(check: Belief) -> str:
         if several
         else f"{verdict} for this one at the baseline"
     )
-    named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
     if check.vector:
         off = (
             f"predicted a change of length {check.predicted:.3g}, the model's is {check.actual:.3g}, "
