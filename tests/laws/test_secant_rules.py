@@ -143,6 +143,12 @@ def std_by_hand(x: Tensor) -> Tensor:
 
 
 WEIGHT = draw(3, D, D)
+DRAWN_APART = 10 * torch.arange(D, dtype=torch.float64)  # the same entries are the largest in both runs
+torch.manual_seed(5)
+RECURRENT = (
+    torch.nn.RNN(D, 4, 2, nonlinearity="relu", batch_first=True, bidirectional=True).double().requires_grad_(False)
+)
+CELL = torch.nn.RNNCell(D, 4, nonlinearity="relu").double().requires_grad_(False)
 CASES = {  # name -> (function, how many inputs move, is it the operation's own line integral?)
     "linear": (lambda x: functional.linear(x, WEIGHT, WEIGHT[0]), 1, True),
     "sum": (lambda x: x.sum(1), 1, True),
@@ -181,6 +187,29 @@ CASES = {  # name -> (function, how many inputs move, is it the operation's own 
     "minimum": (torch.minimum, 2, False),
     "largest": (lambda x: x.max(1).values if not isinstance(x, Both) else torch.max(x, 1)[0], 1, False),
     "smallest": (lambda x: x.amin(-1), 1, False),
+    "smallest of a dimension": (lambda x: torch.min(x, 1)[0] + x.min(dim=1, keepdim=True)[0], 1, False),
+    "both extremes": (lambda x: x.aminmax(dim=1)[0] * torch.aminmax(x)[1], 1, False),
+    "largest of two dimensions": (lambda x: x.amax((0, 2), keepdim=True) * x.amin((0, -1)), 1, False),
+    "largest of what is not masked": (lambda x: x.masked_fill(~MASK[..., None], -math.inf).amax(1), 1, False),
+    "max pooling": (lambda x: functional.max_pool1d(x.mT, 2), 1, False),
+    "max pooling, with all its options": (
+        lambda x: torch.max_pool1d(x, 3, 2, 1, ceil_mode=True).sum() + functional.max_pool2d(x, (2, 3), 1, 1, (2, 1)),
+        1,
+        False,
+    ),
+    "max pooling and its places": (
+        lambda x: functional.max_pool1d(x + DRAWN_APART, 2, return_indices=True)[0],
+        1,
+        False,
+    ),
+    "adaptive max pooling": (
+        lambda x: functional.adaptive_max_pool1d(x.mT, 2).sum() + functional.adaptive_max_pool2d(x[:, None], (3, 4)),
+        1,
+        False,
+    ),
+    "a recurrent network of ReLU": (lambda x: RECURRENT(x)[0] + RECURRENT(x)[1].sum(), 1, False),
+    "a cell of ReLU": (lambda x: CELL(x[0]), 1, False),
+    "without its gradient": (lambda x: x.data * x.detach(), 1, False),
     "attention": (lambda q, k, v: functional.scaled_dot_product_attention(q, k, v), 3, False),
     "causal attention": (lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True), 3, False),
     "masked attention": (
@@ -240,6 +269,17 @@ def test_maxima_are_shared_by_the_way_each_entry_leads():
     shares = torch.stack([(leads == i).double().mean(0) for i in range(D)])
     assert float((out.change - shares).abs().max()) < 1e-4
     assert out.change.sum(0) == pytest.approx(torch.ones(3, S).numpy())
+
+
+def test_max_pooling_is_the_largest_of_each_window():
+    x0, x1, v = draw(1), draw(2), draw(3)[None]
+    for pooled, written in (
+        (lambda x: functional.max_pool1d(x, 2), lambda x: x.unflatten(-1, (3, 2)).amax(-1)),
+        (lambda x: functional.max_pool2d(x[:, :4], 2), lambda x: x[:, :4].reshape(3, 2, 2, 3, 2).amax((2, 4))),
+        (lambda x: functional.adaptive_max_pool1d(x, 3), lambda x: x.unflatten(-1, (3, 2)).amax(-1)),
+    ):
+        changes = [forward(f, [x0], [x1], [v]).change for f in (pooled, written)]
+        assert float((changes[0] - changes[1]).abs().max()) < 1e-14
 
 
 def test_factors_stay_bounded_where_a_norm_is_nearly_zero():

@@ -20,7 +20,7 @@ from torch import Tensor
 from pathlens.errors import SecantError, setting
 from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.directional import TOKENS_AT_ONCE
-from pathlens.integrand.secant import attention, products, reductions
+from pathlens.integrand.secant import attention, pooling, products, reductions
 from pathlens.integrand.secant.both import Both, followed_run, is_choice, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
@@ -35,6 +35,7 @@ __all__ = [
     "SecantScores",
     "SecantVectors",
     "attention",
+    "pooling",
     "products",
     "reductions",
     "watching_integrated",

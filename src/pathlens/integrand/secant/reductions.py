@@ -213,7 +213,8 @@ def minimum(a: Any, b: Any) -> Any:
 
 def largest_shares(z0: Tensor, z1: Tensor) -> Tensor:
     """Along the last dimension: for how much of the way from z0 to z1 each entry is the largest."""
-    rate, shares = z1 - z0, torch.zeros_like(z0)
+    rate = torch.where(z0 == z1, 0.0, z1 - z0)  # also where both are −∞: masked
+    shares = torch.zeros_like(z0)
     now = torch.zeros((*z0.shape[:-1], 1), dtype=z0.dtype, device=z0.device)
     top = z0.max(-1, keepdim=True).values
     leader = torch.where(z0 == top, rate, -torch.inf).argmax(-1, keepdim=True)  # of equals, the one that rises
@@ -233,9 +234,10 @@ def largest_shares(z0: Tensor, z1: Tensor) -> Tensor:
 
 @rule("amax")
 def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(x.ndim))
+    dims = [d % x.ndim for d in ((dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(x.ndim)))]
     if len(dims) > 1:
-        return NotImplemented
+        whole = amax(x.movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)), -1)
+        return whole.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else whole
     last = dims[0] % x.ndim - x.ndim
     with torch.no_grad():
         x0, x1 = values(x)
@@ -252,8 +254,6 @@ def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
 def max_(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return maximum(x, dim)
-    if not moves(x):
-        return NotImplemented
     if dim is None:
         return amax(x.flatten(), 0)
     index = torch.argmax(x, dim, keepdim=keepdim)
@@ -264,9 +264,15 @@ def max_(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def min_(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return minimum(x, dim)
-    if not moves(x) or dim is not None:
-        return NotImplemented
-    return amin(x.flatten(), 0)
+    if dim is None:
+        return amin(x.flatten(), 0)
+    return torch.return_types.min((amin(x, dim, keepdim), torch.argmin(x, dim, keepdim=keepdim)))
+
+
+@rule("aminmax")
+def aminmax(x: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+    dims = () if dim is None else dim
+    return torch.return_types.aminmax((amin(x, dims, keepdim), amax(x, dims, keepdim)))
 
 
 def _choosing(function: Any) -> Rule:

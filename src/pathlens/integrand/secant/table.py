@@ -83,7 +83,8 @@ def detach(x: Both, *args: Any) -> Any:
     return x
 
 
-FACTS.update(named("detach detach_ requires_grad_"))
+RULES[Tensor.data.__get__] = detach  # type: ignore[attr-defined]
+FACTS.update((Tensor.data.__get__, *named("detach detach_ requires_grad_")))  # type: ignore[attr-defined]
 
 
 @rule("dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d")
