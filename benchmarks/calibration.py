@@ -59,7 +59,7 @@ def texts_of(split: str, count: int) -> list[str]:
 
 
 def profiles(split: str, count: int, keep: Path | None = None) -> list[Profile]:
-    texts, model, found = texts_of(split, count), None, []
+    texts, model, collected = texts_of(split, count), None, []
     for number, text in enumerate(texts):
         file = keep and keep / f"{split.replace(' ', '-')}-{number}.npy"
         if file is None or not file.exists():
@@ -68,8 +68,8 @@ def profiles(split: str, count: int, keep: Path | None = None) -> list[Profile]:
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.save(file, value)
-        found.append(Profile.known(value if file is None else np.load(file)))
-    return found
+        collected.append(Profile.known(value if file is None else np.load(file)))
+    return collected
 
 
 def rows_of(split: str, count: int, keep: Path | None = None) -> list[dict[str, Any]]:

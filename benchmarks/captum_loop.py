@@ -39,11 +39,11 @@ class CaptumLoop:
         end, start, mask = self.ends(texts)
         with torch.no_grad():
             target = self.logits(end, mask).argmax(-1)
-        found = self.method.attribute(
+        scores_by_text = self.method.attribute(
             end, start, target=target, additional_forward_args=(mask,), n_steps=n_steps, internal_batch_size=rows
         )
-        scores = found.detach().sum(-1).numpy()
-        return [own[: int(length)] for own, length in zip(scores, mask.sum(-1), strict=True)]
+        scores = scores_by_text.detach().sum(-1).numpy()
+        return [scores_of_text[: int(length)] for scores_of_text, length in zip(scores, mask.sum(-1), strict=True)]
 
     def one_by_one(self, texts: Sequence[str], n_steps: int) -> list[np.ndarray]:
         return [self([text], n_steps)[0] for text in texts]
@@ -55,8 +55,8 @@ class CaptumLoop:
         """
         lengths = [len(ids) for ids in self.tokenizer(list(texts))["input_ids"]]
         order = sorted(range(len(texts)), key=lengths.__getitem__)
-        found: dict[int, np.ndarray] = {}
+        scores_by_text: dict[int, np.ndarray] = {}
         for low in range(0, len(order), size):
             some = order[low : low + size]
-            found.update(zip(some, self([texts[i] for i in some], n_steps, rows), strict=True))
-        return [found[i] for i in range(len(texts))]
+            scores_by_text.update(zip(some, self([texts[i] for i in some], n_steps, rows), strict=True))
+        return [scores_by_text[i] for i in range(len(texts))]

@@ -36,7 +36,7 @@ def throughput(rows: int, rounds: int, methods: list[str]) -> dict[str, float]:
 
     source = Source(str(DATA), text="sentence")
     texts = [(row.text, None) for row in read(source, limit=rows)]
-    found: dict[str, float] = {"rows": rows}
+    figures: dict[str, float] = {"rows": rows}
     for method in methods:
         explainer = Explainer("sentiment", method=method, check=False)
         explainer.run(texts[:4])  # warm
@@ -54,11 +54,11 @@ def throughput(rows: int, rounds: int, methods: list[str]) -> dict[str, float]:
                 f"{method}: in memory {loop[-1]:.2f} s, run {whole[-1]:.2f} s of CPU ({wall:.1f} s of wall)", flush=True
             )
         ratios = [b / a for a, b in zip(loop, whole, strict=True)]
-        found |= {
+        figures |= {
             f"{method}_ratio": statistics.median(ratios),
             f"{method}_rows_per_cpu_second": rows / statistics.median(whole),
         }
-    return found
+    return figures
 
 
 def generate(path: Path, rows: int) -> None:
@@ -124,7 +124,7 @@ def resident() -> int:
 
 def rates(methods: list[str], out: Path) -> dict[str, float]:
     """Rows per second of wall time and of CPU time, as a user runs it."""
-    found = {}
+    figures = {}
     for method in methods:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.perf_counter()
@@ -136,9 +136,9 @@ def rates(methods: list[str], out: Path) -> dict[str, float]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         print(done.stdout.strip(), flush=True)
-        found |= {f"{method}_rows_per_second": 872 / wall, f"{method}_rows_per_cpu_second": 872 / cpu}
-        print(json.dumps(found), flush=True)
-    return found
+        figures |= {f"{method}_rows_per_second": 872 / wall, f"{method}_rows_per_cpu_second": 872 / cpu}
+        print(json.dumps(figures), flush=True)
+    return figures
 
 
 if __name__ == "__main__":

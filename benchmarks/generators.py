@@ -64,10 +64,10 @@ class CaptumNext:
         """Our ends (layer, held token, mean embedding) and our score: token scores, and the gap relative to the change."""
         end, start = case.ends.end[None], case.ends.start[None]
         score = lambda rows: case.score(rows, [case] * len(rows))  # noqa: E731
-        found = self.method(score).attribute(end, start, n_steps=n_steps, internal_batch_size=ROWS)
+        attributed = self.method(score).attribute(end, start, n_steps=n_steps, internal_batch_size=ROWS)
         with torch.no_grad():
             both = score(torch.cat([start, end]))
-        scores = found.detach().double().sum(-1)[0]
+        scores = attributed.detach().double().sum(-1)[0]
         change = float(both[1] - both[0])
         return scores.numpy(), abs(float(scores.sum()) - change) / abs(change)
 
@@ -78,9 +78,9 @@ class CaptumNext:
             end = self.module.get_input_embeddings()(ids)
             values = self.logits(torch.cat([torch.zeros_like(end), end]))
         target = int(values[1].argmax())
-        found = self.logit.attribute(end, target=target)
+        attributed = self.logit.attribute(end, target=target)
         change = float(values[1, target] - values[0, target])
-        gap = abs(float(found.detach().double().sum()) - change)
+        gap = abs(float(attributed.detach().double().sum()) - change)
         return gap / abs(change), float(gap <= limit_of(change, float(values[1, target])))
 
 
@@ -98,17 +98,17 @@ class InseqNext:
         ids = self.tokenizer(prompt, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             following = int(self.method.model(ids).logits[0, -1].argmax())
-        found = self.method.attribute(
+        attributed = self.method.attribute(
             prompt,
             self.tokenizer.decode([*ids[0].tolist(), following]),
             show_progress=False,
             step_scores=["probability"],
             return_convergence_delta=True,
         )[0]
-        gap = abs(float(found.step_scores["deltas"][0]))
-        total = float(found.target_attributions.double().nansum())
-        change = abs(total - float(found.step_scores["deltas"][0]))
-        value = float(found.step_scores["probability"][0])
+        gap = abs(float(attributed.step_scores["deltas"][0]))
+        total = float(attributed.target_attributions.double().nansum())
+        change = abs(total - float(attributed.step_scores["deltas"][0]))
+        value = float(attributed.step_scores["probability"][0])
         return gap / change, float(gap <= limit_of(change, value))
 
 
@@ -214,8 +214,8 @@ def defaults(quick: bool) -> list[Row]:
     )
     limits = "at most 128 nodes" if quick else "our defaults"
     rows = []
-    for peer, found, took, wanted in zip(peers, theirs, spent[1:], (0.8, None), strict=True):
-        gaps, settled = (np.array(each) for each in zip(*found, strict=True))
+    for peer, attributed, took, wanted in zip(peers, theirs, spent[1:], (0.8, None), strict=True):
+        gaps, settled = (np.array(each) for each in zip(*attributed, strict=True))
         rows.append(
             row(
                 f"next-token IG, smollm, {len(prompts)} prompts, {limits} ({nodes:.0f} nodes on average): share settled",

@@ -39,8 +39,8 @@ class Exact:
         floor = max(abs(change), 1e-2 * max(1.0, abs(certificate.f_input)))
         return float(max(abs(scores.sum() - change), np.abs(scores - exact.scores).max()) / floor)
 
-    def errors(self, found: Sequence[np.ndarray]) -> np.ndarray:
-        return np.array([self.error(number, scores) for number, scores in enumerate(found)])
+    def errors(self, results: Sequence[np.ndarray]) -> np.ndarray:
+        return np.array([self.error(number, scores) for number, scores in enumerate(results)])
 
 
 def hardest(model: Any, texts: Sequence[str], exact: Exact, count: int) -> dict[int, Profile]:
@@ -64,7 +64,9 @@ def nodes_captum_needs(
     least, wanted = 1, list(profiles)
     while True:
         profiles |= {number: Profile(model, texts[number]) for number in wanted if number not in profiles}
-        while least < MOST and any(exact.error(i, own.by_gauss(least)) > WITHIN for i, own in profiles.items()):
+        while least < MOST and any(
+            exact.error(i, candidate.by_gauss(least)) > WITHIN for i, candidate in profiles.items()
+        ):
             least += 1
         errors = exact.errors(captum.one_by_one(texts, least))
         wanted = np.flatnonzero(errors > WITHIN).tolist()
@@ -100,17 +102,17 @@ def sst2(quick: bool) -> list[Row]:
     explainer = pl.Explainer(model, method="ig", check=False)
     with model.quiet():
         pl.explain(model, texts[0], method="ig"), captum.one_by_one(texts[:1], 8)  # both warm
-        spent, found = in_pieces(
+        spent, results = in_pieces(
             pieces,
             lambda some: explainer(list(some)),
             lambda some: captum.one_by_one(some, n),
             lambda some: captum.by_hand(some, n),
             rounds=1 if quick else 3,
         )
-    ours = exact.errors([result.scores for result in found[0]]).max()
-    nodes = np.mean([result.certificate.nodes for result in found[0]])
+    ours = exact.errors([result.scores for result in results[0]]).max()
+    nodes = np.mean([result.certificate.nodes for result in results[0]])
     work = f"IG, {len(texts)} SST-2 sentences, every one within {WITHIN:g}: {nodes:.0f} nodes on average, at most "
-    work += f"{max(result.certificate.nodes for result in found[0])}"
+    work += f"{max(result.certificate.nodes for result in results[0])}"
     return [
         row(
             work,
@@ -118,7 +120,7 @@ def sst2(quick: bool) -> list[Row]:
             goal=2.0,
             ours=spent[0],
             theirs=spent[side],
-            errors=(float(ours), float(exact.errors(found[side]).max())),
+            errors=(float(ours), float(exact.errors(results[side]).max())),
             holds=bool(ours <= WITHIN),
             why="the ratio is captum's nodes over ours: both sides run at the speed of the matrix products",
         )
@@ -139,14 +141,14 @@ def blocks(quick: bool) -> list[Row]:
     explainer = pl.Explainer(model, method="ig", check=False)
     with model.quiet():
         pl.explain(model, texts[0], method="ig"), captum.one_by_one(texts[:1], 8)  # both warm
-        spent, found = in_pieces(
+        spent, results = in_pieces(
             pieces,
             lambda some: explainer(list(some[0])),
             lambda some: captum.one_by_one(*some),
             rounds=1 if quick else 3,
         )
-    errors = exact.errors([result.scores for result in found[0]]).max(), exact.errors(found[1]).max()
-    nodes = np.mean([result.certificate.nodes for result in found[0]])
+    errors = exact.errors([result.scores for result in results[0]]).max(), exact.errors(results[1]).max()
+    nodes = np.mean([result.certificate.nodes for result in results[0]])
     return [
         row(
             f"IG, {len(texts)} SST-2 sentences in blocks of {piece}, every one within {WITHIN:g}: {nodes:.0f} nodes on average",

@@ -81,20 +81,20 @@ def _call(text: Any, **choices: Any) -> dict[str, Any]:
 
 
 def growth(quick: bool) -> list[Row]:
-    found = curves(quick)
+    every = curves(quick)
     once = {"times": 1} if quick else {}
     measures = {}
     for model in ("sentiment", "minilm"):
-        own = [curve for curve in found if curve.model == model]
-        answers = iter(measured(model, [{**call, **once} for curve in own for call in curve.calls]))
-        for curve in own:
+        points = [curve for curve in every if curve.model == model]
+        answers = iter(measured(model, [{**call, **once} for curve in points for call in curve.calls]))
+        for curve in points:
             measures[curve.name] = [next(answers) for _ in curve.calls]
     rows = []
-    for curve in found:
-        own = measures[curve.name]
+    for curve in every:
+        points = measures[curve.name]
         figures = (
-            ("time", "seconds", [one["seconds"] for one in own], curve.time),
-            ("memory", "MiB", [max(one["peak"] / 2**20, 1.0) for one in own], curve.memory),
+            ("time", "seconds", [one["seconds"] for one in points], curve.time),
+            ("memory", "MiB", [max(one["peak"] / 2**20, 1.0) for one in points], curve.memory),
         )
         for what, unit, values, expected in figures:
             slope = exponent(curve.sizes, values)
@@ -104,7 +104,7 @@ def growth(quick: bool) -> list[Row]:
                     f"growth of {what} with {curve.name} {', '.join(map(str, curve.sizes))}: {shown} {unit}",
                     f"expected exponent at most {expected:.2f}",
                     goal=expected + SLACK,
-                    ours=own[-1]["seconds"],
+                    ours=points[-1]["seconds"],
                     theirs=None,
                     ratio=slope,
                     sense="at most",

@@ -109,13 +109,13 @@ class Known:
         x = 2 * CELL.t - 1
         bary = (-1.0) ** np.arange(len(x)) * np.sqrt((1 - x**2) * CELL.weight)
         for number in np.unique(cell):
-            own = cell == number
-            t = (u[own] - EDGES[number]) / (EDGES[number + 1] - EDGES[number])
+            members = cell == number
+            t = (u[members] - EDGES[number]) / (EDGES[number + 1] - EDGES[number])
             gap = t[:, None] - CELL.t
             exact = np.abs(gap) < 1e-14
             share = np.where(exact.any(1, keepdims=True), exact, bary / np.where(exact, 1.0, gap))
             share /= share.sum(1, keepdims=True)
-            total += np.einsum("n,nij->ij", weight[own] @ share, self.values[number])
+            total += np.einsum("n,nij->ij", weight[members] @ share, self.values[number])
         return total
 
     def exact(self) -> np.ndarray:
@@ -211,11 +211,11 @@ def cost_per_node(model: Any, text: str) -> dict[str, Any]:
     units, nodes = len(bench.members), log_weight(8)
     seconds: dict[int, list[float]] = {units // 2: [], units: []}
     for _ in range(3):
-        for count, own in seconds.items():
+        for count, members in seconds.items():
             started = time.process_time()
             bench.sums(nodes.t, nodes.weight, tuple(range(count)))
-            own.append((time.process_time() - started) / 8)
-    half, whole = (min(own) for own in seconds.values())
+            members.append((time.process_time() - started) / 8)
+    half, whole = (min(members) for members in seconds.values())
     return {
         "work": f"cost per node, {units} units",
         "against": f"{units // 2} units (goal: the ratio of the units)",
@@ -234,14 +234,14 @@ def memory_128(model: Any, data: Path, budget: int = 1 << 30) -> dict[str, Any]:
     while (tokens := len(model.tokenizer(" ".join(words))["input_ids"])) > 128:
         words = words[:-1]
     choices = {"method": "ih", "n_steps": 2, "tolerance": 10.0, "memory_budget": budget}
-    found = measured("sentiment", [{"text": " ".join(words), "choices": choices}])[0]
+    measurement = measured("sentiment", [{"text": " ".join(words), "choices": choices}])[0]
     return {
         "work": f"memory, {tokens} tokens, all directions: share of the budget",
         "against": f"budget of {budget >> 20} MiB",
-        "ratio": found["peak"] / budget,
+        "ratio": measurement["peak"] / budget,
         "goal": 1.0,
         "sense": "at most",
-        "ours_seconds": found["seconds"],
+        "ours_seconds": measurement["seconds"],
         "theirs_seconds": None,
         "ours_error": None,
         "theirs_error": None,
@@ -260,15 +260,15 @@ def rows(data: Path = Path("../shared/data"), *, quick: bool = False, tight: boo
     torch.set_num_threads(1)
     model = pl.Explainer("sentiment").model
     size = 6 if quick else 13
-    own = [text for text in sentences(data) if len(model.tokenizer(text)["input_ids"]) == size][:20]
-    chosen = own[:1] if quick else own[:15:7]
+    members = [text for text in sentences(data) if len(model.tokenizer(text)["input_ids"]) == size][:20]
+    chosen = members[:1] if quick else members[:15:7]
     result = []
     for same in zip(*(compare(Bench(model, text), tight=tight) for text in chosen), strict=True):
         middle = sorted(same, key=lambda row: row["ratio"])[len(same) // 2]
         every = ", ".join(f"{row['ratio']:.1f}" for row in same)
         result.append({**middle, "work": f"{middle['work']}, sentences of {size} tokens: ratios {every}"})
-    result.append(gaps_at_40(model, own[: 1 if quick else 20], size))
-    result.append(cost_per_node(model, own[0]))
+    result.append(gaps_at_40(model, members[: 1 if quick else 20], size))
+    result.append(cost_per_node(model, members[0]))
     if not quick:
         result.append(memory_128(model, data))
     return result

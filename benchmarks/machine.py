@@ -26,9 +26,9 @@ def git(*arguments: str) -> str:
 
 def commit() -> str:
     """The last commit that touched what is measured, with "+" where the tree differs from it."""
-    found = git("log", "-1", "--format=%h", "--", *CODE) or "unknown"
+    short_hash = git("log", "-1", "--format=%h", "--", *CODE) or "unknown"
     changed = git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
-    return f"{found}+" if changed else found
+    return f"{short_hash}+" if changed else short_hash
 
 
 def processor() -> str:
@@ -69,8 +69,8 @@ def together(measured_on: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     about = {}
     for name in next(iter(measured_on.values())):
         rows: dict[str, list[str]] = {}
-        for entry, own in measured_on.items():
-            rows.setdefault(own[name], []).append(entry)
+        for entry, facts in measured_on.items():
+            rows.setdefault(facts[name], []).append(entry)
         about[name] = (
             next(iter(rows))
             if len(rows) == 1

@@ -47,7 +47,7 @@ def in_turns(rounds: int, *sides: Callable[[], Any]) -> tuple[list[float], list[
         for number, side in enumerate(sides):
             took, last[number] = seconds(side)
             spent[number].append(took)
-    return [statistics.median(own) for own in spent], last
+    return [statistics.median(times) for times in spent], last
 
 
 def alternate(rounds: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Both:
@@ -63,14 +63,14 @@ def in_pieces(
     rounds_spent = []
     for _ in range(rounds):
         spent = [0.0 for _ in sides]
-        found: list[list[Any]] = [[] for _ in sides]
+        results: list[list[Any]] = [[] for _ in sides]
         for piece in pieces:
             for number, side in enumerate(sides):
                 took, values = seconds(lambda side=side, piece=piece: side(piece))
                 spent[number] += took
-                found[number] += values
+                results[number] += values
         rounds_spent.append(spent)
-    return [statistics.median(own) for own in zip(*rounds_spent, strict=True)], found
+    return [statistics.median(times) for times in zip(*rounds_spent, strict=True)], results
 
 
 def row(
@@ -109,8 +109,8 @@ def met(row: Row) -> bool | None:
     return bool(row["ratio"] >= row["goal"])
 
 
-def largest_difference(found: Any, wanted: Any) -> float:
-    return float(np.abs(np.asarray(found) - np.asarray(wanted)).max())
+def largest_difference(results: Any, wanted: Any) -> float:
+    return float(np.abs(np.asarray(results) - np.asarray(wanted)).max())
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:

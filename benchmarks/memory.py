@@ -56,10 +56,10 @@ def memory(quick: bool) -> list[Row]:
     for model in ("sentiment", "minilm"):
         methods = [name for name, (needs, *_) in METHODS.items() if needs == model]
         calls = [call(name, METHODS[name][1], text) for name in methods for text in texts]
-        found = iter(measured(model, calls))
+        measurements = iter(measured(model, calls))
         for name in methods:
-            own = [next(found) for _ in sizes]
-            peaks = {str(size): one["peak"] for size, one in zip(sizes, own, strict=True)}
+            measured_peaks = [next(measurements) for _ in sizes]
+            peaks = {str(size): one["peak"] for size, one in zip(sizes, measured_peaks, strict=True)}
             worst = max(peaks.values())
             shown = ", ".join(f"{peak / 2**20:.0f} at {size}" for size, peak in peaks.items())
             rows.append(
@@ -67,7 +67,7 @@ def memory(quick: bool) -> list[Row]:
                     f"{name} ({METHODS[name][2]}): peak memory, MiB: {shown} tokens",
                     f"a budget of {BUDGET >> 20} MiB",
                     goal=1.0,
-                    ours=sum(one["seconds"] for one in own),
+                    ours=sum(one["seconds"] for one in measured_peaks),
                     theirs=None,
                     ratio=worst / BUDGET,
                     sense="at most",

@@ -100,9 +100,9 @@ def drive(profile: Profile) -> tuple[int, float, float, float]:
                 outputs = np.array([profile.integral(0.0, t).sum() for t in ask.points.t])
                 answer = torch.from_numpy(ask.points.weight @ outputs)[:, None]
     except StopIteration as end:
-        found = end.value
-    errors = np.abs(found.value.numpy() - profile.exact).max(), goal.gap(found.value), found.error.max()
-    return found.nodes, *(float(each) / bound for each in errors)
+        sums = end.value
+    errors = np.abs(sums.value.numpy() - profile.exact).max(), goal.gap(sums.value), sums.error.max()
+    return sums.nodes, *(float(each) / bound for each in errors)
 
 
 def line(label: str, nodes: list[int], errors: list[float], gaps: list[float]) -> str:
@@ -125,9 +125,9 @@ def fixed_rules(profiles: list[Profile]) -> list[str]:
 
 
 def _row(label: str, profiles: list[Profile], t: np.ndarray, weight: np.ndarray) -> str:
-    found = [weight @ profile(t) for profile in profiles]
-    errors = [np.abs(f - p.exact).max() / p.change for f, p in zip(found, profiles, strict=True)]
-    gaps = [abs((f - p.exact).sum()) / p.change for f, p in zip(found, profiles, strict=True)]
+    sums = [weight @ profile(t) for profile in profiles]
+    errors = [np.abs(f - p.exact).max() / p.change for f, p in zip(sums, profiles, strict=True)]
+    gaps = [abs((f - p.exact).sum()) / p.change for f, p in zip(sums, profiles, strict=True)]
     return line(label, [len(t)] * len(profiles), errors, gaps)
 
 

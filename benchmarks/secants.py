@@ -86,13 +86,13 @@ def generator(quick: bool) -> list[Row]:
         (mine, theirs, plain), (result, (_, gap), _) = in_turns(
             1 if quick else 3, lambda: ours(prompt), lambda: captum.same_path(same, n), one_pass
         )
-    own = result.certificate.relative_gap
+    our_gap = result.certificate.relative_gap
     work = f"secants, next token, smollm, {count} tokens"
     return [
         row(work, f"captum's IG, our layer, held token, baseline and score, n_steps = {n}: its gap within {TOLERANCE:g}",
-            goal=40.0, ours=mine, theirs=theirs, errors=(own, gap), holds=own <= 1e-5, note=NOTE),
+            goal=40.0, ours=mine, theirs=theirs, errors=(our_gap, gap), holds=our_gap <= 1e-5, note=NOTE),
         row(work, "one forward and backward pass of the same prompt (times as many)", goal=4.5, ours=mine, theirs=plain,
-            ratio=mine / plain, sense="at most", errors=(own, None), note=NOTE),
+            ratio=mine / plain, sense="at most", errors=(our_gap, None), note=NOTE),
     ]  # fmt: skip
 
 

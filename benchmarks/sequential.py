@@ -35,10 +35,10 @@ def sig(quick: bool) -> list[Row]:
         end, start, mask = captum.ends([text])
         with torch.no_grad():
             target = int(captum.logits(end, mask).argmax())
-        found = theirs.attribute(
+        results = theirs.attribute(
             end, start, target=target, additional_forward_args=(mask,), n_steps=50
         )  # its own default rule
-        return found.detach().sum(-1)[0].numpy()
+        return results.detach().sum(-1)[0].numpy()
 
     explainer = pl.Explainer(model, method="sig", check=False)
     with model.quiet():
@@ -76,7 +76,7 @@ def ablation(quick: bool) -> list[Row]:
     explainer = pl.Explainer(model, method="sig", check=False)
 
     def package(texts: Sequence[str], at_once: int) -> list[np.ndarray]:
-        found = []
+        results = []
         for text in texts:
             end, start, mask = captum.ends([text])
             with torch.no_grad():
@@ -89,8 +89,8 @@ def ablation(quick: bool) -> list[Row]:
                     feature_mask=torch.arange(end.shape[1])[None, :, None],
                     perturbations_per_eval=at_once,
                 )
-            found.append(scores[0, :, 0].numpy())
-        return found
+            results.append(scores[0, :, 0].numpy())
+        return results
 
     work = {f"{count} tokens": [of_length(model, count)] for count in ((10,) if quick else (8, 24, 48))}
     work |= {"4 SST-2 sentences" if quick else "20 SST-2 sentences": list(sentences()[: 4 if quick else 20])}
@@ -98,13 +98,16 @@ def ablation(quick: bool) -> list[Row]:
     for name, texts in work.items():
         with model.quiet():
             explainer(texts), package(texts[:1], 8)  # both warm
-            spent, found = in_turns(
+            spent, results = in_turns(
                 1 if quick else 5,
                 lambda texts=texts: explainer(texts),
                 *(lambda texts=texts, n=n: package(texts, n) for n in ABLATIONS),
             )
         best = int(np.argmin(spent[1:]))
-        apart = max(largest_difference(own.scores, other) for own, other in zip(found[0], found[1 + best], strict=True))
+        apart = max(
+            largest_difference(our_result.scores, other)
+            for our_result, other in zip(results[0], results[1 + best], strict=True)
+        )
         rows.append(
             row(
                 f"SIG token scores, {name}",
@@ -177,8 +180,8 @@ def dig(quick: bool) -> list[Row]:
         mask = torch.ones(1, len(ids), dtype=torch.long)
         with torch.no_grad():
             target = int(captum.logits(path[-1:], mask).argmax())
-        found = theirs.attribute(path, target=target, additional_forward_args=(mask,), n_steps=len(path))
-        return found.detach().sum(-1).reshape(-1, len(ids)).sum(0).numpy()
+        results = theirs.attribute(path, target=target, additional_forward_args=(mask,), n_steps=len(path))
+        return results.detach().sum(-1).reshape(-1, len(ids)).sum(0).numpy()
 
     cache = PathCache(capacity=0)  # keeps neighbours, and no paths: every path is searched anew
 

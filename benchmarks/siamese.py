@@ -80,13 +80,13 @@ def a_hundred(model: Any, n: int, count: int, sample: int, rounds: int, fine: in
         lambda: pl.rank(model, query, documents, n_steps=n),
         lambda: [paper_pair(model, query, text, n) for text in documents[:sample]],
     )
-    found = {hit.document: hit.explanation.matrix for hit in both.ours}
+    matrices = {hit.document: hit.explanation.matrix for hit in both.ours}
     exact = [pl.explain(model, query, text, method="ij", n_steps=fine).matrix for text in documents[:sample]]
     largest = max(float(np.abs(matrix).max()) for matrix in exact)
-    apart = max(largest_difference(found[i], matrix) for i, matrix in enumerate(both.theirs)) / largest
+    apart = max(largest_difference(matrices[i], matrix) for i, matrix in enumerate(both.theirs)) / largest
     errors = [
         max(largest_difference(matrix, exact[i]) for i, matrix in enumerate(side))
-        for side in ([found[i] for i in range(sample)], both.theirs)
+        for side in ([matrices[i] for i in range(sample)], both.theirs)
     ]
     times = f"{sample} pairs measured, times {count / sample:g}"
     return row(

@@ -34,13 +34,13 @@ HERE = Path(__file__).resolve().parents[1]
 
 def _inside(what: str, rounds: int) -> float:
     """Seconds of a statement in a fresh interpreter that has torch already."""
-    found = []
+    measurements = []
     for _ in range(rounds):
         run = subprocess.run(
             [sys.executable, "-c", IMPORT.format(what=what)], capture_output=True, text=True, check=True
         )
-        found.append(float(run.stdout))
-    return min(found)
+        measurements.append(float(run.stdout))
+    return min(measurements)
 
 
 def _environment(tree: Path) -> dict[str, str]:
@@ -66,9 +66,9 @@ def imports(arguments: tuple[str, ...], tree: Path = HERE) -> dict[str, Any]:
         for line in run.stderr.splitlines()
         if line.startswith("import time:")
     ]
-    own = {name.strip(): int(spent) for spent, _, name in lines if spent.strip().isdigit()}
-    there = [name for name in UNNEEDED if any(each == name or each.startswith(f"{name}.") for each in own)]
-    return {"modules": len(own), "seconds": sum(own.values()) / 1e6, "unneeded": there}
+    selected = {name.strip(): int(spent) for spent, _, name in lines if spent.strip().isdigit()}
+    there = [name for name in UNNEEDED if any(each == name or each.startswith(f"{name}.") for each in selected)]
+    return {"modules": len(selected), "seconds": sum(selected.values()) / 1e6, "unneeded": there}
 
 
 def startup(quick: bool) -> list[Row]:
@@ -124,8 +124,8 @@ def main() -> None:
     given.out.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     for what in ("--help", "explain"):
         for tree in ("before", "now"):
-            own = [each for each in rows if each["tree"] == tree and each["command"] == what and "cpu" in each]
-            wall, cpu = (statistics.median(each[key] for each in own) for key in ("wall", "cpu"))
+            selected = [each for each in rows if each["tree"] == tree and each["command"] == what and "cpu" in each]
+            wall, cpu = (statistics.median(each[key] for each in selected) for key in ("wall", "cpu"))
             print(f"{what:8} {tree:7} median wall {wall:.2f} s, CPU {cpu:.2f} s")
 
 

@@ -58,10 +58,10 @@ def compare(name: str, vocabulary: Vocabulary, words: tuple[int, ...], rounds: i
         same &= list(route.detail.tokens[t].anchors) == anchors
         corners = np.stack([route.corner(i)[t].numpy() for i in range(1, route.corners - 1)])
         apart = max(apart, largest_difference(corners, points.astype(np.float32)))
-    found = "the same words" if same else "NOT the same words"
+    verdict = "the same words" if same else "NOT the same words"
     return row(
         f"{settings.method.upper()} path search, {settings.strategy}, {len(words)} words ({again * 1000:.0f} ms once known)",
-        f"the literal definition, step by step over the whole table; {found}",
+        f"the literal definition, step by step over the whole table; {verdict}",
         goal=30.0 if settings.method == "udig" else None,
         ours=both.ours_seconds,
         theirs=both.theirs_seconds,

@@ -92,14 +92,14 @@ def idg(quick: bool) -> list[Row]:
         def batched() -> np.ndarray:
             ends, members = case.ends, torch.from_numpy(groups.members)
             t, weight = torch.from_numpy(rule.t).float()[:, None, None], torch.from_numpy(rule.weight)
-            found = []
+            results = []
             for group in members:
                 direction = torch.where(group[:, None], ends.delta, 0.0)
                 points = (ends.start + t * ends.delta).requires_grad_()
                 (slope,) = torch.autograd.grad(case.score(points, [case] * len(points)).sum(), points)
                 share = (slope * direction).sum((1, 2)).double()
-                found.append(float(weight @ share) / float(direction.norm()))
-            return np.array(found)
+                results.append(float(weight @ share) / float(direction.norm()))
+            return np.array(results)
 
         (ours, slow, quicker), (mine, *theirs) = in_turns(
             1 if quick else 3, lambda: explainer(TREE_SENTENCE), definition, batched
@@ -115,8 +115,8 @@ def idg(quick: bool) -> list[Row]:
             goal=10.0,
             ours=ours,
             theirs=took,
-            errors=(error, largest_difference(found[list(groups.group)], exact)),
+            errors=(error, largest_difference(results[list(groups.group)], exact)),
             why="a batch of gradients runs at the speed of the matrix products, so the ratio is the number of groups at most",
         )
-        for how, took, found in zip(hows, (quicker, slow), reversed(theirs), strict=True)
+        for how, took, results in zip(hows, (quicker, slow), reversed(theirs), strict=True)
     ]

@@ -58,8 +58,8 @@ def nodes(path: Path) -> None:
 
 
 def rank(path: Path) -> None:
-    found = pl.rank("minilm", "Someone makes music.", DOCUMENTS, unit="word", tolerance=0.01)
-    found.with_reason(0, 1).to_png(path)
+    ranking = pl.rank("minilm", "Someone makes music.", DOCUMENTS, unit="word", tolerance=0.01)
+    ranking.with_reason(0, 1).to_png(path)
 
 
 def evaluation(path: Path) -> None:
@@ -79,7 +79,7 @@ def tabular(path: Path) -> None:
     Report.of(results, title="sixty rows of a table").to_png(path)
 
 
-def said(path: Path) -> None:
+def announce(path: Path) -> None:
     pl.explain("smollm", "The capital of France is", generate=2, tolerance=0.05).to_png(path)
 
 
@@ -106,7 +106,7 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "evaluation": evaluation,
     "words": words,
     "tabular": tabular,
-    "said": said,
+    "said": announce,
     "answer": answer,
     "japanese": lambda path: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。").to_png(path),
 }

@@ -25,7 +25,7 @@ BLOCK = re.compile(r"^<!-- peer: (?P<peer>\w+) -->\n+```py\n(?P<code>.*?)^```", 
 
 def peer_blocks(text: str) -> dict[str, str]:
     """Peer → its block on the page."""
-    return {found["peer"]: found["code"] for found in BLOCK.finditer(text)}
+    return {blocks["peer"]: blocks["code"] for blocks in BLOCK.finditer(text)}
 
 
 def checksum(code: str) -> str:
@@ -90,12 +90,12 @@ def table(rows: dict[str, Any]) -> str:
 
 def main(peers: list[str]) -> None:
     rows = json.loads(ROWS.read_text()) if ROWS.exists() else {}
-    found = peer_blocks(PAGE.read_text(encoding="utf-8"))
+    blocks = peer_blocks(PAGE.read_text(encoding="utf-8"))
     for peer in peers:
         names = setup()
-        exec(compile(found[peer], f"{PAGE.name}, {peer}", "exec"), names)
+        exec(compile(blocks[peer], f"{PAGE.name}, {peer}", "exec"), names)
         agreed = {name: float(f"{value:.2g}") for name, value in agreement(peer, names).items()}
-        rows[peer] = {"version": version(PACKAGES[peer]), "block": checksum(found[peer]), **agreed}
+        rows[peer] = {"version": version(PACKAGES[peer]), "block": checksum(blocks[peer]), **agreed}
         ROWS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

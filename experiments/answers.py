@@ -75,7 +75,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Found:
+class Reading:
     """A score for every source, and for every sentence of the right one."""
 
     scores: np.ndarray
@@ -95,9 +95,9 @@ def xquad(count: int, seed: int = 0) -> list[Asked]:
         others = draw.sample([k for k in range(len(articles)) if k != article], CONTEXTS - 1)
         texts = [draw.choice(articles[k]["paragraphs"])["context"] for k in others]
         texts.insert(number % CONTEXTS, paragraph["context"])
-        said = question["answers"][0]
+        reply = question["answers"][0]
         asked.append(
-            Asked(number, tuple(texts), question["question"], said["text"], number % CONTEXTS, said["answer_start"])
+            Asked(number, tuple(texts), question["question"], reply["text"], number % CONTEXTS, reply["answer_start"])
         )
     return asked
 
@@ -109,7 +109,7 @@ def passages(count: int, seed: int = 0) -> list[Asked]:
     ]
 
 
-def by_pathlens(model: Any, asked: Asked, **choices: Any) -> Found:
+def by_pathlens(model: Any, asked: Asked, **choices: Any) -> Reading:
     result = asked.explained(model, **choices)
     scores = result.source_scores
     passes, gap = result.certificate.passes, result.certificate.relative_gap
@@ -117,7 +117,7 @@ def by_pathlens(model: Any, asked: Asked, **choices: Any) -> Found:
         result = pl.zoom(model, result, [result.names[asked.at]], inside="sentence")
         passes += result.certificate.passes
     inside = [u for u, owner in enumerate(result.owners) if owner == asked.at]
-    return Found(scores, result.matrix[:, inside].sum(0), passes, gap)
+    return Reading(scores, result.matrix[:, inside].sum(0), passes, gap)
 
 
 def spread(model: Any, asked: Asked, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +135,7 @@ def spread(model: Any, asked: Asked, values: np.ndarray) -> tuple[np.ndarray, np
     return np.array([total(*span) for span in spans]), np.array(inside)
 
 
-def by_attention(model: Any, asked: Asked) -> Found:
+def by_attention(model: Any, asked: Asked) -> Reading:
     prompt = asked.chat().prompt(model.tokenizer).text
     before = len(model.tokenizer(prompt, add_special_tokens=False)["input_ids"])
     ids = model.tokenizer(prompt + asked.answer, add_special_tokens=False, return_tensors="pt")["input_ids"]
@@ -147,10 +147,10 @@ def by_attention(model: Any, asked: Asked) -> Found:
     finally:
         model.module.set_attn_implementation(usual)
     values = sum(layer[0, :, before - 1 : -1].mean((0, 1)) for layer in layers) / len(layers)
-    return Found(*spread(model, asked, values.double().numpy()), 1)
+    return Reading(*spread(model, asked, values.double().numpy()), 1)
 
 
-def by_inseq(model: Any, asked: Asked) -> Found:
+def by_inseq(model: Any, asked: Asked) -> Reading:
     """Input × gradient as inseq gives it: token scores of every output token, L2 norms by its default aggregation."""
     import inseq
 
@@ -160,10 +160,10 @@ def by_inseq(model: Any, asked: Asked) -> Found:
     table = out.sequence_attributions[0].target_attributions
     values = table.norm(dim=-1) if table.ndim == 3 else table
     values = torch.nan_to_num(values).sum(1).double().numpy()
-    return Found(*spread(model, asked, values), len(model.tokenizer(asked.answer)["input_ids"]))
+    return Reading(*spread(model, asked, values), len(model.tokenizer(asked.answer)["input_ids"]))
 
 
-def by_context_cite(model: Any, asked: Asked) -> Found:
+def by_context_cite(model: Any, asked: Asked) -> Reading:
     """Its Lasso over 64 random subsets of the contexts; sentences of the right one are not asked for."""
     from context_cite import ContextCiter
     from context_cite.context_partitioner import BaseContextPartitioner
@@ -188,10 +188,10 @@ def by_context_cite(model: Any, asked: Asked) -> Found:
     _, prompt = citer._get_prompt_ids(return_prompt=True)
     citer._cache["output"] = prompt + asked.answer  # a given answer in place of a generated one
     scores = np.asarray(citer.get_attributions(as_dataframe=False, verbose=False), dtype=float)
-    return Found(scores, np.zeros(0), citer.num_ablations)
+    return Reading(scores, np.zeros(0), citer.num_ablations)
 
 
-CONTENDERS: dict[str, Callable[[Any, Asked], Found]] = {
+CONTENDERS: dict[str, Callable[[Any, Asked], Reading]] = {
     "secant": lambda model, asked: by_pathlens(model, asked, method="secant"),
     "sig": lambda model, asked: by_pathlens(model, asked, method="sig", unit="source"),
     "gradient × input": lambda model, asked: by_pathlens(model, asked, method="ig", rule="right", n_steps=1),
@@ -207,18 +207,18 @@ def row_of(model: Any, which: str, asked: Asked, method: str) -> dict[str, Any]:
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row says how far an integral is off
-        found = CONTENDERS[method](model, asked)
+        results = CONTENDERS[method](model, asked)
     return {
         "set": which,
         "number": asked.number,
         "method": method,
         "at": asked.at,
-        "first": bool(np.argmax(found.scores) == asked.at),
-        "sentence": bool(np.argmax(found.sentences) == asked.sentence()) if len(found.sentences) else None,
-        "scores": found.scores.round(5).tolist(),
-        "sentences": found.sentences.round(5).tolist(),
-        "passes": found.passes,
-        "relative_gap": found.relative_gap,
+        "first": bool(np.argmax(results.scores) == asked.at),
+        "sentence": bool(np.argmax(results.sentences) == asked.sentence()) if len(results.sentences) else None,
+        "scores": results.scores.round(5).tolist(),
+        "sentences": results.sentences.round(5).tolist(),
+        "passes": results.passes,
+        "relative_gap": results.relative_gap,
         "seconds": round(time.process_time() - started, 2),
         "answer": asked.answer,
     }
@@ -262,13 +262,13 @@ def tables() -> Iterator[str]:
         yield "| method | right source first | where it was used | right sentence in it | CPU s | passes | worst relative gap |"
         yield "|---|---|---|---|---|---|---|"
         for method in CONTENDERS:
-            own = [row for row in mine if row["method"] == method]
-            if own:
-                inside = [row["sentence"] for row in own if row["sentence"] is not None]
-                gaps = [row["relative_gap"] for row in own if row["relative_gap"] is not None]
-                cells = [method, share([row["first"] for row in own])]
-                cells += [share([row["first"] for row in own if row["number"] in used]), share(inside)]
-                cells += [f"{np.median([row[name] for row in own]):.4g}" for name in ("seconds", "passes")]
+            of_method = [row for row in mine if row["method"] == method]
+            if of_method:
+                inside = [row["sentence"] for row in of_method if row["sentence"] is not None]
+                gaps = [row["relative_gap"] for row in of_method if row["relative_gap"] is not None]
+                cells = [method, share([row["first"] for row in of_method])]
+                cells += [share([row["first"] for row in of_method if row["number"] in used]), share(inside)]
+                cells += [f"{np.median([row[name] for row in of_method]):.4g}" for name in ("seconds", "passes")]
                 yield f"| {' | '.join([*cells, f'{max(gaps):.1e}' if gaps else ''])} |"
 
 

@@ -56,10 +56,10 @@ def run(data: Path, count: int, methods: tuple[str, ...]) -> None:
     todo = [n for n in range(len(wanted)) if any((n, method) not in rows for method in methods)]
     for start in range(0, len(todo), BATCH):
         some = todo[start : start + BATCH]
-        found = {method: explainer([wanted[n] for n in some]) for method, explainer in explainers.items()}
+        results = {method: explainer([wanted[n] for n in some]) for method, explainer in explainers.items()}
         for place, number in enumerate(some):
-            alone = found["sig"][place].scores
-            rows |= {(number, method): row_of(number, each[place], alone) for method, each in found.items()}
+            alone = results["sig"][place].scores
+            rows |= {(number, method): row_of(number, each[place], alone) for method, each in results.items()}
         keep(rows)
 
 

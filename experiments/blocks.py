@@ -33,9 +33,9 @@ from pathlens.text.load import load
 def sentences(folder: Path, count: int, longest: int) -> list[str]:
     """First sentences of STS-B test pairs, every k-th, of at most `longest` words."""
     with (folder / "stsbenchmark" / "sts-test.csv").open(encoding="utf-8") as stream:
-        found = [line.rstrip("\n").split("\t")[5] for line in stream]
-    found = [text for text in dict.fromkeys(found) if 5 <= len(text.split()) <= longest]
-    return found[:: max(1, len(found) // count)][:count]
+        candidates = [line.rstrip("\n").split("\t")[5] for line in stream]
+    candidates = [text for text in dict.fromkeys(candidates) if 5 <= len(text.split()) <= longest]
+    return candidates[:: max(1, len(candidates) // count)][:count]
 
 
 def attention_of(model, layer: int, text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,12 +65,12 @@ def attention_of(model, layer: int, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def row_correlation(a: np.ndarray, b: np.ndarray, *, others_only: bool) -> float:
     """Mean over output tokens of the rank correlation across input tokens."""
-    found = []
+    candidates = []
     for row in range(len(a)):
         keep = np.arange(len(a)) != row if others_only else np.ones(len(a), dtype=bool)
         value = spearmanr(a[row, keep], b[row, keep]).statistic
-        found.append(0.0 if np.isnan(value) else value)
-    return float(np.mean(found))
+        candidates.append(0.0 if np.isnan(value) else value)
+    return float(np.mean(candidates))
 
 
 def study(model, text: str) -> tuple[list[dict[str, float]], dict[str, float]]:
@@ -102,10 +102,10 @@ def study(model, text: str) -> tuple[list[dict[str, float]], dict[str, float]]:
         chain = step if chain is None else step @ chain
     vectors = pl.explain(model, text, method="vaig")
     inner = ~np.array(vectors.special)
-    own = vectors.norms[0][inner]
+    lengths = vectors.norms[0][inner]
     rolled = chain.mean(0)[inner]
-    agreement = spearmanr(own, rolled).statistic if inner.sum() > 2 else np.nan
-    top = float(np.argmax(own) == np.argmax(rolled))
+    agreement = spearmanr(lengths, rolled).statistic if inner.sum() > 2 else np.nan
+    top = float(np.argmax(lengths) == np.argmax(rolled))
     chance = 1 / inner.sum()
     return rows, {"rollout_spearman": float(agreement), "rollout_same_top": top, "chance_same_top": chance}
 

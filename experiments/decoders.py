@@ -147,23 +147,23 @@ def run(model: Any, rows: Rows, round_: int, settings: Iterable[Setting], texts:
     return True
 
 
-def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
-    middle = lambda name: statistics.median(r[name] for r in found)  # noqa: E731
+def summary(measured: list[dict[str, Any]]) -> dict[str, Any]:
+    middle = lambda name: statistics.median(r[name] for r in measured)  # noqa: E731
     return {
-        "prompts": len(found),
-        "settled": sum(r["settled"] for r in found),
-        "early": sum(r["settled"] and r["nodes"] <= NODES[2] for r in found),
+        "prompts": len(measured),
+        "settled": sum(r["settled"] for r in measured),
+        "early": sum(r["settled"] and r["nodes"] <= NODES[2] for r in measured),
         "nodes": middle("nodes"),
         "cpu": middle("cpu"),
         "gap": middle("relative_gap"),
-        "worst": max(r["relative_gap"] for r in found),
+        "worst": max(r["relative_gap"] for r in measured),
         "error": middle("relative_error"),
     }
 
 
 def ranked(rows: Rows, round_: int, settings: Iterable[Setting]) -> list[tuple[Setting, dict[str, Any]]]:
     """Most settled first, then the fewest nodes, then the smallest median error."""
-    known = [(s, summary(found)) for s in settings if (found := rows.of(round_, s))]
+    known = [(s, summary(measured)) for s in settings if (measured := rows.of(round_, s))]
     return sorted(
         known, key=lambda each: (-each[1]["settled"] / each[1]["prompts"], each[1]["nodes"], each[1]["error"])
     )

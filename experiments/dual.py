@@ -116,14 +116,14 @@ def measure(dual, rng):
     side = SIZE // PATCH
     (c0, s0, _), (c1, s1, _) = objects
     swapped = f"a {c1} {s0} and a {c0} {s1}"
-    told, turned = pl.Explainer(dual, method="ij", tolerance=5e-3)([pixels, pixels], [caption(objects), swapped])
+    upright, turned = pl.Explainer(dual, method="ij", tolerance=5e-3)([pixels, pixels], [caption(objects), swapped])
     rows = []
     for number, (_, _, cell) in enumerate(objects):
         words = (2, 3) if number == 0 else (6, 7)  # <start> a COLOUR SHAPE and a COLOUR SHAPE <end>
-        patches = told.matrix[1:, list(words)].sum(1).reshape(side, side)
+        patches = upright.matrix[1:, list(words)].sum(1).reshape(side, side)
         inside, other = box_of(cell), box_of(objects[1 - number][2])
         positive, negative = np.clip(patches, 0, None), np.clip(-patches, 0, None)
-        colour = told.matrix[1:, words[0]].reshape(side, side)[inside].sum()
+        colour = upright.matrix[1:, words[0]].reshape(side, side)[inside].sum()
         wrong = turned.matrix[1:, words[0]].reshape(side, side)[inside].sum()
         rows.append(
             {
@@ -133,8 +133,8 @@ def measure(dual, rng):
                 "negative_on_other": float(negative[other].sum() / max(negative.sum(), 1e-12)),
                 "falls": bool(wrong < colour),
                 "flips": bool(colour > 0 > wrong),
-                "gap": told.certificate.gap,
-                "similarity": told.similarity,
+                "gap": upright.certificate.gap,
+                "similarity": upright.similarity,
                 "swapped_similarity": turned.similarity,
             }
         )

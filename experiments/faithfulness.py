@@ -156,14 +156,14 @@ def one_round(model: Any, rows: Any, texts: list[tuple[str, str | None, str | No
     """Scores once, both protocols from them."""
     pairs: list[Pair] = [(text, other) for text, other, _ in texts]
     scored, failed = score_texts(model, rows, pairs, reference=BASELINES, seed=SEED)
-    found = {name: judge(rows, scored, PROTOCOLS[name], shares=SHARES) for name in PROTOCOLS}
-    found["default"] = add_extras(found["default"], Trial(model, rows, scored, seed=SEED), ("infidelity",))
+    evaluations = {name: judge(rows, scored, PROTOCOLS[name], shares=SHARES) for name in PROTOCOLS}
+    evaluations["default"] = add_extras(evaluations["default"], Trial(model, rows, scored, seed=SEED), ("infidelity",))
     right = [int(str(t.case.target) == texts[t.number][2]) for t in scored if texts[t.number][2] is not None]
     return {
         "tokens": [len(t.case) for t in scored],
         "left_out": {str(n): str(error) for n, error in failed.items()},
         "right": right,
-        **{name: each.to_dict() for name, each in found.items()},
+        **{name: each.to_dict() for name, each in evaluations.items()},
     }
 
 
@@ -193,19 +193,19 @@ def check(choice: argparse.Namespace) -> None:
                 - exact.column(column.name).values[exact.contenders.index(way)]
             )
             lines.append(f"{way:18} {column.name:20} mean {change.mean():+.5f}  largest {np.abs(change).max():.4f}")
-    _told(choice.out / "check.txt", lines)
+    _report(choice.out / "check.txt", lines)
 
 
 def steadiness(choice: argparse.Namespace) -> None:
     """What needs many explanations of the same text: a small sample, mask alone."""
     texts = [text for text, _, _ in sample(choice.data, SETS[0])[: choice.texts]]
-    found = evaluate("sentiment", texts, methods=METHODS, baselines=("mask",), method_options=NODES, seed=SEED,
+    evaluations = evaluate("sentiment", texts, methods=METHODS, baselines=("mask",), method_options=NODES, seed=SEED,
                      extra=("wae", "max-sensitivity", "stability", "randomisation"))  # fmt: skip
-    _write(choice.out / "steadiness.json", found.to_dict())
-    tables.steadiness(found, choice.out)
+    _write(choice.out / "steadiness.json", evaluations.to_dict())
+    tables.steadiness(evaluations, choice.out)
 
 
-def _told(place: Path, lines: list[str]) -> None:
+def _report(place: Path, lines: list[str]) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines), flush=True)

@@ -30,23 +30,23 @@ def write(which: Any, parts: list[dict[str, Any]], out: Path) -> None:
     """Everything of one data set."""
     lines = [f"## {which.title}: n = {sum(part['default']['texts'] for part in parts)}", "", *_about(parts), ""]
     for protocol in ("default", "paper"):
-        found = together(parts, protocol)
+        evaluation = together(parts, protocol)
         name = out / f"{which.name}-{protocol}"
-        found.to_csv(f"{name}.csv")
-        found.to_html(f"{name}.html")
-        found.to_png(f"{name}.png")
-        lines += [f"**{protocol} protocol** (k = 20 %)", "", *markdown(found, SHOWN), ""]
-        lines += [*differences(found), ""]
+        evaluation.to_csv(f"{name}.csv")
+        evaluation.to_html(f"{name}.html")
+        evaluation.to_png(f"{name}.png")
+        lines += [f"**{protocol} protocol** (k = 20 %)", "", *markdown(evaluation, SHOWN), ""]
+        lines += [*differences(evaluation), ""]
         if protocol == "default":
-            rest = [c.name for c in found.columns if c.name not in SHOWN]
+            rest = [c.name for c in evaluation.columns if c.name not in SHOWN]
             lines += [
                 "AOPC (mean over k = 10, 20, 30, 50 and 70 %), completeness, infidelity:",
                 "",
-                *markdown(found, rest),
+                *markdown(evaluation, rest),
                 "",
             ]
-            lines += ["rank agreement of mask and pad per method: " + _named(baseline_sensitivity(found)), ""]
-            lines += ["mean rank agreement (Spearman) between rows:", "", *agreement(found), ""]
+            lines += ["rank agreement of mask and pad per method: " + _named(baseline_sensitivity(evaluation)), ""]
+            lines += ["mean rank agreement (Spearman) between rows:", "", *agreement(evaluation), ""]
     text = "\n".join(lines)
     (out / f"{which.name}.md").write_text(text + "\n", encoding="utf-8")
     print(text)
@@ -57,20 +57,20 @@ def _about(parts: list[dict[str, Any]]) -> list[str]:
     right = [each for part in parts for each in part["right"]]
     left = sum(len(part["left_out"]) for part in parts)
     seconds, cpu = (sum(part[name] for part in parts) for name in ("seconds", "cpu_seconds"))
-    said = [f"tokens with special ones: mean {np.mean(tokens):.1f}, longest {max(tokens)}; {left} texts left out; "
+    remarks = [f"tokens with special ones: mean {np.mean(tokens):.1f}, longest {max(tokens)}; {left} texts left out; "
             f"{seconds:.0f} s on a busy core ({cpu:.0f} s of processor time)"]  # fmt: skip
     if right:
-        said.append(f"the model is right on {sum(right)} of {len(right)} ({np.mean(right):.3f})")
-    return said
+        remarks.append(f"the model is right on {sum(right)} of {len(right)} ({np.mean(right):.3f})")
+    return remarks
 
 
-def markdown(found: Evaluation, columns: Any) -> list[str]:
+def markdown(evaluation: Evaluation, columns: Any) -> list[str]:
     """Rows × metrics with 95 % intervals."""
     arrows = {"lower": " ↓", "higher": " ↑", "": ""}
-    heads = [name + arrows[found.column(name).better] for name in columns]
+    heads = [name + arrows[evaluation.column(name).better] for name in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    for way in found.contenders:
-        cells = [cell(found.estimate(way, name)) for name in columns]
+    for way in evaluation.contenders:
+        cells = [cell(evaluation.estimate(way, name)) for name in columns]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return lines
 
@@ -83,7 +83,7 @@ def cell(value: Estimate, sign: bool = False) -> str:
     return f"{value.value:{plus}.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
 
 
-def differences(found: Evaluation) -> list[str]:
+def differences(evaluation: Evaluation) -> list[str]:
     """Paired differences over the same texts: the questions, in numbers."""
     asked = [
         (f"{title}: {base}", one.format(base), other.format(base))
@@ -93,32 +93,32 @@ def differences(found: Evaluation) -> list[str]:
     asked += [(f"mask against pad, {m}", f"{m}, mask", f"{m}, pad") for m in ("ig", "dig", "udig", "sig")]
     lines = ["| paired difference | " + " | ".join(SHOWN) + " |", "|---" * (len(SHOWN) + 1) + "|"]
     for title, one, other in asked:
-        if one in found.contenders and other in found.contenders:
-            cells = [cell(found.difference(one, other, name), sign=True) for name in SHOWN]
+        if one in evaluation.contenders and other in evaluation.contenders:
+            cells = [cell(evaluation.difference(one, other, name), sign=True) for name in SHOWN]
             lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return lines
 
 
-def agreement(found: Evaluation) -> list[str]:
-    lines = ["| | " + " | ".join(found.contenders) + " |", "|---" * (len(found.contenders) + 1) + "|"]
-    for a, way in enumerate(found.contenders):
-        lines.append(f"| {way} | " + " | ".join(f"{value:.2f}" for value in found.agreement[a]) + " |")
+def agreement(evaluation: Evaluation) -> list[str]:
+    lines = ["| | " + " | ".join(evaluation.contenders) + " |", "|---" * (len(evaluation.contenders) + 1) + "|"]
+    for a, way in enumerate(evaluation.contenders):
+        lines.append(f"| {way} | " + " | ".join(f"{value:.2f}" for value in evaluation.agreement[a]) + " |")
     return lines
 
 
-def steadiness(found: Evaluation, out: Path) -> None:
+def steadiness(evaluation: Evaluation, out: Path) -> None:
     """Max-sensitivity, stability, WAE, and rank correlation as layers are drawn anew."""
-    lines = [f"## Steadiness, SST-2 test, n = {found.texts}, mask baseline", ""]
-    names = [c.name for c in found.columns if c.name in ("WAE", "max-sensitivity", "stability", "gap Δ %, median")]
-    lines += [*markdown(found, names), ""]
-    if found.randomised is not None:
-        stages = found.randomised.stages
+    lines = [f"## Steadiness, SST-2 test, n = {evaluation.texts}, mask baseline", ""]
+    names = [c.name for c in evaluation.columns if c.name in ("WAE", "max-sensitivity", "stability", "gap Δ %, median")]
+    lines += [*markdown(evaluation, names), ""]
+    if evaluation.randomised is not None:
+        stages = evaluation.randomised.stages
         lines += ["Rank correlation with the true model's scores, layers drawn anew from the top down to:", ""]
         lines += ["| | " + " | ".join(stages) + " |", "|---" * (len(stages) + 1) + "|"]
-        for w, way in enumerate(found.contenders):
-            own = found.randomised.values[w]
-            if np.isfinite(own).any():
-                lines.append(f"| {way} | " + " | ".join(f"{v:.2f}" for v in np.nanmean(own, axis=1)) + " |")
+        for w, way in enumerate(evaluation.contenders):
+            correlations = evaluation.randomised.values[w]
+            if np.isfinite(correlations).any():
+                lines.append(f"| {way} | " + " | ".join(f"{v:.2f}" for v in np.nanmean(correlations, axis=1)) + " |")
     text = "\n".join(lines)
     (out / "steadiness.md").write_text(text + "\n", encoding="utf-8")
     print(text)
@@ -155,15 +155,15 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
     )
 
 
-def baseline_sensitivity(found: Evaluation) -> dict[str, float]:
+def baseline_sensitivity(evaluation: Evaluation) -> dict[str, float]:
     """Per method, the mean rank agreement of its rows with different baselines: 1 means the baseline does not matter."""
     groups: dict[str, list[int]] = {}
-    for number, label in enumerate(found.contenders):
+    for number, label in enumerate(evaluation.contenders):
         groups.setdefault(label.split(", ")[0], []).append(number)
     return {
-        method: float(np.nanmean([found.agreement[a, b] for a in own for b in own if a < b]))
-        for method, own in groups.items()
-        if len(own) > 1
+        method: float(np.nanmean([evaluation.agreement[a, b] for a in correlations for b in correlations if a < b]))
+        for method, correlations in groups.items()
+        if len(correlations) > 1
     }
 
 

@@ -46,21 +46,21 @@ def sentences(data: Path) -> list[str]:
     """Every sentence once, in a fixed order."""
     from pathlens.units.cuts import sentence_spans
 
-    found: list[str] = []
+    collected: list[str] = []
     for name in ("train", "dev", "test"):
         lines = (data / f"sst2-sentences/{name}.tsv").read_text(encoding="utf-8").split("\n")[1:]
-        found += [max(line.split("\t"), key=len) for line in lines if line]
+        collected += [max(line.split("\t"), key=len) for line in lines if line]
         rows = (data / f"stsbenchmark/sts-{name}.csv").read_text(encoding="utf-8").split("\n")
-        found += [cell for row in rows if row for cell in row.split("\t")[5:7]]
+        collected += [cell for row in rows if row for cell in row.split("\t")[5:7]]
     for name in ("pos", "neg"):
-        found += (data / f"rt-polarity/rt-polarity.{name}").read_text(encoding="cp1252").split("\n")
+        collected += (data / f"rt-polarity/rt-polarity.{name}").read_text(encoding="cp1252").split("\n")
     passages = [row["text"] for row in csv.DictReader((data / "imdb/texts.csv").open(encoding="utf-8"))]
     squad = json.loads((data / "squad/xquad.en.json").read_text(encoding="utf-8"))["data"]
     passages += [part["context"] for article in squad for part in article["paragraphs"]]
     spans = json.loads((data / "multispanqa/valid-first-half.json").read_text(encoding="utf-8"))["data"]
     passages += [" ".join(item["context"]) for item in spans]
-    found += [text[a:b] for text in passages for a, b in sentence_spans(text.replace("<br />", " "))]
-    return [text for text in dict.fromkeys(map(str.strip, found)) if 5 <= len(text.split()) <= 40]
+    collected += [text[a:b] for text in passages for a, b in sentence_spans(text.replace("<br />", " "))]
+    return [text for text in dict.fromkeys(map(str.strip, collected)) if 5 <= len(text.split()) <= 40]
 
 
 def documents(data: Path, count: int) -> list[str]:
@@ -160,12 +160,12 @@ def search(data: Path, folder: Path) -> dict[str, Any]:
     for number, query in enumerate(questions(data)):
         if number == 0:
             index.search(query, 10)  # the model is loaded, and its weights compared with those of the build
-        took, found = spent(lambda query=query: index.search(query, 10))
-        encode, _ = spent(lambda found=found: model.encode([hit.text for hit in found]))
+        took, hits = spent(lambda query=query: index.search(query, 10))
+        encode, _ = spent(lambda hits=hits: model.encode([hit.text for hit in hits]))
         one_by_one = index.search(query, 10, exact=True)
-        same = {hit.document for hit in found} & {hit.document for hit in one_by_one}
+        same = {hit.document for hit in hits} & {hit.document for hit in one_by_one}
         hit_rate.append(len(same) / 10)
-        for hit in found:
+        for hit in hits:
             worst = max(worst, abs(hit.certificate.f_baseline + float(hit.scores.sum()) - hit.score))
         rows.append({"search": took, "encode": encode, "ratio": took / encode})
     with Watch() as memory:
@@ -251,14 +251,14 @@ def million(data: Path, folder: Path, times: int) -> dict[str, Any]:
         for query in questions(data):
             vector = encoder.embed_all([query])[0]
             begun = time.perf_counter()
-            took, found = spent(lambda vector=vector: table.nearest(vector, 10, "cosine", version))
+            took, hits = spent(lambda vector=vector: table.nearest(vector, 10, "cosine", version))
             wall.append(time.perf_counter() - begun)
             seconds.append(took)
             exact = table.nearest(vector, 10, "cosine", version, exact=True)
-            recall.append(len({row.document for row in found} & {row.document for row in exact}) / 10)
-            for row in found:
-                own = float(vector @ row.vector / np.linalg.norm(vector) / np.linalg.norm(row.vector))
-                worst = max(worst, abs(own - row.score))
+            recall.append(len({row.document for row in hits} & {row.document for row in exact}) / 10)
+            for row in hits:
+                cosine = float(vector @ row.vector / np.linalg.norm(vector) / np.linalg.norm(row.vector))
+                worst = max(worst, abs(cosine - row.score))
     return {
         "vectors": table.count(),
         "write_seconds": written,

@@ -58,9 +58,11 @@ def measure(folder: Path, matrix: torch.Tensor, table: torch.Tensor) -> None:
     lengths = [len(row) for row in tuner.ids([a for a, *_ in pairs]) + tuner.ids([b for _, b, _ in pairs])]
     moved = plain - table[lengths]
     rows = {"as it came": plain, "the shift alone": moved, "tuned": moved @ matrix.float().T}
-    told = {name: f"{spearman(tuner.cosines(vectors).numpy(), gold):.4f}" for name, vectors in rows.items()}
+    correlations = {name: f"{spearman(tuner.cosines(vectors).numpy(), gold):.4f}" for name, vectors in rows.items()}
     file = HERE / "rows" / "minilm-exact.json"
-    file.write_text(json.dumps({"test pairs": len(pairs), "tuned on": PAIRS, "Spearman": told}, indent=1) + "\n")
+    file.write_text(
+        json.dumps({"test pairs": len(pairs), "tuned on": PAIRS, "Spearman": correlations}, indent=1) + "\n"
+    )
     print(file.read_text())
 
 

@@ -77,7 +77,7 @@ def words(folder: Path) -> list[Exam]:
 
 
 def spaced(text: str) -> tuple[Span, ...]:
-    return tuple((found.start(), found.end()) for found in re.finditer(r"\S+", text))
+    return tuple((matches.start(), matches.end()) for matches in re.finditer(r"\S+", text))
 
 
 def chunks(folder: Path) -> list[Exam]:
@@ -103,14 +103,14 @@ def _chunked(name: str, block: str) -> Exam:
         if "<==>" not in line:
             continue
         left, right = line.split(" // ")[0].split("<==>")
-        found = []
+        matches = []
         for side, cell in enumerate((left, right)):
             numbers = tuple(int(n) for n in cell.split() if int(n) > 0)
             if numbers and numbers not in units[side]:
                 units[side].append(numbers)
-            found.append(units[side].index(numbers) if numbers else None)
-        if None not in found:
-            gold.append(tuple(found))
+            matches.append(units[side].index(numbers) if numbers else None)
+        if None not in matches:
+            gold.append(tuple(matches))
     spans = tuple(
         tuple((places[side][chunk[0] - 1][0], places[side][chunk[-1] - 1][1]) for chunk in units[side])
         for side in (0, 1)
@@ -121,11 +121,11 @@ def _chunked(name: str, block: str) -> Exam:
 
 def spaced_as(tokens: list[str]) -> tuple[Span, ...]:
     """Where each token stands when they are joined by blanks."""
-    found, at = [], 0
+    matches, at = [], 0
     for token in tokens:
-        found.append((at, at + len(token)))
+        matches.append((at, at + len(token)))
         at += len(token) + 1
-    return tuple(found)
+    return tuple(matches)
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,15 @@ class Question:
 def questions(folder: Path, cut) -> list[Question]:
     """MultiSpanQA, first half of validation; `cut` finds the sentences of a text."""
     data = json.loads((folder / "multispanqa" / "valid-first-half.json").read_text("utf-8"))["data"]
-    found = []
+    matches = []
     for row in data:
         passage = " ".join(row["context"])
         places = spaced_as(row["context"])
         answers = [place for place, label in zip(places, row["label"], strict=True) if label != "O"]
         sentences = tuple(cut(passage))
         gold = tuple(any(start < b and a < end for a, b in answers) for start, end in sentences)
-        found.append(Question(row["id"], " ".join(row["question"]), passage, sentences, gold))
-    return found
+        matches.append(Question(row["id"], " ".join(row["question"]), passage, sentences, gold))
+    return matches
 
 
 EXAMS = {"spans": spans, "chunks": chunks, "words": words}

@@ -45,20 +45,20 @@ def lime_words(text: str, similar: Cosine, samples: int) -> list[tuple[int, int,
         s = similar(texts)
         return np.stack([1 - s, s], axis=1)
 
-    found = explainer.explain_instance(text, both, num_features=len(places), num_samples=samples, labels=(1,))
-    return [(*places[k], weight) for k, weight in found.as_map()[1] if k < len(places)]
+    weights = explainer.explain_instance(text, both, num_features=len(places), num_samples=samples, labels=(1,))
+    return [(*places[k], weight) for k, weight in weights.as_map()[1] if k < len(places)]
 
 
 def shap_words(text: str, similar: Cosine, samples: int) -> list[tuple[int, int, float]]:
     import shap
 
     explained = shap.Explainer(similar, shap.maskers.Text(r"\W+"), seed=0)([text], max_evals=samples, silent=True)
-    found, at = [], 0
+    weights, at = [], 0
     for part, value in zip(explained.data[0], explained.values[0], strict=True):
         start = text.find(part.strip(), at) if part.strip() else at
-        found.append((start, start + len(part.strip()), float(value)))
+        weights.append((start, start + len(part.strip()), float(value)))
         at = max(at, start + len(part.strip()))
-    return found
+    return weights
 
 
 def span_score(words: list[tuple[int, int, float]], span: data.Span) -> float:

@@ -41,9 +41,9 @@ def halves(rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return list(rows[::2]), list(rows[1::2])
 
 
-def f1(said: np.ndarray, wanted: np.ndarray) -> float:
-    both = float((said & wanted).sum())
-    return 2 * both / max(1.0, float(said.sum() + wanted.sum()))
+def f1(chosen: np.ndarray, wanted: np.ndarray) -> float:
+    both = float((chosen & wanted).sum())
+    return 2 * both / max(1.0, float(chosen.sum() + wanted.sum()))
 
 
 def above(values: np.ndarray, wanted: np.ndarray) -> float:
@@ -101,21 +101,25 @@ def words(folder: Path) -> list[str]:
     for config in CONFIGS:
         rows = read("words", config)
         for reading in readings(rows):
-            told = [(row[reading]["links"], wanted[n], gold[n]) for n, row in enumerate(rows)]
-            dev, test = halves(told)
+            replies = [(row[reading]["links"], wanted[n], gold[n]) for n, row in enumerate(rows)]
+            dev, test = halves(replies)
             if not test:
                 continue
             at = best([link[2] for links, *_ in dev for link in links], lambda t, dev=dev: link_f1(dev, t))
-            own = np.array([np.nan if row[reading]["auc"] is None else row[reading]["auc"] for row in rows[1::2]])
-            told_auc = estimate(own)
+            links_of_row = np.array(
+                [np.nan if row[reading]["auc"] is None else row[reading]["auc"] for row in rows[1::2]]
+            )
+            told_auc = estimate(links_of_row)
             lines.append(f"| {config} | {reading} | {len(rows)} | {told_auc.value:.3f} [{told_auc.low:.3f}, {told_auc.high:.3f}] | {link_f1(test, at):.3f} | {seconds(rows)} |")  # fmt: skip
     return lines
 
 
-def link_f1(told: Sequence[tuple[Any, set[Any], int]], at: float) -> float:
-    said = [[(i, j) for i, j, value in links if value >= at] for links, *_ in told]
-    right = sum(link in wanted for own, (_, wanted, _) in zip(said, told, strict=True) for link in own)
-    return 2 * right / max(1, sum(map(len, said)) + sum(count for *_, count in told))
+def link_f1(replies: Sequence[tuple[Any, set[Any], int]], at: float) -> float:
+    chosen = [[(i, j) for i, j, value in links if value >= at] for links, *_ in replies]
+    right = sum(
+        link in wanted for links_of_row, (_, wanted, _) in zip(chosen, replies, strict=True) for link in links_of_row
+    )
+    return 2 * right / max(1, sum(map(len, chosen)) + sum(count for *_, count in replies))
 
 
 def chunks(folder: Path) -> list[str]:
@@ -125,8 +129,8 @@ def chunks(folder: Path) -> list[str]:
     for config in CONFIGS:
         rows = read("chunks", config)
         for reading in readings(rows):
-            told = [(row[reading]["links"], exam) for row, exam in zip(rows, exams, strict=False)]
-            dev, test = halves(told)
+            replies = [(row[reading]["links"], exam) for row, exam in zip(rows, exams, strict=False)]
+            dev, test = halves(replies)
             if not test:
                 continue
             near = [(links, set(exam.gold), len(exam.gold)) for links, exam in dev]
@@ -135,10 +139,10 @@ def chunks(folder: Path) -> list[str]:
     return lines
 
 
-def official(told: Sequence[tuple[Any, data.Exam]], at: float, folder: Path) -> float:
+def official(replies: Sequence[tuple[Any, data.Exam]], at: float, folder: Path) -> float:
     """The task's own program on the chunks that were linked."""
-    gold, said = [], []
-    for number, (links, exam) in enumerate(told):
+    gold, chosen = [], []
+    for number, (links, exam) in enumerate(replies):
         left, right = (json.loads(part) for part in exam.source[:2])
         kept = [(i, j) for i, j, value in links if value >= at]
         texts = [[exam.texts[side][s:e] for s, e in exam.units[side]] for side in (0, 1)]
@@ -148,9 +152,9 @@ def official(told: Sequence[tuple[Any, data.Exam]], at: float, folder: Path) -> 
         block = re.sub(r'<sentence id="[^"]*"', f'<sentence id="{number + 1}"', exam.source[2])
         gold.append(block)
         written = "\n".join(lines)
-        said.append(re.sub(r"<alignment>.*?</alignment>", lambda _, written=written: f"<alignment>\n{written}\n</alignment>", block, flags=re.S))  # fmt: skip
+        chosen.append(re.sub(r"<alignment>.*?</alignment>", lambda _, written=written: f"<alignment>\n{written}\n</alignment>", block, flags=re.S))  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
-        for name, blocks in (("gold", gold), ("said", said)):
+        for name, blocks in (("gold", gold), ("said", chosen)):
             (Path(place) / name).write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
         command = ["perl", str(folder / "ists" / "evalF1.pl"), f"{place}/gold", f"{place}/said"]
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -177,9 +181,9 @@ def answers(folder: Path) -> list[str]:
             for half in (dev, test)
         )
         at = best(mine, lambda t, mine=mine, gold=gold: f1(mine >= t, gold))
-        said = other >= at
-        precision, recall = ((said & wanted).sum() / max(1, each.sum()) for each in (said, wanted))
-        lines.append(f"| {name} | {len(rows)} | {f1(said, wanted):.3f} | {precision:.3f} | {recall:.3f} | {seconds(rows) if column == 'part' else ''} |")  # fmt: skip
+        chosen = other >= at
+        precision, recall = ((chosen & wanted).sum() / max(1, each.sum()) for each in (chosen, wanted))
+        lines.append(f"| {name} | {len(rows)} | {f1(chosen, wanted):.3f} | {precision:.3f} | {recall:.3f} | {seconds(rows) if column == 'part' else ''} |")  # fmt: skip
     if test:
         wanted = np.concatenate([r["gold"] for r in test]) == 1
         lines.append(

@@ -56,7 +56,7 @@ class Reader:
         sides = self.states(texts) if self.plain else self.vectors(texts)
         for number, exam in enumerate(exams):
             pair = sides[2 * number : 2 * number + 2]
-            all_units = [(*own, *others(text, own)) for text, own in zip(exam.texts, exam.units, strict=True)]
+            all_units = [(*units, *others(text, units)) for text, units in zip(exam.texts, exam.units, strict=True)]
             a, b = (pooled(*side, spans, mean=self.plain) for side, spans in zip(pair, all_units, strict=True))
             yield self.readings(a, b, *map(len, exam.units))
 
@@ -69,20 +69,20 @@ class Reader:
         states = whole.encode(list(texts), output_value="token_embeddings", batch_size=16)
         offsets = whole.tokenizer(list(texts), return_offsets_mapping=True, truncation=True,
                                   max_length=whole.max_seq_length)["offset_mapping"]  # fmt: skip
-        return [(one.cpu().numpy()[: len(own)], own) for one, own in zip(states, offsets, strict=True)]
+        return [(one.cpu().numpy()[: len(units)], units) for one, units in zip(states, offsets, strict=True)]
 
     def readings(self, a: np.ndarray, b: np.ndarray, rows: int, columns: int) -> dict[str, np.ndarray]:
         lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
         whole = a @ b.T
-        found = {"angle": whole / np.where(lengths > 0, lengths, 1.0)}
+        by_reading = {"angle": whole / np.where(lengths > 0, lengths, 1.0)}
         if not self.plain:
-            found |= {"sum": whole, "share": shares(whole)}
-        return {name: matrix[:rows, :columns] for name, matrix in found.items()}
+            by_reading |= {"sum": whole, "share": shares(whole)}
+        return {name: matrix[:rows, :columns] for name, matrix in by_reading.items()}
 
 
-def others(text: str, own: Sequence[data.Span]) -> list[data.Span]:
+def others(text: str, units: Sequence[data.Span]) -> list[data.Span]:
     """The words outside the units: a share is of everything the text says."""
-    return [(s, e) for s, e in data.spaced(text) if not any(s < end and start < e for start, end in own)]
+    return [(s, e) for s, e in data.spaced(text) if not any(s < end and start < e for start, end in units)]
 
 
 def pooled(vectors: np.ndarray, offsets: Any, spans: Sequence[data.Span], *, mean: bool) -> np.ndarray:
@@ -132,10 +132,10 @@ def run(args: argparse.Namespace) -> None:
             while done < len(rows) and time.time() < until:
                 some = rows[done : done + CHUNK]
                 begun = time.process_time()
-                found = [summary(one, m) for one, m in zip(some, reader(some), strict=True)]
+                by_reading = [summary(one, m) for one, m in zip(some, reader(some), strict=True)]
                 seconds = round((time.process_time() - begun) / len(some), 4)
                 with path.open("a", encoding="utf-8") as stream:
-                    for one, kept in zip(some, found, strict=True):
+                    for one, kept in zip(some, by_reading, strict=True):
                         stream.write(json.dumps({"name": one.name, "cpu": seconds, **kept}) + "\n")
                 done += len(some)
                 print(exam, config, done, flush=True)

@@ -157,14 +157,14 @@ def _kind(text: str, span: Sequence[int], tagged: Sequence[tuple[int, int, str]]
 def agreement(first: Sequence[PairExplanation], second: Sequence[PairExplanation]) -> float:
     """Median Pearson correlation of two models' token × token matrices over the same text pairs."""
     _some(first)
-    found = [
+    records = [
         np.corrcoef(plain_matrix(a).ravel(), plain_matrix(b).ravel())[0, 1]
         for a, b in zip(first, second, strict=True)
         if plain_matrix(a).size > 2
     ]
-    if not found:
+    if not records:
         raise InputError("no pair of texts has more than two pairs of tokens, so nothing can be correlated")
-    return float(np.median(found))
+    return float(np.median(records))
 
 
 def _percent(percent: float) -> None:

@@ -77,24 +77,24 @@ class Question:
 def questions(count: int, seed: int) -> list[Question]:
     """The same ones for the same seed; the answer is in each place equally often."""
     draw = random.Random(seed)
-    found = []
+    made = []
     for number in range(count):
         passage, question, stem, values = KINDS[number % len(KINDS)]
         names = [a + b for a, b in zip(draw.sample(STARTS, 3), draw.sample(ENDS, 3), strict=True)]
-        told = draw.sample(values, 3)
+        drawn_values = draw.sample(values, 3)
         at = number % 3
-        texts = tuple(passage.format(x=x, v=v) for x, v in zip(names, told, strict=True))
-        found.append(
+        texts = tuple(passage.format(x=x, v=v) for x, v in zip(names, drawn_values, strict=True))
+        made.append(
             Question(
                 texts,
                 question.format(x=names[at]),
                 stem.format(x=names[at]),
-                " " + told[at],
+                " " + drawn_values[at],
                 at,
-                " " + told[(at + 1) % 3],
+                " " + drawn_values[(at + 1) % 3],
             )
         )
-    return found
+    return made
 
 
 def measure(model: Any, number: int, asked: Question, method: str, choices: dict[str, Any]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def main() -> None:
     file = given.out / "rows.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     seen = {(row["method"], row["number"]): row for row in rows}
-    own = {row["number"]: row for row in rows}
+    by_number = {row["number"]: row for row in rows}
     model, asked = load(given.model), questions(given.questions, given.seed)
     choices: dict[str, Any] = {
         "score": given.score,
@@ -212,11 +212,11 @@ def main() -> None:
             for number, question in enumerate(asked):
                 if (method, number) in seen or time.monotonic() - started > 60 * given.minutes:
                     continue
-                known = own.get(number) or own_answer(model, question)
-                said = {"said": known["said"], "tokens": known["tokens"]}
-                row = {**measure(model, number, question, method, choices | at(method)), **said}
+                known = by_number.get(number) or own_answer(model, question)
+                reply = {"said": known["said"], "tokens": known["tokens"]}
+                row = {**measure(model, number, question, method, choices | at(method)), **reply}
                 row["right"] = row["said"].strip() == question.answer.strip()
-                own[number] = row
+                by_number[number] = row
                 rows.append(row)
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 stream.flush()

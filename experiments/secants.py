@@ -184,9 +184,9 @@ def run(choice: argparse.Namespace) -> None:
                 models["qa"] = load(choice.qa)
             started = time.time()
             model = models["qa" if which.name == "xquad" else "sentiment"]
-            found = one_round(model, rows[which.name], pairs, number * which.each, which.name)
+            estimates = one_round(model, rows[which.name], pairs, number * which.each, which.name)
             draft = place.with_suffix(".part")
-            draft.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+            draft.write_text("".join(json.dumps(row) + "\n" for row in estimates), encoding="utf-8")
             draft.replace(place)
             print(f"{which.name} {number}: {len(pairs)} texts, {time.time() - started:.0f} s", flush=True)
 
@@ -257,12 +257,12 @@ class Study:
 
     @staticmethod
     def read(which: DataSet) -> Study | None:
-        found = stored(which.name)
-        texts = sorted({each["text"] for each in found})
-        at = {(each["contender"], each["text"]): each for each in found}
-        names = list(dict.fromkeys(each["contender"] for each in found))
+        estimates = stored(which.name)
+        texts = sorted({each["text"] for each in estimates})
+        at = {(each["contender"], each["text"]): each for each in estimates}
+        names = list(dict.fromkeys(each["contender"] for each in estimates))
         rows = {name: [at[name, text] for text in texts] for name in names}
-        return Study(which.title, [each["tokens"] for each in rows[names[0]]], rows) if found else None
+        return Study(which.title, [each["tokens"] for each in rows[names[0]]], rows) if estimates else None
 
     def values(self, name: str, metric: str) -> np.ndarray:
         return np.array([each[metric] for each in self.rows[name]])
@@ -274,9 +274,9 @@ class Study:
 
     def means(self) -> list[str]:
         lines = head(["", *METRICS, "CPU s", "worst relative gap", "nodes"])
-        for name, own in self.rows.items():
-            gaps, nodes = ([each[key] for each in own if key in each] for key in ("gap", "nodes"))
-            cost = [f"{np.mean([each['seconds'] for each in own]):.2f}", f"{max(gaps):.0e}" if gaps else "·",
+        for name, of_name in self.rows.items():
+            gaps, nodes = ([each[key] for each in of_name if key in each] for key in ("gap", "nodes"))
+            cost = [f"{np.mean([each['seconds'] for each in of_name]):.2f}", f"{max(gaps):.0e}" if gaps else "·",
                     f"{np.mean(nodes):.0f}" if nodes else "·"]  # fmt: skip
             lines.append(line_of([name, *(f"{self.values(name, m).mean():.3f}" for m in METRICS), *cost]))
         return lines
@@ -290,10 +290,10 @@ class Study:
         return lines
 
 
-def _cell(found: Estimate) -> str:
+def _cell(estimates: Estimate) -> str:
     """Bold where the interval leaves zero out: then the sign can be believed."""
-    mark = "**" if found.low > 0 or found.high < 0 else ""
-    return f"{mark}{found.value:+.3f}{mark} [{found.low:+.3f}, {found.high:+.3f}]"
+    mark = "**" if estimates.low > 0 or estimates.high < 0 else ""
+    return f"{mark}{estimates.value:+.3f}{mark} [{estimates.low:+.3f}, {estimates.high:+.3f}]"
 
 
 def verdicts(studies: Sequence[Study]) -> list[str]:
@@ -306,9 +306,9 @@ def verdicts(studies: Sequence[Study]) -> list[str]:
         for study in studies:
             pairs = [(f"secant, {base}", f"{name}, {base}") for base in BASELINES]
             known = [(o, t if t in study.rows else name) for o, t in pairs]
-            found = [study.better(ours, other, m) for ours, other in known for m in METRICS]
-            won, lost = sum(e.low > 0 for e in found), sum(e.high < 0 for e in found)
-            cells.append(f"{won} · {len(found) - won - lost} · {lost}")
+            estimates = [study.better(ours, other, m) for ours, other in known for m in METRICS]
+            won, lost = sum(e.low > 0 for e in estimates), sum(e.high < 0 for e in estimates)
+            cells.append(f"{won} · {len(estimates) - won - lost} · {lost}")
         lines.append(line_of([name, *cells]))
     return lines
 

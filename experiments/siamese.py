@@ -64,12 +64,12 @@ def once_per_text(shift):
     """A text's own shift is the same at every layer."""
     known = {}
 
-    def own(text, request):
+    def members(text, request):
         if text not in known:
             known[text] = shift(text, request)
         return known[text]
 
-    return own
+    return members
 
 
 class Kept:
@@ -88,15 +88,15 @@ class Kept:
 
     def more(self, name, model, layer, pairs, until):
         """Go on to len(pairs), or until the time is over."""
-        found = self.read(name, layer)
+        records = self.read(name, layer)
         explain = pl.Explainer(model, method="ij", layer=layer, n_steps=NODES[layer], baseline=REFERENCE)
-        while len(found) < len(pairs) and time.time() < until:
-            some = pairs[len(found) : len(found) + CHUNK]
-            found += explain([a for a, *_ in some], [b for _, b, *_ in some])
+        while len(records) < len(pairs) and time.time() < until:
+            some = pairs[len(records) : len(records) + CHUNK]
+            records += explain([a for a, *_ in some], [b for _, b, *_ in some])
             part = self.path(name, layer).with_suffix(".part")
-            part.write_bytes(pickle.dumps(found))
+            part.write_bytes(pickle.dumps(records))
             part.replace(self.path(name, layer))
-            print(f"  {name}, layer {layer}: {len(found)} pairs", flush=True)
+            print(f"  {name}, layer {layer}: {len(records)} pairs", flush=True)
 
 
 def slopes(case, t):
@@ -131,18 +131,18 @@ def pair_errors(model, a, b, layer):
 def errors(model, pairs, args, until):
     """Error against node count, layer and rule; pairs already measured are kept."""
     path = args.out / "kept" / f"errors-{REFERENCE}.pickle"
-    found = pickle.loads(path.read_bytes()) if path.exists() else []
-    while len(found) < min(args.error_pairs, len(pairs)) and time.time() < until:
-        a, b, _ = pairs[len(found)]
-        found.append({layer: pair_errors(model, a, b, layer) for layer in range(6)})
-        path.write_bytes(pickle.dumps(found))
-        print(f"  errors: {len(found)} pairs", flush=True)
-    if not found:
+    records = pickle.loads(path.read_bytes()) if path.exists() else []
+    while len(records) < min(args.error_pairs, len(pairs)) and time.time() < until:
+        a, b, _ = pairs[len(records)]
+        records.append({layer: pair_errors(model, a, b, layer) for layer in range(6)})
+        path.write_bytes(pickle.dumps(records))
+        print(f"  errors: {len(records)} pairs", flush=True)
+    if not records:
         return []
     rows = []
     for layer in range(6):
-        for name, n in found[0][layer]:
-            gaps = [one[layer][name, n] for one in found]
+        for name, n in records[0][layer]:
+            gaps = [one[layer][name, n] for one in records]
             row = {"layer": layer, "rule": name, "nodes": n, "pairs": len(gaps)}
             rows.append({**row, "median_error": float(np.median(gaps)), "worst_error": max(gaps)})
     write(args.out, "error_by_nodes", rows)
@@ -167,12 +167,12 @@ def parts_of_speech(results, gold, tag):
 
 
 def share_row(name, layer, results):
-    own = {"model": name, "layer": layer, "pairs": len(results), "nodes": NODES[layer], **top_share(results)}
-    own["matrix_sum"] = float(np.median([r.matrix.sum() for r in results]))
-    own["reference_cell"] = float(np.median([r.full_matrix[0, 0] for r in results]))
-    own["similarity"] = float(np.median([r.similarity for r in results]))
+    members = {"model": name, "layer": layer, "pairs": len(results), "nodes": NODES[layer], **top_share(results)}
+    members["matrix_sum"] = float(np.median([r.matrix.sum() for r in results]))
+    members["reference_cell"] = float(np.median([r.full_matrix[0, 0] for r in results]))
+    members["similarity"] = float(np.median([r.similarity for r in results]))
     gaps = [r.certificate.gap for r in results]
-    return own | {"median_gap": float(np.median(gaps)), "worst_gap": max(gaps)}
+    return members | {"median_gap": float(np.median(gaps)), "worst_gap": max(gaps)}
 
 
 def curve_rows(name, layer, results):
@@ -184,23 +184,23 @@ def curve_rows(name, layer, results):
 def sums(model, pairs, args, until, say):
     """|full_matrix.sum() − similarity| with every choice at its default, token by token."""
     path = args.out / "kept" / "sums.pickle"
-    found = pickle.loads(path.read_bytes()) if path.exists() else []
+    records = pickle.loads(path.read_bytes()) if path.exists() else []
     explain = pl.Explainer(model, method="ij")
-    while len(found) < min(args.sum_pairs, len(pairs)) and time.time() < until:
-        some = pairs[len(found) : len(found) + 5]
+    while len(records) < min(args.sum_pairs, len(pairs)) and time.time() < until:
+        some = pairs[len(records) : len(records) + 5]
         for result in explain([a for a, *_ in some], [b for _, b, *_ in some]):
             proof = result.certificate
             gap = abs(float(result.full_matrix.sum()) - result.similarity)
-            found.append({"gap": gap, "nodes": proof.nodes, "converged": proof.converged})
-        path.write_bytes(pickle.dumps(found))
-        print(f"  sums: {len(found)} pairs", flush=True)
-    if found:
-        write(args.out, "sums", found)
-        gaps = [row["gap"] for row in found]
+            records.append({"gap": gap, "nodes": proof.nodes, "converged": proof.converged})
+        path.write_bytes(pickle.dumps(records))
+        print(f"  sums: {len(records)} pairs", flush=True)
+    if records:
+        write(args.out, "sums", records)
+        gaps = [row["gap"] for row in records]
         say(
-            f"off the shelf, layer 0, token by token, every choice at its default, {len(found)} pairs: |sum − similarity| "
-            f"median {np.median(gaps):.1e}, worst {max(gaps):.1e}; {sum(row['converged'] for row in found)} converged; "
-            f"{np.mean([row['nodes'] for row in found]):.0f} nodes a pair"
+            f"off the shelf, layer 0, token by token, every choice at its default, {len(records)} pairs: |sum − similarity| "
+            f"median {np.median(gaps):.1e}, worst {max(gaps):.1e}; {sum(row['converged'] for row in records)} converged; "
+            f"{np.mean([row['nodes'] for row in records]):.0f} nodes a pair"
         )
 
 
@@ -260,43 +260,43 @@ def main():
     if args.part in ("all", "shares"):
         for count in sorted({min(CONTROL, args.pairs), args.pairs}):  # some pairs of everything, then all
             for name, model in models.items():
-                own = pairs[:CONTROL] if name == "plain-cosine" else pairs[:count]
+                members = pairs[:CONTROL] if name == "plain-cosine" else pairs[:count]
                 for layer in NODES:
-                    kept.more(name, model, layer, own, until)
+                    kept.more(name, model, layer, members, until)
     table = errors(shelf, pairs, args, until if args.part in ("all", "errors") else 0.0)
     sums(shelf, pairs, args, until if args.part in ("all", "sums") else 0.0, say)
-    found = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
-    shares = [share_row(name, layer, results) for (name, layer), results in found.items() if results]
+    records = {(name, layer): kept.read(name, layer) for name in models for layer in NODES}
+    shares = [share_row(name, layer, results) for (name, layer), results in records.items() if results]
     write(args.out, "top_share", shares)
     draw_shares(shares, args.out / "top_share.png")
-    curves = [row for key, results in found.items() if results for row in curve_rows(*key, results)]
+    curves = [row for key, results in records.items() if results for row in curve_rows(*key, results)]
     write(args.out, "top_share_curves", curves)
     for name in dict.fromkeys(row["model"] for row in curves):
-        own = [row for row in curves if row["model"] == name]
-        draw_curves(own, name, args.out / f"top_share_curves_{name.replace(' ', '_')}.png")
-    for own in shares:
+        members = [row for row in curves if row["model"] == name]
+        draw_curves(members, name, args.out / f"top_share_curves_{name.replace(' ', '_')}.png")
+    for members in shares:
         say(
-            f"{own['model']}, layer {own['layer']}, {own['pairs']} pairs: top 5 % carry {own['of_prediction']:.2f} of the "
-            f"prediction [{own['of_prediction_low']:.2f}, {own['of_prediction_high']:.2f}], {own['of_positive']:.2f} of the "
-            f"positive mass [{own['of_positive_low']:.2f}, {own['of_positive_high']:.2f}]; {own['negative']:.0%} negative; "
-            f"matrix sums to {own['matrix_sum']:.2f}, similarity {own['similarity']:.2f}; {own['nodes']} nodes, gap median "
-            f"{own['median_gap']:.0e}, worst {own['worst_gap']:.0e}"
+            f"{members['model']}, layer {members['layer']}, {members['pairs']} pairs: top 5 % carry {members['of_prediction']:.2f} of the "
+            f"prediction [{members['of_prediction_low']:.2f}, {members['of_prediction_high']:.2f}], {members['of_positive']:.2f} of the "
+            f"positive mass [{members['of_positive_low']:.2f}, {members['of_positive_high']:.2f}]; {members['negative']:.0%} negative; "
+            f"matrix sums to {members['matrix_sum']:.2f}, similarity {members['similarity']:.2f}; {members['nodes']} nodes, gap median "
+            f"{members['median_gap']:.0e}, worst {members['worst_gap']:.0e}"
         )
     agree = []
     for layer in sorted(NODES):
         for other in ("plain-cosine", "off the shelf"):
-            both = list(zip(found["shifted-cosine", layer], found[other, layer], strict=False))
+            both = list(zip(records["shifted-cosine", layer], records[other, layer], strict=False))
             if both:
                 row = {"layer": layer, "against": other, "pairs": len(both)}
                 agree.append({**row, "pearson": agreement(*zip(*both, strict=True))})
     if agree:
         write(args.out, "exact_against_others", agree)
         for other in ("plain-cosine", "off the shelf"):
-            own = [f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other]
-            say(f"exact model against {other}, median Pearson by layer: " + ", ".join(own))
+            members = [f"{r['layer']}: {r['pearson']:.2f} (n {r['pairs']})" for r in agree if r["against"] == other]
+            say(f"exact model against {other}, median Pearson by layer: " + ", ".join(members))
     tag, lifts, accuracies = cache(tagger()), [], []
     for layer in sorted(NODES):
-        if not (results := found["shifted-cosine", layer]):
+        if not (results := records["shifted-cosine", layer]):
             continue
         rows, steps = parts_of_speech(results, gold[: len(results)], tag)
         lifts += [{"layer": layer, "pairs": len(results), **row} for row in rows]
@@ -314,10 +314,10 @@ def main():
     if table:
         draw_errors(table, args.out / "error_by_nodes.png")
     for layer in sorted({row["layer"] for row in table}):
-        own = [r for r in table if r["layer"] == layer and r["nodes"] == 16]
+        members = [r for r in table if r["layer"] == layer and r["nodes"] == 16]
         say(
-            f"off the shelf, layer {layer}, 16 nodes, median error over {own[0]['pairs']} pairs: "
-            + ", ".join(f"{r['rule']} {r['median_error']:.1e}" for r in own)
+            f"off the shelf, layer {layer}, 16 nodes, median error over {members[0]['pairs']} pairs: "
+            + ", ".join(f"{r['rule']} {r['median_error']:.1e}" for r in members)
         )
     (args.out / "findings.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

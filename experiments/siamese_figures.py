@@ -11,8 +11,8 @@ def draw_errors(rows, path):
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
     for axis, name in zip(axes, dict.fromkeys(row["rule"] for row in rows), strict=True):
         for layer in range(6):
-            own = [row for row in rows if row["layer"] == layer and row["rule"] == name]
-            x, y = [r["nodes"] for r in own], [r["median_error"] for r in own]
+            members = [row for row in rows if row["layer"] == layer and row["rule"] == name]
+            x, y = [r["nodes"] for r in members], [r["median_error"] for r in members]
             axis.loglog(x, y, "o-", markersize=3, color=plt.cm.viridis(layer / 5.5), label=f"layer {layer}")
         axis.set(title=name, xlabel="nodes")
         axis.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
@@ -33,9 +33,9 @@ def draw_shares(shares, path):
     }
     for axis, (name, title) in zip(axes, titles.items(), strict=True):
         for model in dict.fromkeys(row["model"] for row in shares):
-            own = sorted((row for row in shares if row["model"] == model), key=lambda row: row["layer"])
-            x, y = [row["layer"] for row in own], np.array([row[name] for row in own])
-            low, high = (np.array([row[f"{name}_{end}"] for row in own]) for end in ("low", "high"))
+            members = sorted((row for row in shares if row["model"] == model), key=lambda row: row["layer"])
+            x, y = [row["layer"] for row in members], np.array([row[name] for row in members])
+            low, high = (np.array([row[f"{name}_{end}"] for row in members]) for end in ("low", "high"))
             axis.errorbar(
                 x, y, [np.maximum(y - low, 0), np.maximum(high - y, 0)], fmt="o-", markersize=3, capsize=2, label=model
             )
@@ -51,8 +51,8 @@ def draw_curves(rows, title, path):
     """Cumulative share of the prediction against the top q % of token pairs, one line a layer."""
     figure, axis = plt.subplots(figsize=(5, 3.6))
     for layer in sorted({row["layer"] for row in rows}):
-        own = [row for row in rows if row["layer"] == layer]
-        x, y = [row["percent"] for row in own], [row["of_prediction"] for row in own]
+        members = [row for row in rows if row["layer"] == layer]
+        x, y = [row["percent"] for row in members], [row["of_prediction"] for row in members]
         axis.plot(x, y, "o-", markersize=3, color=plt.cm.viridis(layer / 6.5), label=f"layer {layer}")
     axis.axhline(1.0, color="0.7", linewidth=0.8)
     axis.set(xscale="log", xlabel="top q % of token pairs", ylabel="share of the prediction", title=title)

@@ -79,12 +79,12 @@ def spearman(encoder, pairs, kind, size=64):
     """Rank correlation of the model's similarities with the gold scores."""
     encoder.model.eval()
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]) + len(pairs[i][1]))
-    found = torch.zeros(len(pairs))
+    similarities = torch.zeros(len(pairs))
     for start in range(0, len(order), size):
         some = order[start : start + size]
         vectors = encoder([pairs[i][0] for i in some] + [pairs[i][1] for i in some])
-        found[some] = similarity(vectors[: len(some)], vectors[len(some) :], kind)
-    return float(spearmanr(found.numpy(), [gold for *_, gold in pairs]).statistic)
+        similarities[some] = similarity(vectors[: len(some)], vectors[len(some) :], kind)
+    return float(spearmanr(similarities.numpy(), [gold for *_, gold in pairs]).statistic)
 
 
 def batches(pairs, size, rng):
@@ -122,8 +122,8 @@ def train(name, data, tokenizer, args):
         for batch in batches(data["train"], args.batch, rng):
             with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
                 vectors = encoder([row[0] for row in batch] + [row[1] for row in batch])
-            found = similarity(vectors[: len(batch)], vectors[len(batch) :], kind)
-            loss = mse_loss(found, torch.tensor([gold for *_, gold in batch]))
+            similarities = similarity(vectors[: len(batch)], vectors[len(batch) :], kind)
+            loss = mse_loss(similarities, torch.tensor([gold for *_, gold in batch]))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()

@@ -51,9 +51,9 @@ def read(data: Path) -> list[dict[str, Any]]:
 
 def cut(passage: str, start: int, number: int) -> tuple[str, int]:
     """Three sentences around the answer, and where it starts there; question `number` decides how many come before."""
-    bounds = [0, *(found.end() for found in re.finditer(r"[.!?]['\")]*\s+(?=[A-Z\"'(])", passage)), len(passage)]
-    own = max(i for i, bound in enumerate(bounds[:-1]) if bound <= start)
-    first = max(0, min(own - number % SENTENCES, len(bounds) - 1 - SENTENCES))
+    bounds = [0, *(mark.end() for mark in re.finditer(r"[.!?]['\")]*\s+(?=[A-Z\"'(])", passage)), len(passage)]
+    sentence = max(i for i, bound in enumerate(bounds[:-1]) if bound <= start)
+    first = max(0, min(sentence - number % SENTENCES, len(bounds) - 1 - SENTENCES))
     low, high = bounds[first], bounds[min(first + SENTENCES, len(bounds) - 1)]
     return passage[low:high].rstrip(), start - low
 
@@ -65,17 +65,21 @@ def split(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[s
 
 def encode(tokenizer: Any, row: dict[str, Any]) -> dict[str, Any] | None:
     """Token ids with the answer's first and last token; None where it does not fit."""
-    found = tokenizer(row["question"], row["context"], return_offsets_mapping=True, verbose=False)
-    if len(found["input_ids"]) > LONGEST:
+    batch_encoding = tokenizer(row["question"], row["context"], return_offsets_mapping=True, verbose=False)
+    if len(batch_encoding["input_ids"]) > LONGEST:
         return None
     first, last = row["start"], row["start"] + len(row["answer"])
     inside = [
-        i for i, ((low, high), part) in enumerate(zip(found["offset_mapping"], found.sequence_ids(0), strict=True))
+        i for i, ((low, high), part) in enumerate(zip(batch_encoding["offset_mapping"], batch_encoding.sequence_ids(0), strict=True))
         if part == 1 and low < last and high > first
     ]  # fmt: skip
     if not inside:
         return None
-    return {"ids": found["input_ids"], "types": found["token_type_ids"], "place": (inside[0], inside[-1])}
+    return {
+        "ids": batch_encoding["input_ids"],
+        "types": batch_encoding["token_type_ids"],
+        "place": (inside[0], inside[-1]),
+    }
 
 
 def collate(batch: list[dict[str, Any]]) -> tuple[torch.Tensor, ...]:
@@ -91,8 +95,8 @@ def normalise(text: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
-def f1(said: str, true: str) -> float:
-    one, other = normalise(said).split(), normalise(true).split()
+def f1(reply: str, true: str) -> float:
+    one, other = normalise(reply).split(), normalise(true).split()
     same = sum((Counter(one) & Counter(other)).values())
     return 2 * same / (len(one) + len(other)) if same else float(one == other)
 
@@ -103,18 +107,18 @@ def measure(model: Any, tokenizer: Any, rows: list[dict[str, Any]]) -> dict[str,
     model.eval()
     exact, overlap = [], []
     for row in rows:
-        found = tokenizer(
+        batch_encoding = tokenizer(
             row["question"], row["context"], return_offsets_mapping=True, return_tensors="pt", verbose=False
         )
-        offsets = found.pop("offset_mapping")[0].tolist()
-        if found["input_ids"].shape[1] > LONGEST:
+        offsets = batch_encoding.pop("offset_mapping")[0].tolist()
+        if batch_encoding["input_ids"].shape[1] > LONGEST:
             continue
-        output = model(**found)
-        segments = [-1 if part is None else part for part in found.sequence_ids(0)]
+        output = model(**batch_encoding)
+        segments = [-1 if part is None else part for part in batch_encoding.sequence_ids(0)]
         start, end = best_span(output.start_logits[0], output.end_logits[0], segments)
-        said = row["context"][offsets[start][0] : offsets[end][1]]
-        exact.append(normalise(said) == normalise(row["answer"]))
-        overlap.append(f1(said, row["answer"]))
+        reply = row["context"][offsets[start][0] : offsets[end][1]]
+        exact.append(normalise(reply) == normalise(row["answer"]))
+        overlap.append(f1(reply, row["answer"]))
     count = len(exact)
     return {"questions": count, "exact_match": sum(exact) / count, "f1": sum(overlap) / count}
 
@@ -125,8 +129,8 @@ def train(model: Any, rows: list[dict[str, Any]], args: argparse.Namespace) -> t
     model.requires_grad_(False)
     for part in (*model.bert.encoder.layer[-args.blocks :], model.qa_outputs):
         part.requires_grad_(True)
-    own = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(own, lr=args.lr, weight_decay=0.01)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=args.lr, weight_decay=0.01)
     steps = args.epochs * -(-len(rows) // args.batch)
     done, loss = 0, torch.tensor(0.0)
     model.train()
@@ -146,7 +150,7 @@ def train(model: Any, rows: list[dict[str, Any]], args: argparse.Namespace) -> t
             )
             optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(own, 1.0)
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.step()
             done += 1
             if done % 50 == 0:

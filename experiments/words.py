@@ -81,22 +81,22 @@ def run(model: str, texts: list[str], settings: list[str], out: Path) -> list[di
 
 
 def groups(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["setting"], row["rule"]), []).append(row)
-    return found
+        grouped.setdefault((row["setting"], row["rule"]), []).append(row)
+    return grouped
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
     lines = []
-    for (setting, rule), own in groups(rows).items():
-        gaps = np.array([row["delta_percent"] for row in own])
-        nodes = np.array([row["nodes"] for row in own])
+    for (setting, rule), members in groups(rows).items():
+        gaps = np.array([row["delta_percent"] for row in members])
+        nodes = np.array([row["nodes"] for row in members])
         low, high = np.quantile(gaps, [0.25, 0.75])
         lines.append(
             f"{setting:14} {rule:8} median |Δ%| {np.median(gaps):9.4f} (quartiles {low:.4f} to {high:.4f}, worst "
             f"{gaps.max():.3f}), nodes median {np.median(nodes):.0f} (most {nodes.max()}), settled "
-            f"{sum(row['converged'] for row in own)} of {len(own)}, median {np.median([row['seconds'] for row in own]):.2f} s"
+            f"{sum(row['converged'] for row in members)} of {len(members)}, median {np.median([row['seconds'] for row in members]):.2f} s"
         )
     return "\n".join(lines)
 
@@ -107,8 +107,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     from pathlens.draw import canvas
 
     series = {
-        f"{setting}, {rule}": np.sort([max(row["delta_percent"], 1e-6) for row in own]).tolist()
-        for (setting, rule), own in groups(rows).items()
+        f"{setting}, {rule}": np.sort([max(row["delta_percent"], 1e-6) for row in members]).tolist()
+        for (setting, rule), members in groups(rows).items()
     }
     count = len(next(iter(series.values())))
     share = (100 * (np.arange(count) + 0.5) / count).tolist()

@@ -77,12 +77,12 @@ def run(out: Path, *, quick: bool = False) -> None:
     planted = np.array([row["planted"] for row in rows])
     area = auc(np.abs([row["gamma"] for row in rows]), planted)
     agree = np.mean([np.sign(row["gamma"]) == np.sign(row["strength"]) for row in rows if row["planted"]])
-    found = [row["recovered"] == row["pathway"] for row in rows if row["pathway"] >= 0]
+    recovered = [row["recovered"] == row["pathway"] for row in rows if row["pathway"] >= 0]
     picture(folder, gamma, trial)
-    good = area >= 0.9 and agree >= 0.95 and sum(found) >= 5
+    good = area >= 0.9 and agree >= 0.95 and sum(recovered) >= 5
     folder.say(
         f"Test error of the net, as a share of the variance: {error:.3f}. AUC of |Γ| for planted pairs {area:.3f} (goal .9), "
-        f"sign agreement {agree:.3f} (goal .95), switching pathway recovered in {sum(found)} of {len(found)} (goal 5 of 6): "
+        f"sign agreement {agree:.3f} (goal .95), switching pathway recovered in {sum(recovered)} of {len(recovered)} (goal 5 of 6): "
         f"{'all held' if good else 'NOT all held'}."
     )
 
@@ -110,14 +110,14 @@ def pair_interactions(net: nn.Module, trial: Trial, nodes: int = 16) -> np.ndarr
 
 
 def judge(k: int, gamma: np.ndarray, trial: Trial) -> dict[str, object]:
-    own = trial.pair.numpy() == k
-    link = [np.corrcoef(gamma[own], trial.activity[own, p])[0, 1] for p in range(PATHWAYS)]
+    inside = trial.pair.numpy() == k
+    link = [np.corrcoef(gamma[inside], trial.activity[inside, p])[0, 1] for p in range(PATHWAYS)]
     return {
         "pair": k,
         "planted": bool(trial.strength[k] != 0),
         "strength": float(trial.strength[k]),
-        "gamma": float(gamma[own].mean()),
-        "spread": float(gamma[own].std()),
+        "gamma": float(gamma[inside].mean()),
+        "spread": float(gamma[inside].std()),
         "pathway": int(trial.pathway[k]),
         "recovered": int(np.argmax(np.abs(link))),
         "correlation": float(np.max(np.abs(link))),
@@ -134,9 +134,9 @@ def picture(folder: Folder, gamma: np.ndarray, trial: Trial) -> None:
     from experiments import plots
     from pathlens.draw import canvas
 
-    own = trial.pair.numpy() == 0
-    activity = trial.activity[own, trial.pathway[0]]
-    drawn = plots.dependence(activity, gamma[own], f"activity of pathway {trial.pathway[0]}")
+    inside = trial.pair.numpy() == 0
+    activity = trial.activity[inside, trial.pathway[0]]
+    drawn = plots.dependence(activity, gamma[inside], f"activity of pathway {trial.pathway[0]}")
     canvas.save(drawn, folder.path("switched_pair.png"))
     means = {f"{a}×{b} ({s:+.1f})": float(gamma[trial.pair.numpy() == k].mean())
              for k, ((a, b), s) in enumerate(zip(trial.pairs[:30], trial.strength[:30], strict=True))}  # fmt: skip

@@ -52,25 +52,25 @@ def run(out: Path, *, quick: bool = False, data: Path = Path("../shared/data"), 
         ("negation", "not/never/hardly + polar word: the interaction flips the word in", negated[:15] if quick else negated),
         ("saturation", "'a X, Y movie': the adjectives push back against each other in", piled),
     ):  # fmt: skip
-        found = measured(Rows(folder.path(f"{name}.csv"), COLUMNS, resume=resume), models, phrases)
-        lines += [f"{title} (n = {len(phrases)})", *summary(found)]
+        measurements = measured(Rows(folder.path(f"{name}.csv"), COLUMNS, resume=resume), models, phrases)
+        lines += [f"{title} (n = {len(phrases)})", *summary(measurements)]
         if name == "negation" and (words := adjectives(phrases)):
-            own = [row for row in found if row["second"] in words]
-            count = len({(row["first"], row["second"]) for row in own})
-            lines += [f"of these, those whose second word spaCy tags as an adjective (n = {count})", *summary(own)]
+            members = [row for row in measurements if row["second"] in words]
+            count = len({(row["first"], row["second"]) for row in members})
+            lines += [f"of these, those whose second word spaCy tags as an adjective (n = {count})", *summary(members)]
     folder.say("\n".join(lines))
 
 
 def negated_phrases(data: Path) -> list[Phrase]:
     """Every pair of words in the treebank that starts with a negator and ends with a word labelled off neutral."""
-    found: dict[tuple[str, str], int] = {}
+    measurements: dict[tuple[str, str], int] = {}
     for file in sorted((data / "sst-trees").glob("*.txt")):
         for line in file.read_text(encoding="utf-8").splitlines():
             leaves = [(int(label), word.lower()) for label, word in regex.findall(r"\((\d) ([^()\s]+)\)", line)]
             for (_, first), (label, word) in itertools.pairwise(leaves):
                 if first in NEGATORS and label != 2 and word.isalpha():
-                    found[first, word] = 1 if label > 2 else -1
-    return [Phrase(f"{a} {b}", a, b, -sign, (0, 1)) for (a, b), sign in sorted(found.items())]
+                    measurements[first, word] = 1 if label > 2 else -1
+    return [Phrase(f"{a} {b}", a, b, -sign, (0, 1)) for (a, b), sign in sorted(measurements.items())]
 
 
 def adjectives(phrases: Sequence[Phrase]) -> set[str]:
@@ -121,11 +121,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The share of interactions with the expected sign, by model, and the difference paired by phrase."""
     lines, held = [], {}
     for kind in dict.fromkeys(row["model"] for row in rows):
-        own = [row for row in rows if row["model"] == kind]
-        held[kind] = {(r["first"], r["second"]): float(r["gamma"]) * int(r["expected"]) > 0 for r in own}
+        members = [row for row in rows if row["model"] == kind]
+        held[kind] = {(r["first"], r["second"]): float(r["gamma"]) * int(r["expected"]) > 0 for r in members}
         low, mean, high = interval(np.array(list(held[kind].values()), dtype=float))
-        strength = np.mean([float(r["gamma"]) * int(r["expected"]) for r in own])
-        settled = np.mean([int(r["converged"]) for r in own])
+        strength = np.mean([float(r["gamma"]) * int(r["expected"]) for r in members])
+        settled = np.mean([int(r["converged"]) for r in members])
         lines.append(
             f"  {kind}: {mean:.3f} [{low:.3f}, {high:.3f}], mean Γ in the expected direction {strength:+.3f}; "
             f"{settled:.0%} converged"

@@ -79,8 +79,8 @@ def _by_shapiq(values: np.ndarray, width: int) -> np.ndarray:
     def game(coalitions: np.ndarray) -> np.ndarray:
         return values[(np.asarray(coalitions, dtype=int) * 2 ** np.arange(width)).sum(1)]
 
-    found = ExactComputer(n_players=width, game=game)(index="SII", order=2)
-    return np.array([found[pair] for pair in combinations(range(width), 2)])
+    interactions = ExactComputer(n_players=width, game=game)(index="SII", order=2)
+    return np.array([interactions[pair] for pair in combinations(range(width), 2)])
 
 
 def contextual(net: nn.Module, x: Tensor, pairs: np.ndarray) -> Tensor:

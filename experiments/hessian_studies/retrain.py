@@ -88,13 +88,13 @@ def one_set(name: str, seed: int, mode: str, count: int) -> list[list[object]]:
     cut = int(0.8 * count)
     net = train(Many(SIZES, 1, seed), x[:cut], y[None, :cut], seed=seed)
     fit = float(error_of(net, x[cut:], y[None, cut:])[0])
-    found = rankings(net.one(0), x, x[:cut], seed=seed)
+    orders = rankings(net.one(0), x, x[:cut], seed=seed)
     centred = terms - terms.mean(0)
     oracle = np.full((count, len(pairs)), -1.0)
     oracle[:, true.numpy()] = centred.abs().numpy()
-    found["oracle"] = oracle
+    orders["oracle"] = oracle
     names, labels = [("none", 0)], [y]
-    for ranking, values in found.items():
+    for ranking, values in orders.items():
         place = np.argsort(np.argsort(-values, axis=1, kind="stable"), axis=1)[:, true.numpy()]
         for k in TOP:
             removed = torch.from_numpy(place < k)
@@ -118,9 +118,9 @@ def report(folder: Folder) -> None:
     table.to_csv(folder.path("table.csv"))
     lines = []
     for mode in MODES:
-        own = per_set.loc[mode]
-        for other in own.columns.drop("IH"):
-            low, mean, high = interval((own["IH"] - own[other]).to_numpy())
+        curve = per_set.loc[mode]
+        for other in curve.columns.drop("IH"):
+            low, mean, high = interval((curve["IH"] - curve[other]).to_numpy())
             lines.append({"mode": mode, "IH minus": other, "mean": mean, "low": low, "high": high})
     frame = pandas.DataFrame(lines).round(4)
     frame.to_csv(folder.path("paired.csv"), index=False)

@@ -46,10 +46,10 @@ def pairs_of(file: Path) -> tuple[list[str], list[int]]:
 def explain(kind: str, model: Any, texts: list[str], **choice: Any) -> list[Any]:
     """As many nodes as 2 % need; the CNN through softplus, with at most 64: its max-pooling keeps its kinks, so no
     count settles it, and the gap says what that costs."""
-    own = {"target": difference} if kind == "transformer" else {"softplus": 10.0, "max_nodes": 64}
+    choices = {"target": difference} if kind == "transformer" else {"softplus": 10.0, "max_nodes": 64}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pl.explain(model, texts, method="ih", unit="word", tolerance=0.02, **own, **choice)
+        return pl.explain(model, texts, method="ih", unit="word", tolerance=0.02, **choices, **choice)
 
 
 def between(result: Any, first: str, second: str) -> float:
@@ -63,15 +63,15 @@ def probes(folder: Folder, models: dict[str, Any]) -> list[str]:
     growing = ["A movie", *(f"A {', '.join(GROWING[:k])} movie" for k in range(1, 5))]
     rows, lines = [], []
     for kind, model in models.items():
-        found = explain(kind, model, texts + growing)
-        bad, not_bad, painful = found[:3]
+        results = explain(kind, model, texts + growing)
+        bad, not_bad, painful = results[:3]
         index = [token.lower() for token in painful.tokens].index("painfully")
         lines.append(
             f"{kind}: output for 'bad' {bad.certificate.f_input:+.2f}, 'not bad' {not_bad.certificate.f_input:+.2f}; "
             f"Γ(not, bad) {between(not_bad, 'not', 'bad'):+.3f}; painfully alone {painful.matrix[index, index]:+.3f}, "
             f"painfully × funny {between(painful, 'painfully', 'funny'):+.3f}."
         )
-        for k, result in enumerate(found[4:], start=1):
+        for k, result in enumerate(results[4:], start=1):
             noun = np.mean([between(result, word, "movie") for word in GROWING[:k]])
             several = [between(result, a, b) for i, a in enumerate(GROWING[:k]) for b in GROWING[:i]]
             rows.append({"model": kind, "adjectives": k, "output": result.certificate.f_input, "adjective_noun": float(noun),

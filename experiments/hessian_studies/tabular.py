@@ -41,8 +41,8 @@ def run(out: Path, *, quick: bool = False, heart: Path | None = None) -> None:
 def breast_cancer() -> Table:
     from sklearn.datasets import load_breast_cancer
 
-    found = load_breast_cancer()
-    return Table("breast cancer", [str(name) for name in found.feature_names], found.data, 1 - found.target)
+    dataset = load_breast_cancer()
+    return Table("breast cancer", [str(name) for name in dataset.feature_names], dataset.data, 1 - dataset.target)
 
 
 def heart_disease(file: Path) -> Table:
@@ -153,11 +153,11 @@ def redundancy(table: Table, gamma: np.ndarray, scores: np.ndarray) -> str:
 def heart_rate(table: Table, gamma: np.ndarray, raw: np.ndarray) -> str:
     i = table.features.index("max HR")
     j = next(k for k, name in enumerate(table.features) if name.startswith("gender"))
-    rate, male, own = raw[: len(gamma), i], raw[: len(gamma), j] > 0, gamma[:, i, j]
+    rate, male, strength = raw[: len(gamma), i], raw[: len(gamma), j] > 0, gamma[:, i, j]
     parts = []
     for low, high in ((0, 130), (130, 150), (150, 160), (160, 175), (175, 300)):
         inside = (rate >= low) & (rate < high) & male
         parts.append(
-            f"{low}–{high}: {own[inside].mean():+.4f} ({inside.sum()})" if inside.any() else f"{low}–{high}: none"
+            f"{low}–{high}: {strength[inside].mean():+.4f} ({inside.sum()})" if inside.any() else f"{low}–{high}: none"
         )
     return f"Max HR × sex, mean Γ of men by heart rate (rows): {', '.join(parts)}."

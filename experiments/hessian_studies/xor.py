@@ -44,16 +44,16 @@ def run(out: Path, *, quick: bool = False) -> None:
     ]
     means = {}
     for kind in dict.fromkeys(row["net"] for row in rows):
-        own = [row for row in rows if row["net"] == kind and row["solved"]]
-        if own:
-            means[kind] = float(np.mean([row["gamma_12"] for row in own]))
-            share = np.mean([row["gamma_12"] < 0 for row in own])
-            sums = max(abs(row["ig_sum"]) for row in own)
-            single = max(abs(row["ig_1"]) for row in own)
-            moved = np.mean([row["moved"] for row in own])
+        solved = [row for row in rows if row["net"] == kind and row["solved"]]
+        if solved:
+            means[kind] = float(np.mean([row["gamma_12"] for row in solved]))
+            share = np.mean([row["gamma_12"] < 0 for row in solved])
+            sums = max(abs(row["ig_sum"]) for row in solved)
+            single = max(abs(row["ig_1"]) for row in solved)
+            moved = np.mean([row["moved"] for row in solved])
             lines.append(
-                f"{kind}: {means[kind]:+.3f}, negative in {share:.0%} of {len(own)}; largest |ΣIG| {sums:.3f}, largest |IG₁| "
-                f"{single:.2f}; Γ₁₂ at (1,0) at most {max(abs(row['gamma_12_at_10']) for row in own):.1e}; "
+                f"{kind}: {means[kind]:+.3f}, negative in {share:.0%} of {len(solved)}; largest |ΣIG| {sums:.3f}, largest |IG₁| "
+                f"{single:.2f}; Γ₁₂ at (1,0) at most {max(abs(row['gamma_12_at_10']) for row in solved):.1e}; "
                 f"smoothing moved the output by {moved:.3f}"
             )
     folder.bars("xor.png", means, "XOR: interaction of the two inputs at (1,1)")

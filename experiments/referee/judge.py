@@ -40,13 +40,13 @@ def with_people(scores: np.ndarray, marks: Sequence[Sequence[int]]) -> tuple[flo
 def among_people(marks: Sequence[Sequence[int]]) -> tuple[float, float]:
     """The same two figures for people: the others' average stands in for the scores of a method."""
     people = np.array(marks, dtype=float)
-    found = []
+    verdicts = []
     for k in range(len(people)):
         others = np.delete(people, k, 0)
         count = max(1, round(float(others.sum(1).mean())))
         wanted = people[k].astype(bool)
-        found.append((auc(others.mean(0), wanted), f1(strongest(others.mean(0), count), wanted)))
-    means = np.array(found).mean(0)
+        verdicts.append((auc(others.mean(0), wanted), f1(strongest(others.mean(0), count), wanted)))
+    means = np.array(verdicts).mean(0)
     return float(means[0]), float(means[1])
 
 

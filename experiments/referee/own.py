@@ -21,7 +21,7 @@ GAUSS = {"rule": "gauss", "n_steps": 62, "cache": PathCache()}
 
 
 @dataclass(frozen=True)
-class Own:
+class OurMethod:
     """A method of ours; `solve` gives the answers of texts of one model."""
 
     name: str
@@ -103,7 +103,7 @@ def _logits(model: Any, text: str) -> list[float]:
         return model.module(input_ids=read["input_ids"], attention_mask=read["attention_mask"]).logits[0].tolist()
 
 
-def _methods() -> tuple[Own, ...]:
+def _methods() -> tuple[OurMethod, ...]:
     rows = contenders((GRADIENT,), ())
     for method in ("ig", "sig", "secant"):
         rows += contenders((method,), ("mask", "pad"))[2:]
@@ -111,11 +111,12 @@ def _methods() -> tuple[Own, ...]:
     for method in ("dig", "udig"):
         rows += contenders((method,), ("mask",), {method: GAUSS})[2:]
     named = [
-        Own(row.label + (", prefix" if row.options.get("context") == "prefix" else ""), scored(row)) for row in rows
+        OurMethod(row.label + (", prefix" if row.options.get("context") == "prefix" else ""), scored(row))
+        for row in rows
     ]
-    return (*named, Own("ih, rows", hessian_rows))
+    return (*named, OurMethod("ih, rows", hessian_rows))
 
 
-OWN = _methods()
-JUDGE = Own("deleted words", masked_words)
+OURS = _methods()
+JUDGE = OurMethod("deleted words", masked_words)
 CONTROLS = (RANDOM, LEAVE_ONE_OUT)

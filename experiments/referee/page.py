@@ -50,7 +50,9 @@ def exam_table(
 ) -> list[str]:
     """A contender a line, best first: its figures, the paired difference from ours, does it add up, what it costs."""
     numbers = {item.number for item in items}
-    whole = {name: columns(items, found) for name, found in rows.items() if numbers <= set(found)}
+    whole = {
+        name: columns(items, given_answers) for name, given_answers in rows.items() if numbers <= set(given_answers)
+    }
     if not whole:
         return ["Not run yet."]
     names = list(dict.fromkeys(key for each in whole.values() for key in each))
@@ -58,10 +60,10 @@ def exam_table(
     order = sorted(whole, key=lambda name: -judge.mean(whole[name][main]).value)
     lines = []
     for name in order:
-        own = whole[name]
-        figures = [shown(judge.mean(own[key])) if key in own else "·" for key in names]
+        scores = whole[name]
+        figures = [shown(judge.mean(scores[key])) if key in scores else "·" for key in names]
         against = (
-            "·" if name == OURS or OURS not in whole else shown(judge.difference(own[main], whole[OURS][main]), True)
+            "·" if name == OURS or OURS not in whole else shown(judge.difference(scores[main], whole[OURS][main]), True)
         )
         lines.append([name, *figures, against, *cost(rows[name])])
 
@@ -93,9 +95,9 @@ def rationales(items: Sequence[Item], rows: Answers) -> list[str]:
 
 def planted(items: Sequence[Item], rows: Answers) -> list[str]:
     shares = sorted({(item.gold["seed"], item.gold["accuracy"]) for item in items})
-    told = ", ".join(f"{100 * share:.1f} %" for _, share in shares)
+    percentages = ", ".join(f"{100 * share:.1f} %" for _, share in shares)
     return [
-        f"{len(items)} texts; the models are right on {told} of the held-out ones.",
+        f"{len(items)} texts; the models are right on {percentages} of the held-out ones.",
         "",
         *exam_table(items, rows, judge.planted_columns),
     ]
@@ -111,8 +113,15 @@ def disagreement(items: Sequence[Item], rows: Answers) -> list[str]:
     numbers = [item.number for item in items]
     if not set(numbers) <= set(judged):
         return ["Not run yet."]
-    whole = {name: found for name, found in rows.items() if set(numbers) <= set(found) and name != "random"}
-    top = {name: np.array([int(found[n].scores.argmax()) for n in numbers]) for name, found in whole.items()}
+    whole = {
+        name: given_answers
+        for name, given_answers in rows.items()
+        if set(numbers) <= set(given_answers) and name != "random"
+    }
+    top = {
+        name: np.array([int(given_answers[n].scores.argmax()) for n in numbers])
+        for name, given_answers in whole.items()
+    }
     names = list(top)
     lines = ["How often two of them name another strongest word, %:", ""]
     lines += table(
@@ -159,7 +168,7 @@ def write(data: Path, contenders: Sequence[str]) -> None:
     page = PAGE.read_text("utf-8")
     for exam in EXAMS:
         rows = {name: answers_of(exam.name, name) for name in contenders}
-        rows = {name: found for name, found in rows.items() if found}
+        rows = {name: given_answers for name, given_answers in rows.items() if given_answers}
         items = exam.items(data) if rows else []
         make = {"rationales": rationales, "sst2": disagreement}.get(exam.name, planted)
         lines = make(items, rows) if rows else ["Not run yet."]

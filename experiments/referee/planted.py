@@ -115,17 +115,17 @@ def exam_rows(kind: str, seed: int, data: Path) -> list[Planted]:
 
 def items(kind: str, data: Path, folder: Path, predicted: Callable[[str, Sequence[str]], list[int]]) -> list[Item]:
     """The first 100 of each seed on which the model is right; how often it is right goes with them."""
-    found: list[Item] = []
+    built: list[Item] = []
     for seed in range(SEEDS):
         name = f"planted-{kind}-{seed}"
         if not (folder / name / "config.json").exists():
             train(kind, seed, data, folder / name)
         rows = exam_rows(kind, seed, data)
         classes = predicted(name, [row.text for row in rows])
-        right = [row for row, said in zip(rows, classes, strict=True) if said == row.label]
+        right = [row for row, guess in zip(rows, classes, strict=True) if guess == row.label]
         share = len(right) / len(rows)
         for row in right[:EXAM]:
             assert len(words_of(row.text)) > max(row.gold)
             gold = {"planted": row.gold, "accuracy": round(share, 4), "seed": seed}
-            found.append(Item(len(found), row.text, row.label, name, gold))
-    return found
+            built.append(Item(len(built), row.text, row.label, name, gold))
+    return built

@@ -152,8 +152,10 @@ def lime_words(reader: Reader, text: str, target: int) -> tuple[Pieces, float | 
 
     places = [match.span() for match in re.finditer(r"\w+", text)]
     explainer = LimeTextExplainer(bow=False, random_state=0, split_expression=r"\W+")
-    found = explainer.explain_instance(text, shares, num_features=len(places), num_samples=SAMPLES, labels=(target,))
-    return [(*places[k], weight) for k, weight in found.as_map()[target] if k < len(places)], None
+    explanation = explainer.explain_instance(
+        text, shares, num_features=len(places), num_samples=SAMPLES, labels=(target,)
+    )
+    return [(*places[k], weight) for k, weight in explanation.as_map()[target] if k < len(places)], None
 
 
 def shapiq_words(reader: Reader, text: str, target: int) -> tuple[Pieces, float | None]:
