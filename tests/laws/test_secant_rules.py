@@ -282,6 +282,49 @@ def test_max_pooling_is_the_largest_of_each_window():
         assert float((changes[0] - changes[1]).abs().max()) < 1e-14
 
 
+def heads_by_hand(layer: torch.nn.MultiheadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    parts = zip((q, k, v), layer.in_proj_weight.chunk(3), layer.in_proj_bias.chunk(3), strict=True)
+    q, k, v = (functional.linear(*each).unflatten(-1, (2, 3)).transpose(-2, -3) for each in parts)
+    made = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return layer.out_proj(made.transpose(-2, -3).flatten(-2))
+
+
+@pytest.mark.parametrize("weights", [False, True], ids=["fused", "with weights"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("itself", [True, False], ids=["self", "cross"])
+def test_torchs_own_attention_layer_is_opened(itself, masked, weights):
+    torch.manual_seed(6)
+    layer = torch.nn.MultiheadAttention(D, 2, batch_first=True).double().eval().requires_grad_(False)
+    seen = torch.rand(3, 1, 1, S) > 0.3
+    seen[..., 0] = True
+    more = {"key_padding_mask": ~seen[:, 0, 0], "attn_mask": torch.zeros(S, S).bool()} if masked else {}
+
+    def opened(x: Tensor, y: Tensor) -> Tensor:
+        other = x if itself else y
+        return layer(x, other, other, need_weights=weights, **more)[0] + y
+
+    def by_hand(x: Tensor, y: Tensor) -> Tensor:
+        other = x if itself else y
+        return heads_by_hand(layer, x, other, other, seen if masked else None) + y
+
+    x0s, x1s, some = ([3 * draw(at), draw(at + 1)] for at in (10, 20, 30))
+    check(opened, x0s, x1s, integral=False, close=1e-10)
+    with watching_integrated() as names:
+        changes = [forward(f, x0s, x1s, [v[None] for v in some]).change for f in (opened, by_hand)]
+    assert not names and float((changes[0] - changes[1]).abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["norm last", "norm first"])
+def test_torchs_own_encoder_layer_is_opened(first):
+    torch.manual_seed(7)
+    layer = torch.nn.TransformerEncoderLayer(D, 2, 8, batch_first=True, norm_first=first).double().eval()
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(S, dtype=torch.float64)
+    for more in ({}, {"src_mask": causal, "is_causal": True}, {"src_key_padding_mask": ~MASK.expand(3, -1)}):
+        with watching_integrated() as names:
+            check(lambda x, more=more: layer(x, **more), [draw(1)], [draw(2)], integral=False, close=1e-10)
+        assert not names
+
+
 def test_factors_stay_bounded_where_a_norm_is_nearly_zero():
     """The norm's rule, however it is written: no factor beyond 2/max(n0, n1)."""
     x0, x1 = 1e-9 * draw(1), draw(2)

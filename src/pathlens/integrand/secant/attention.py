@@ -160,4 +160,79 @@ def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: fl
     return torch.matmul(torch.softmax(scores, -1), value)
 
 
+def multi_head_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    size: int,
+    heads: int,
+    in_weight: Any,
+    in_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero: bool,
+    dropout_p: float,
+    out_weight: Any,
+    out_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Any:
+    """torch's layer out of its parts: linear, attention, linear. (S, B, d), or (S, d)."""
+    unusual = (
+        (bias_k, bias_v, static_k, static_v) != (None,) * 4 or add_zero or any(map(moves, (in_weight, out_weight)))
+    )
+    if unusual or (training and dropout_p > 0):
+        return NotImplemented
+    alone = query.ndim == 2
+    if alone:
+        query, key, value = (x.unsqueeze(1) for x in (query, key, value))
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_weight.chunk(3)
+    biases = (None,) * 3 if in_bias is None else in_bias.chunk(3)
+    if query is key is value and not use_separate_proj_weight:
+        projected = functional.linear(query, in_weight, in_bias).chunk(3, -1)
+    else:
+        projected = tuple(map(functional.linear, (query, key, value), weights, biases))
+    q, k, v = (x.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3) for x in projected)  # (B, heads, S, d / heads)
+    causal = (
+        is_causal and key_padding_mask is None and not need_weights
+    )  # as torch: only then is the mask left to the kernel
+    mask = None if causal else _added(attn_mask, query.dtype)
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unflatten(0, (-1, heads))
+    if key_padding_mask is not None:
+        padding = _added(key_padding_mask, query.dtype)
+        padding = padding.reshape(-1, 1, 1, padding.shape[-1])
+        mask = padding if mask is None else mask + padding
+    shares = None
+    if need_weights:
+        scores = torch.matmul(q * (1 / math.sqrt(q.shape[-1])), k.mT)
+        shares = torch.softmax(scores if mask is None else scores + mask, -1)
+        made = torch.matmul(shares, v)
+        shares = shares.mean(1) if average_attn_weights else shares
+    else:
+        made = functional.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
+    made = functional.linear(made.permute(2, 0, 1, 3).flatten(-2), out_weight, out_bias)
+    if alone:
+        made, shares = made.squeeze(1), None if shares is None else shares.squeeze(0)
+    return made, shares
+
+
+def _added(mask: Any, dtype: torch.dtype) -> Any:
+    """A mask as numbers that are added: in torch's layer True is what may not be looked at."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)
+
+
 RULES[functional.scaled_dot_product_attention] = attention
+RULES[functional.multi_head_attention_forward] = multi_head_attention
