@@ -1,14 +1,18 @@
 """Which retrieved passage made the answer? Questions over three made-up passages, the answer in exactly one.
 
     python experiments/passages.py [--questions 50] [--methods secant sig ig] [--model smollm] [--out experiments/rows/passages]
+    python experiments/passages.py --questions 80 --seed 1 --out experiments/rows/passages-fresh --methods secant secant-mean \
+        secant-moving secant-moving-mean
 
 Towns and people are invented, so the answer cannot come from anywhere but its passage; the other two passages say the
 same sort of thing of other names. The prompt goes through the model's own chat template, the assistant's turn is begun
 ("They are"), and the target is the right answer's tokens. A question counts when the passage with the answer has the
-highest score of the three. The passages alone move, everything else of the prompt is held; `--methods secant-moving` (any
-method) lets all of it move. `ig-contrast` asks with ig why the answer and not what the next passage says in its
-place, which takes away what all three passages do alike. One row per question and method goes to rows.jsonl as it is found: a run that was stopped
-goes on where it ended. findings.txt has the shares with Wilson's 95 % interval.
+highest score of the three. The passages alone move, everything else of the prompt is held.
+
+What is asked otherwise is joined to a method's name: `secant-moving` lets all of the prompt move, `secant-mean` starts from the
+mean embedding, `ig-contrast` asks why the answer and not what the next passage says in its place, which takes away what all
+three passages do alike. One row per question and method goes to rows.jsonl as it is found: a run that was stopped goes on
+where it ended. findings.txt has the shares with Wilson's 95 % interval.
 """
 
 from __future__ import annotations
@@ -99,9 +103,10 @@ def questions(count: int, seed: int) -> list[Question]:
 
 def measure(model: Any, number: int, asked: Question, method: str, choices: dict[str, Any]) -> dict[str, Any]:
     started = time.process_time()
-    name, _, how = method.partition("-")
-    choices = choices | ({"contrast": asked.other} if how == "contrast" else {})
-    prompt = asked.chat(rest="moving" if how == "moving" else "held")
+    name, *how = method.split("-")
+    choices = choices | ({"contrast": asked.other} if "contrast" in how else {})
+    choices |= {"baseline": "mean"} if "mean" in how else {}
+    prompt = asked.chat(rest="moving" if "moving" in how else "held")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unsettled ones are counted in the row
         result = pl.explain(model, prompt, method=name, unit="passage", target=asked.answer, **choices)

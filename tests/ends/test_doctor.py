@@ -70,7 +70,7 @@ def test_a_model_that_says_something_else_of_two_rows_is_found():
     made, tokenizer = classifier("bert")
     module = copy.deepcopy(made)
     module.classifier.register_forward_hook(lambda _, given, out: out * len(out))
-    with pytest.raises(ModelError, match="^two rows of one text give"):
+    with pytest.raises(ModelError, match="^two rows of one text do not give what one row gives"):
         entrance(Patient(load((module, tokenizer)), TEXT))
 
 

@@ -294,10 +294,10 @@ class _Writing(nn.Module):
 def test_what_is_written_into_a_view_is_read_from_the_whole(owned):
     net, (x, b) = _Writing(owned).eval(), _two_points()
     with torch.no_grad():
-        own = [float(net(each[None])) for each in (x, b)]
+        outputs = [float(net(each[None])) for each in (x, b)]
     blank = net.blank
     result = pl.explain(net, x, baseline=b, method="secant", check=False)
-    assert (result.certificate.f_input, result.certificate.f_baseline) == pytest.approx(own, abs=1e-12)
+    assert (result.certificate.f_input, result.certificate.f_baseline) == pytest.approx(outputs, abs=1e-12)
     exact(result, 1e-12)
     assert net.blank is blank and type(blank) is torch.Tensor, "the model is left as it was"
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pathlens as pl
-from pathlens.studies.exact import Run, checked, exact, read_pairs
+from pathlens.studies.exact import Training, checked, exact, read_pairs
 from pathlens.text import shift as shifting
 from pathlens.text.fingerprint import fingerprint
 from pathlens.text.load import load
@@ -89,7 +89,7 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_bytes(made, tmp_path, mo
     plain, _, _ = made
     choices = {**CHOICES, "rank": rank}
     exact(plain, PAIRS, tmp_path / "whole", **choices)
-    step, left = Run.take_step, [4]
+    step, left = Training.take_step, [4]
 
     def dies(self, *args):
         left[0] -= 1
@@ -97,7 +97,7 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_bytes(made, tmp_path, mo
             raise KeyboardInterrupt
         return step(self, *args)
 
-    monkeypatch.setattr(Run, "take_step", dies)
+    monkeypatch.setattr(Training, "take_step", dies)
     with pytest.raises(KeyboardInterrupt):
         exact(plain, PAIRS, tmp_path / "killed", **choices)
     assert not (tmp_path / "killed").exists()

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING
 
 import pathlens as pl
-from pathlens.errors import PathlensError
+from pathlens.errors import PathlensError, SecantError
 from pathlens.quadrature import gauss
 from pathlens.text.load import load
 from tests.support import models, modular
@@ -60,7 +60,10 @@ IDS = {
     "cls_token_id": 2,
 }
 WINDOW = {"sliding_window": 6}  # shorter than the texts
+ROUTED = {"num_experts": 4}  # two of them are chosen for each token
 MORE = {
+    "mixtral": {"num_local_experts": 4},
+    **dict.fromkeys(("qwen2_moe", "qwen3_moe", "olmoe", "jamba", "qwen3_next"), ROUTED),
     **dict.fromkeys(
         ("mistral", "ministral", "gemma2", "cohere2", "starcoder2", "phi3", "olmo3", "gpt_oss", "exaone4"), WINDOW
     ),
@@ -108,7 +111,8 @@ class Row:
     own: float | None = None  # |f_input − the model's own output|
     slow: float | None = None  # largest difference from the loop
     listed: float | None = None  # … of a list from its single texts
-    layers: bool = False  # can a deeper layer be entered, with the same output?
+    layers: bool = False  # can every deeper layer be entered, with the same output?
+    secant: bool = True  # and by secants, or are they refused? (only asked where ours is the number of a plain loop)
     words: str = ""
 
 
@@ -301,7 +305,8 @@ def examined(name: str, head: str) -> Row:
     listed = max(float(np.abs(one.scores - two.scores).max()) for one, two in zip(result, alone, strict=True)) / size
     off, far = abs(alone[0].certificate.f_input - value), float(np.abs(alone[0].scores - scores).max()) / size
     state = "holds" if off < 1e-4 * max(1, abs(value)) and far < 1e-3 and listed < 1e-3 else "wrong"
-    return Row(name, head, state, off, far, listed, layers=_deeper(pair, asked[0]))
+    more = {"layers": _deeper(pair, asked[0]), "secant": _by_secants(pair, asked[0])}
+    return Row(name, head, state, off, far, listed, **more)
 
 
 def _deeper(pair: tuple[Any, Any], asked: Question) -> bool:
@@ -313,6 +318,14 @@ def _deeper(pair: tuple[Any, Any], asked: Question) -> bool:
             pl.explain(pair, *asked.texts, layer=layer, **choices)
         return depth > 0
     except PathlensError:
+        return False
+
+
+def _by_secants(pair: tuple[Any, Any], asked: Question) -> bool:
+    """Refused, or settled: where experts are chosen otherwise for the baseline, no mean derivative exists."""
+    try:
+        return bool(pl.explain(pair, *asked.texts, baseline="unk", **{**asked.asked, "method": "secant"}).settled)
+    except SecantError:
         return False
 
 
@@ -330,7 +343,8 @@ def table(rows: Sequence[Row]) -> str:
 def _cell(row: Row | None) -> str:
     if row is None or row.state == "not built":
         return ""
-    return {"holds": "✓" if row.layers else "✓ layer 0", "refused": "no"}[row.state]
+    holds = ["✓", *([] if row.layers else ["layer 0"]), *([] if row.secant else ["not `secant`"])]
+    return {"holds": " ".join(holds), "refused": "no"}[row.state]
 
 
 def main() -> None:

@@ -193,9 +193,7 @@ def _check_rows(case: Case) -> None:
     with torch.no_grad():
         one, both = case.score(rows, [case]), case.score(rows.expand(2, -1, -1), [case, case])
     if far(one.expand_as(both), both, both, rows):
-        raise ModelError(
-            f"two rows of one text give {both.tolist()} where one gives {one.tolist()}: the model mixes rows"
-        )
+        raise ModelError("two rows of one text do not give what one row gives: the model mixes the rows of a batch")
 
 
 def _requests(patient: Patient, model: LanguageModel) -> Iterator[tuple[str, Any, dict[str, Any]]]:

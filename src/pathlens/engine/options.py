@@ -65,7 +65,9 @@ class Resources:
     """What a run may take."""
 
     internal_batch_size: int | None = option(None, "Rows of a batch (default: as many as fit).", bounds=(1, None))
-    memory_budget: int | None = option(None, "Bytes a batch may take; one text is run all the same, block by block where it must.", bounds=(1, None))
+    memory_budget: int | None = option(
+        None, "Bytes a batch may take; one text is run all the same, block by block where it must.", bounds=(1, None)
+    )
 
     def __post_init__(self) -> None:
         check_options(self)

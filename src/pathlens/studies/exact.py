@@ -132,7 +132,7 @@ def exact(
     settings = {"epochs": epochs, "steps": steps, "rank": rank, "rate": rate, "batch_size": batch_size, "seed": seed}
     settings |= {"linear": linear}
     tuner = Tuner.of(model, reference)
-    run = Run(Path(out), tuner, rows, held, {**settings, "reference": tuner.reference})
+    run = Training(Path(out), tuner, rows, held, {**settings, "reference": tuner.reference})
     return run.finish(measured_on, show_progress)
 
 
@@ -197,7 +197,7 @@ def _is_number(text: str) -> bool:
 
 
 @dataclass(eq=False)
-class Run:
+class Training:
     """One training: its checkpoints stand beside the folder it will be."""
 
     out: Path

@@ -11,7 +11,8 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from pathlens.errors import InputError
+from pathlens.errors import InputError, PathlensError
+from pathlens.integrand.batch import out_of_memory
 from pathlens.text.adapter import Case, Request, collate
 from pathlens.text.generator import DEFAULT_SCORE, Generator
 from pathlens.text.network import named
@@ -148,17 +149,27 @@ class CausalLM(Generator):
         return self.output(self.network.run(points, context, layer), ())[:, at]
 
     def reader(self, opened: Tokens) -> Callable[[list[int]], Tensor]:
-        """With the model's own cache: each call runs the new token alone."""
-        device, cache = self.network.device, None
-        keep = {"logits_to_keep": 1} if "logits_to_keep" in self.network.accepts else {}
+        """With the model's own cache: each call runs the new token alone. Without, where the model fails on it."""
+        device, accepts, cache, caching = self.network.device, self.network.accepts, None, True
+        keep = {"logits_to_keep": 1} if "logits_to_keep" in accepts else {}
+        plain = {"use_cache": False} if "use_cache" in accepts else {}
+
+        def run(new: Sequence[int], **inputs: Any) -> Any:
+            return named(self.module(input_ids=torch.tensor([new], device=device), **inputs, **keep))
 
         def read(written: list[int]) -> Float[Tensor, " V"]:
-            nonlocal cache
-            new = [*opened.ids, *written] if cache is None else written[-1:]
-            ids = torch.tensor([new], device=device)
-            raw = named(self.module(input_ids=ids, past_key_values=cache, use_cache=True, **keep))
-            cache = getattr(raw, "past_key_values", None)
-            return self.output(raw, ())[0, -1]
+            nonlocal cache, caching
+            every = [*opened.ids, *written]
+            if caching:
+                try:
+                    raw = run(every if cache is None else written[-1:], past_key_values=cache, use_cache=True)
+                    cache = getattr(raw, "past_key_values", None)
+                    return self.output(raw, ())[0, -1]
+                except Exception as error:  # xLSTM's own cache has another shape than its kernels want
+                    if isinstance(error, PathlensError) or out_of_memory(error):
+                        raise
+                    caching = False
+            return self.output(run(every, **plain), ())[0, -1]
 
         return read
 

@@ -85,7 +85,8 @@ class Generator(LanguageModel):
         ends, read = end_ids(self.module, self.tokenizer), self.reader(opened)
         written: list[int] = []
         while len(written) < count and not ends & set(written):
-            following = int(read(written).argmax())
+            with self.in_our_words():
+                following = int(read(written).argmax())
             if following in ends and written:
                 break
             written.append(following)

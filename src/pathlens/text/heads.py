@@ -223,10 +223,11 @@ class Classifier(Headed):
     def output_of(self, draft: Draft) -> Float[Tensor, "rows C"]:
         """With a second row at the baseline, which `says` asks for next: a single short text's two rows cost what one does."""
         if draft.layer or self.packs is False:
-            return super().output_of(draft)
+            known: Float[Tensor, "rows C"] = super().output_of(draft)
+            return known
         ends = draft.case.ends
         with self.in_our_words(), torch.no_grad():
-            output = self.forward(torch.stack([ends.end, ends.start]), [draft.case] * 2, 0)
+            output: Float[Tensor, "rows C"] = self.forward(torch.stack([ends.end, ends.start]), [draft.case] * 2, 0)
         self.checked(output[:1])  # a baseline that is not a number is told as one
         return output
 

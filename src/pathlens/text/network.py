@@ -306,7 +306,8 @@ def in_double(module: nn.Module, most: int) -> Iterator[int]:
     with ONE_AT_A_TIME:
         kept = {id(each): each for each in (*module.parameters(), *module.buffers()) if each.is_floating_point()}
         taken = sum(2 * each.nbytes for each in kept.values())
-        fits = taken <= most and all(each.device.type not in ("meta", "mps") for each in kept.values())  # MPS has no float64
+        without = ("meta", "mps")  # devices that have no float64
+        fits = taken <= most and all(each.device.type not in without for each in kept.values())
         if not fits or any(each.dtype != torch.float32 for each in kept.values()):
             yield 0
             return

@@ -33,8 +33,11 @@ def pipeline(name: str | None = None) -> Any | None:
     return None
 
 
-ENOUGH, RARE = 5, 0.15  # words that tell a language; in English about every second one is common, in German one in ten looks it
-FOREIGN = "hardly one of its common words is in this text, so the phrases may be wrong; give a parser of the text's language"
+ENOUGH = 5  # words that tell a language
+RARE = 0.15  # in English about every second word is common, in German one in ten looks it
+FOREIGN = (
+    "hardly one of its common words is in this text, so the phrases may be wrong; give a parser of the text's language"
+)
 
 
 def parser() -> Callable[[str], Tree]:
