@@ -102,7 +102,7 @@ def test_an_estimate_is_taken_for_less_only_where_the_sum_is_known_to_be_better(
     # a step is trusted to shrink ten times at most, and a sum that is known to be right to take a fifth of the estimate
     assert settled.cautious.tolist() == pytest.approx([0.1 * 0.02, 0.1 * 0.01])
     assert settled.error.tolist() == pytest.approx((0.2 * settled.cautious).tolist())
-    assert missed.error.tolist() == missed.cautious.tolist() and missed.error.sum() == pytest.approx(0.5)
+    assert missed.error.tolist() == pytest.approx(missed.cautious.tolist()) and missed.error.sum() == pytest.approx(0.5)
     slow = interval(
         [[1.0, 2.0], [1.5, 2.4], [1.9, 2.7]], 4.6
     )  # steps hardly shrink: a sum that is right proves nothing
@@ -147,8 +147,12 @@ def test_an_estimate_of_given_nodes_is_the_coarser_rules_change_at_the_rate_it_s
 
 @pytest.mark.parametrize("gap", [0.5, 3.0])
 def test_estimates_cover_a_gap_that_is_known_to_be_there(gap):
-    result, _ = answered(fixed(LINE, Gradient(), free(gap), name="gauss", n=9), two)
-    assert float(result.error.sum()) == pytest.approx(gap, rel=1e-9)
+    result, (rows,) = answered(fixed(LINE, Gradient(), free(gap), name="gauss", n=9), two)
+    step = rows[0] - rows[1]
+    assert float(result.error.sum()) >= gap * (1 - 1e-9)
+    assert result.error.tolist() == pytest.approx((step.abs() * gap / abs(float(step.sum()))).tolist()), (
+        "units that cancel"
+    )
     assert covering(torch.zeros(4), gap).sum() == pytest.approx(gap), "also where nothing else was estimated"
     wide = torch.tensor([1.0, 7.0])
     assert torch.equal(covering(wide, gap), wide), "and nothing is added to estimates that cover it"

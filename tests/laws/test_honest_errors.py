@@ -12,19 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import pathlens as pl
 from pathlens.engine.methods import METHODS, route_of
 from pathlens.engine.options import build
 from pathlens.text.adapter import Request
 from pathlens.types import RULES
-from tests.support.bank import BANK, TEXT, BankModel, along, interactions, scores
+from tests.support.bank import BANK, TEXT, BankModel, Term, along, interactions, scores
 from tests.support.methods import needs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
 
 FACTOR = 2.0  # of a run to a tolerance, whatever the problem
-FIXED = 3.0  # of a given number of nodes, 16 or more: nothing is added where they miss a feature
+FIXED = 3.0  # of a given number of nodes, 16 or more, on the bank: nothing is added where they miss a feature
 KINKED = 4.0  # of Integrated Hessians across a kink: its second derivative is at one point, which no node meets
 OTHER = "six seven eight nine ten"
 BASELINES = [None, [0.3, 0.1, -0.2, 0.4, 0.2], [-0.5, 0.2, 0.1, -0.1, 0.3]]
@@ -168,6 +169,46 @@ def test_a_list_of_numbers_each_by_its_own(problem):
     assert isinstance(result, pl.Continuation)
     for column, (each, certificate) in enumerate(zip(model.problems, result.certificates, strict=True)):
         check(np.abs(result.matrix[:, column] - scores(each, *model.ends())), certificate, FACTOR)
+
+
+KINDS = {"kink": torch.relu, "corner": torch.abs, "step": lambda s: torch.tanh(60 * s)}
+
+
+def drawn(draw: np.random.Generator, kind: str, most: float) -> Term:
+    """A bend anywhere on the path, in a direction whose tokens cancel: the largest share is `most` of the term's change."""
+    end = np.array(BankModel.texts[TEXT])
+    while True:
+        direction = draw.normal(size=len(end))
+        change = float(direction @ end)
+        if most / 2 <= np.abs(direction * end / change).max() <= most:
+            break
+    place = float(draw.uniform(0.02, 0.98))
+    return Term(1.0, lambda s: KINDS[kind](s / change - place), tuple(map(float, direction)), (place * change,))
+
+
+@pytest.mark.parametrize("most", [0.6, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ig_across_any_bend_where_tokens_cancel(kind, most):
+    """What the whole sum misses is known, and a token may be off by a multiple of it."""
+    draw = np.random.default_rng(0)
+    for _ in range(25):
+        model = BankModel((drawn(draw, kind, most),))
+        result = pl.explain(model, TEXT, method="ig", check=False)
+        check(np.abs(result.scores - scores(model.problems[0], *model.ends())), result.certificate, FACTOR)
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-5}, {"rule": "gauss", "n_steps": 32}], ids=str)
+def test_ig_of_mixed_bends(options):
+    draw = np.random.default_rng(1)
+    for _ in range(25):
+        kinds = draw.choice(list(KINDS), size=3)
+        terms = [
+            drawn(draw, kind, float(most)) for kind, most in zip(kinds, draw.uniform(0.6, 2.0, size=3), strict=True)
+        ]
+        model = BankModel(tuple(terms))
+        result = pl.explain(model, TEXT, method="ig", check=False, **options)
+        factor = FIXED if "n_steps" in options else FACTOR
+        check(np.abs(result.scores - scores(model.problems[0], *model.ends())), result.certificate, factor)
 
 
 def test_every_method_of_the_table_is_held():

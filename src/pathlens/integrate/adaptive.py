@@ -17,7 +17,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pathlens.integrand import Integrand, Value
-from pathlens.integrate.drive import LEAST_RATE, Ask, Drive, Goal, Integral, Kind, Outputs, covering, largest, size
+from pathlens.integrate.drive import (
+    LEAST_RATE,
+    Ask,
+    Drive,
+    Goal,
+    Integral,
+    Kind,
+    Outputs,
+    covering,
+    largest,
+    shared_out,
+    size,
+)
 from pathlens.quadrature import nested
 from pathlens.types import Points, Route
 
@@ -46,6 +58,8 @@ class Interval:
     high: float
     level: int
     whole_error: float | None = None  # of the interval this one is a half of
+    # which way the slope bends: what the whole's last step moved; at first, how the slope next to it differs
+    bend: Float[Tensor, "U ..."] | None = None
     change: Float[Tensor, "..."] | None = None  # what the units must sum to here, once asked for: F(high) − F(low)
     sums: Float[Tensor, "levels U ..."] | None = None
     kind: Kind = "number"
@@ -66,10 +80,13 @@ class Interval:
     def value(self) -> Float[Tensor, "U ..."]:
         return self.at(self.level)
 
+    def moved(self, level: int) -> Float[Tensor, "U ..."]:
+        """I_level − I_below."""
+        return self.at(level) - self.at(level - 1) if level > 0 else self.at(0)
+
     def step(self, level: int) -> Float[Tensor, "U ..."]:
         """|I_level − I_below| of each unit."""
-        below = self.at(level - 1) if level > 0 else torch.zeros_like(self.at(0))
-        return size(self.at(level) - below, self.kind)
+        return size(self.moved(level), self.kind)
 
     @property
     def rate(self) -> float:
@@ -113,13 +130,29 @@ class Interval:
 
         How far is known for the sum: what it truly misses, over the largest estimate. The estimate is scaled by that,
         but never by less than the rate at which steps shrink here (where they do not, both levels may miss the same),
-        nor by less than LEAST_TRUST (a sum can be right by luck).
+        nor by less than LEAST_TRUST (a sum can be right by luck). Nor is it less than the unit's part of what is missing.
         """
         cautious = self.cautious
-        if not self.calibrated or self.missing is None:
+        if self.missing is None:
             return cautious
-        seen = self.missing / cautious.amax(0).clamp_min(1e-300)
-        return cautious * seen.clamp(max(LEAST_TRUST, min(1.0, self.rate)), 1.0)
+        missed = shared_out(self.moved(self.level), self.missing, self.kind)
+        if self.blind and self.bend is not None:
+            missed = torch.maximum(missed, shared_out(self.bend, self.missing, self.kind))
+        if self.calibrated:
+            seen = self.missing / cautious.amax(0).clamp_min(1e-300)
+            cautious = cautious * seen.clamp(max(LEAST_TRUST, min(1.0, self.rate)), 1.0)
+        return torch.maximum(cautious, missed)
+
+    @property
+    def blind(self) -> bool:
+        """No node is beyond the kink: the last step moved less than what is missing."""
+        return self.missing is not None and float(self.moved(self.level).norm()) < float(self.missing.norm())
+
+    def half(self, low: float, high: float) -> Interval:
+        """As the start of a half of this one."""
+        bend = self.moved(self.level) if self.bend is None or not self.blind else self.bend
+        whole = float(self.cautious.max())
+        return replace(self, low=low, high=high, level=HALF_START, whole_error=whole, bend=bend, change=None, sums=None)
 
     @cached_property
     def worst(self) -> float:
@@ -183,11 +216,14 @@ def refined(
     """The same from given intervals and under any weight; also the intervals it ended with."""
     weight = weight or Weight()
     work = [(each, 0) for each in intervals]
-    spent, history = 0, []
+    spent = 0
+    history: list[tuple[int, float, float]] = []
     known = dict(goal.known)
     ceiling = max(goal.ceiling, 3 * len(intervals))
     while True:
         spent += yield from _evaluate(route, integrand, work, weight)
+        if not history:
+            _bend(intervals)
         yield from _know_changes(route, [each for each in intervals if each.change is None], known, weight)
         value = torch.stack([each.value for each in intervals]).sum(0)
         gap = goal.gap(value)
@@ -201,6 +237,16 @@ def refined(
         if not work:
             break
     return Integral(value, covering(error, gap), spent, tuple(history)), intervals
+
+
+def _bend(intervals: list[Interval]) -> None:
+    """Which way the slope of each first interval bends: to the one beside it on its leg that differs more."""
+    for before, after in pairwise(intervals):
+        if before.leg == after.leg:
+            bend = after.value / (after.high - after.low) - before.value / (before.high - before.low)
+            known = before.bend
+            before.bend = bend if known is None or float(bend.norm()) > float(known.norm()) else known
+            after.bend = bend
 
 
 def first_intervals(route: Route, *, kind: Kind = "number") -> list[Interval]:
@@ -273,11 +319,7 @@ def _refine(intervals: list[Interval], bound: float, left: int) -> tuple[list[In
         elif cost <= left:
             middle = (interval.low + interval.high) / 2
             places = (interval.low, middle), (middle, interval.high)
-            whole = float(interval.cautious.max())
-            parts = [
-                replace(interval, low=low, high=high, level=HALF_START, whole_error=whole, change=None, sums=None)
-                for low, high in places
-            ]
+            parts = [interval.half(*ends) for ends in places]
             work += [(half, 0) for half in parts]
         left -= cost if cost <= left else 0
         keep += parts

@@ -28,6 +28,7 @@ class Ask:
     integrand: Integrand
 
 
+LUCK = 16.0  # tokens cancelled to an eighth of the largest in the sentences looked at; twice that is taken to be chance
 LEAST_RATE = 0.1  # never trust a finer rule to have won more than one digit beyond what was seen
 CHUNK = 4096  # corners of a staircase asked for at once
 Drive = Generator[Ask, Tensor, "Integral"]
@@ -82,6 +83,18 @@ def covering(error: Float[Tensor, "U *T"], gap: Float[Tensor, "*T"] | float) -> 
     return error * factor + alone
 
 
+def shared_out(step: Float[Tensor, "U ..."], gap: Float[Tensor, "*T"] | float, kind: Kind) -> Float[Tensor, "U *T"]:
+    """What each unit misses of a known gap, if the sums miss what their last step moved: |step_i|·gap / |Σ step|.
+
+    Where units cancel, each can be off by more than the whole is. A kink shares its error out just so; steps that cancel by
+    chance say nothing, so a unit is taken to miss at most LUCK times the gap.
+    """
+    gap = torch.as_tensor(gap, dtype=step.dtype)
+    each, total = size(step, kind), step.sum(0)
+    whole = total[..., 0].abs() if kind == "list" else total.norm()
+    return each * (gap / torch.maximum(whole, each.amax(0) / LUCK).clamp_min(1e-300))
+
+
 def largest(values: Float[Tensor, "..."] | float) -> float:
     values = torch.as_tensor(values)
     return float(values.max()) if values.numel() else 0.0
@@ -119,7 +132,8 @@ def fixed(route: Route, integrand: Integrand, goal: Goal, *, name: str, n: int, 
     last, before = size(sums[0] - sums[1], goal.kind), size(sums[1] - sums[2], goal.kind)
     rate = (last / before.clamp_min(1e-300)).clamp(LEAST_RATE, 1.0)
     known = all(weight.any() for weight in rougher)  # with too few nodes there is no rate to speak of
-    error = covering(last * rate if known else last, gap)
+    missed = shared_out(sums[0] - sums[1], gap, goal.kind)
+    error = covering(torch.maximum(last * rate if known else last, missed), gap)
     total = int(counts.sum())
     return Integral(sums[0], error, total, ((total, largest(gap), largest(error)),))
 
@@ -133,7 +147,8 @@ def doubling(route: Route, integrand: Integrand, goal: Goal, *, name: str) -> Dr
         (value,) = yield Ask(place(route, [rule(name)(int(count)) for count in counts]), integrand)
         spent += int(counts.sum())
         gap = goal.gap(value)
-        error = covering(size(value if before is None else value - before, goal.kind), gap)
+        step = value if before is None else value - before
+        error = covering(torch.maximum(size(step, goal.kind), shared_out(step, gap, goal.kind)), gap)
         history.append((int(counts.sum()), largest(gap), largest(error)))
         if max(largest(gap), largest(error)) <= goal.bound or spent + 2 * n > max(goal.ceiling, legs):
             return Integral(value, error, spent, tuple(history))
