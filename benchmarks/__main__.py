@@ -1,8 +1,8 @@
-"""`python -m benchmarks [ROW …] [--quick] [--fresh]`: measure, show, write results.json and README.md.
+"""`python -m benchmarks [ROW …] [--quick] [--fresh]`: measure, show, write benchmarks/rows and README.md.
 
-A row measured once for a commit is kept in out/bench/COMMIT, so a run that was stopped goes on where it was; `--fresh`
-measures again, `--keep FOLDER` names another place (rows of several commits then stand side by side, and the page says
-which). With names, only those rows are measured and shown, and nothing but the kept rows is written.
+Rows are kept in benchmarks/rows, one file for each name, with what they were measured on. Those of this very commit are not
+measured again, so a run that was stopped goes on where it was; `--fresh` does. With names, only those are measured and shown,
+and nothing but their files is written; `--page` then writes the page from all files there are, and says of what commit each is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = Path("out/bench")
+KEPT, QUICK = Path("benchmarks/rows"), Path("out/bench-quick")
 
 
 def _processor() -> float:
@@ -32,22 +32,24 @@ def _processor() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def measured(entry, folder: Path, *, quick: bool, fresh: bool):
+def measured(entry, folder: Path, *, quick: bool, fresh: bool, page: bool = False):
     """The entry's rows (kept ones, or measured now and kept), the seconds spent now, and what they were measured on."""
     from benchmarks.machine import description
     from benchmarks.report import complete
 
     file = folder / f"{entry.name}.json"
+    about = description()
     if file.exists() and not fresh:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept.get("quick") is quick:  # small work says nothing of large
+        current = page or kept["about"]["commit"] == about["commit"]
+        if kept.get("quick") is quick and current:  # small work says nothing of large
             return kept["rows"], 0.0, kept["about"]
-    begun, cpu, about = time.perf_counter(), _processor(), description()
+    begun, cpu = time.perf_counter(), _processor()
     rows = [complete(row) for row in entry.make(quick)]
     spent = time.perf_counter() - begun
     part = file.with_suffix(".part")
     kept = {"rows": rows, "wall_seconds": spent, "cpu_seconds": _processor() - cpu, "quick": quick, "about": about}
-    part.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+    part.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     part.replace(file)
     return rows, spent, about
 
@@ -61,7 +63,7 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", help="names of rows; none: all of them")
     parser.add_argument("--quick", action="store_true", help="smaller work, within five minutes")
     parser.add_argument("--fresh", action="store_true", help="measure again what is kept of this commit")
-    parser.add_argument("--keep", type=Path, help="where measured rows are kept (default: out/bench/COMMIT)")
+    parser.add_argument("--keep", type=Path, help="where measured rows are kept (default: benchmarks/rows)")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing: write the page from the rows that are kept"
     )
@@ -81,8 +83,7 @@ def main() -> int:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # sums that do not settle, on purpose, on both sides
-    about = machine.description()
-    folder = choice.keep or KEPT / f"{about['commit']}{'-quick' if choice.quick else ''}"
+    folder = choice.keep or (QUICK if choice.quick else KEPT)
     folder.mkdir(parents=True, exist_ok=True)
     sections: dict[str, list] = {entry.section: [] for entry in entries}
     failed, measured_on, begun = [], {}, time.perf_counter()
@@ -94,7 +95,7 @@ def main() -> int:
         if entry.name in absent:
             continue
         try:
-            rows, spent, on = measured(entry, folder, quick=choice.quick, fresh=fresh)
+            rows, spent, on = measured(entry, folder, quick=choice.quick, fresh=fresh, page=choice.page)
         except Exception:  # one row that fails must not lose the others
             traceback.print_exc()
             failed.append(entry.name)
@@ -122,7 +123,7 @@ def main() -> int:
         if absent:
             about["not measured"] = ", ".join(absent)
         report.write(sections, about, choice.quick)
-        print("written: benchmarks/results.json, benchmarks/README.md", file=sys.stderr)
+        print("written: benchmarks/README.md", file=sys.stderr)
     return 1 if failed else 0
 
 

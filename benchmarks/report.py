@@ -1,4 +1,4 @@
-"""Rows → the terminal's table, results.json and the page README.md."""
+"""Rows → the terminal's table and the page README.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import FIELDS, Row, met
+from benchmarks.table import ENTRIES
 
 FOLDER = Path(__file__).parent
 PICTURE = "../docs/images/growth.png"
@@ -108,6 +109,12 @@ def complete(row: Row) -> Row:
     return plain({**first, **{name: value for name, value in row.items() if name not in FIELDS}, "met": met(row)})
 
 
+def kept(folder: Path = FOLDER / "rows") -> list[Row]:
+    """Every row that is kept, in the table's order."""
+    files = [folder / f"{entry.name}.json" for entry in ENTRIES]
+    return [row for file in files if file.exists() for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
+
+
 def page(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool) -> str:
     """README.md, from the same rows."""
     lines = [INTRO]
@@ -145,6 +152,4 @@ def _sentence(words: str) -> str:
 
 
 def write(sections: Mapping[str, Sequence[Row]], about: Mapping[str, str], quick: bool, folder: Path = FOLDER) -> None:
-    rows = [complete(row) for part in sections.values() for row in part]
-    (folder / "results.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(page(sections, about, quick), encoding="utf-8")

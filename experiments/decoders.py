@@ -75,7 +75,7 @@ def one_away() -> list[Setting]:
     ]
 
 
-SECANTS = [Setting(END, "mean", score, 0, "secant") for score in ("prob", "logprob")]
+SECANTS = [Setting(END, baseline, score, 0, "secant") for baseline in ("zero", "mean") for score in ("prob", "logprob")]
 
 
 class Rows:
