@@ -219,12 +219,24 @@ def exactness() -> list[str]:
     table = head(["set", "explanations", "median relative gap", "worst", "over 1e-5", "taken in float64"])
     for which in SETS:
         of_set = [row for row in rows if row["set"] == which.name]
+        title = which.title.split(",")[0]
+        if not of_set:  # the question answerer is trained by a script of its own: the study's rows, a look in float64 is not in them
+            of_set = [
+                {"relative gap": each["gap"], "passes": 0}
+                for each in stored(which.name)
+                if each["contender"].startswith("secant")
+            ]
+            title += " (as in the study)"
         if of_set:
             sizes = [float(row["relative gap"]) for row in of_set]
             again = sum(int(row["passes"]) > min(int(each["passes"]) for each in of_set) for row in of_set)
-            table.append(line_of([which.title.split(",")[0], str(len(sizes)), f"{np.median(sizes):.1e}", f"{max(sizes):.1e}",
+            table.append(line_of([title, str(len(sizes)), f"{np.median(sizes):.1e}", f"{max(sizes):.1e}",
                                   str(sum(size > 1e-5 for size in sizes)), str(again)]))  # fmt: skip
-    return ["### How exact", "", "Every text from both baselines, with the code of today.", "", *table, ""]
+    words = (
+        "Every text from both baselines, with the code of today. (The column of gaps in the tables below is of the code that ran "
+        "the study, before a second look in float64 was taken.)"
+    )
+    return ["### How exact", "", words, "", *table, ""]
 
 
 def stored(name: str) -> list[dict[str, Any]]:
