@@ -57,7 +57,7 @@ class Generator(LanguageModel):
         """An integral needs a smooth path, from the mean embedding; what takes both ends alone starts where nothing is said.
 
         Rows of zeros give attention nothing to read. On 80 fresh questions over three passages secants name the right one
-        80 times from zeros and 73 times from the mean (docs/prompts.md).
+        80 times from zeros and 75 times from the mean (docs/prompts.md).
         """
         usual = default_name(self.tokenizer, self.decoder)
         return "zero" if usual == "mean" and not request.integral else usual
