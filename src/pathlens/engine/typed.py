@@ -64,7 +64,7 @@ class OtherOptions(TypedDict, total=False):
     norm: str
     mode: str
     block: str | None
-    hold: Any
+    hold: str | Sequence[str] | None
     similarity: str | None
     interaction_index: Any
     pairs: Any
@@ -74,7 +74,7 @@ class OtherOptions(TypedDict, total=False):
     generate: int | None
     sink: str | bool | None
     hypothesis: str | None
-    candidate_labels: Sequence[str] | None
+    candidate_labels: str | Sequence[str] | None
     multi_label: bool | None
     prompt: str | None
     prompt_name: str | None

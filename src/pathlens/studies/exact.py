@@ -83,6 +83,8 @@ class ExactOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.rate is not None and self.rate <= 0:
+            raise InputError(f"rate must be a positive number, got {self.rate!r}")
 
 
 def exact(
