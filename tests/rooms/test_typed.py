@@ -98,6 +98,9 @@ import pathlens as pl
 class Mine(pl.TextModel): ...
 def shown(m: tuple[Any, Any], e: pl.SentenceEncoder, mine: Mine) -> None:
     pl.explain(mine, "x", an_option_of_mine=1)
+    explainer = pl.Explainer(m)
+    prepared = explainer.prepare("x")
+    explainer.assemble(prepared, explainer.solve([prepared])[0])
 """
 
 

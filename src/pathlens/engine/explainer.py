@@ -239,7 +239,7 @@ class Explainer(Generic[R]):
         return results
 
     def _made(self, text: Prepared, outcome: Solved, *about: Any) -> Result | Exception:
-        return outcome if isinstance(outcome, Exception) else or_error(self.assemble, text, outcome, *about)
+        return or_error(self.assemble, text, outcome, *about)
 
     def _asked_for(self, target: Any) -> Explainer[Any]:
         """The same with a target of its own."""
@@ -386,18 +386,22 @@ class Explainer(Generic[R]):
     def assemble(
         self,
         prepared: Prepared,
-        solutions: Sequence[Solution],
+        solved: Sequence[Solution] | Exception,
         seconds: float = 0.0,
         probabilities: Sequence[Probabilities | None] | None = None,
         check: Belief | None = None,
     ) -> Result:
-        """The result of one prepared and solved text. `probabilities`: the model's at both ends of each case, if known.
-        `check`: of these solutions (`Explainer.check`)."""
+        """The result of one prepared and solved text; where it could not be solved, its error is raised.
+
+        `probabilities`: the model's at both ends of each case, if known. `check`: of these solutions (`Explainer.check`).
+        """
+        if isinstance(solved, Exception):
+            raise solved
         if probabilities is None:
             with self.at_work():
                 probabilities = self.model.says(prepared.cases)
         meta = self.describe(prepared.method, seconds)
-        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, probabilities, check), solutions)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, probabilities, check), solved)
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""
