@@ -12,8 +12,8 @@ import pathlens as pl
 from benchmarks.captum_loop import CaptumLoop
 from benchmarks.measure import EQUAL, Row, alternate, in_turns, largest_difference, row
 from benchmarks.texts import of_length, sentences
-from pathlens.path import PathCache
 from pathlens.path.words.options import PRESETS
+from pathlens.path.words.store import PathCache
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
 from tests.support.twins.gradients import sequential_differences

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pathlens.explanation.record import PhraseTree as PhraseTree
     from pathlens.explanation.record import Results as Results
     from pathlens.explanation.record import VectorExplanation as VectorExplanation
-    from pathlens.explanation.store import load as load  # type: ignore[assignment]  # not the models' own
+    from pathlens.explanation.store import load as load
     from pathlens.metrics.evaluate import evaluate as evaluate
     from pathlens.metrics.record import Evaluation as Evaluation
     from pathlens.report import Report as Report

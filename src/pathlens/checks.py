@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, get_type_hints
+from numbers import Real
+from sys import float_info
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pathlens.errors import InputError
 
@@ -26,7 +29,15 @@ def whole_number(name: str, value: Any, *, least: float = 1, most: float | None 
 
 def plain_number(value: Any) -> Any:
     """numpy's and torch's whole numbers as Python's; anything else as it is."""
-    return value if isinstance(value, bool | str) or not hasattr(value, "__index__") else operator.index(value)
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:  # also of an array of several, which has the method all the same
+        return value
+
+
+def as_lists(value: Any) -> Any:
+    """An array or a tensor as lists, to be compared and walked through like any; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def listed(names: Any) -> list[Any] | None:
@@ -68,19 +79,47 @@ def option(
 
 
 def check_options(record: Any) -> None:
-    """Every field holds one of its choices, or a number within its bounds (or None, its default); a yes or no is a bool."""
+    """Every field holds one of its choices, a number within its bounds, or what its type says (or None, its default)."""
     types = get_type_hints(type(record))
     for each in fields(record):
         meta, value = each.metadata, getattr(record, each.name)
-        if not meta or (value is None and each.default is None):
+        if not meta or value is each.default:
             continue
+        least, most = meta["bounds"]
         if meta["choices"]:
             check_choice(each.name, value, meta["choices"])
-        least, most = meta["bounds"]
-        if least is not None:
+        elif least is not None:
             object.__setattr__(record, each.name, whole_number(each.name, value, least=least, most=most))
-        if types[each.name] is bool and not isinstance(value, bool):
-            raise InputError(f"{each.name} must be True or False, got {value!r}")
+        else:
+            object.__setattr__(record, each.name, _of_type(each.name, value, types[each.name]))
+
+
+LARGEST = float_info.max  # a whole number may be larger than any float
+KINDS = {  # types whose values are checked, as a message says them
+    str: "a text",
+    Sequence[str]: "a list of texts",
+    int: "a whole number",
+    float: "a finite number",
+    bool: "True or False",
+    NoneType: "None",
+}
+
+
+def _of_type(name: str, value: Any, hint: Any) -> Any:
+    """The value, as Python's own number or a tuple, if it is what a type says; types not in `KINDS` may hold anything."""
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    number = plain_number(value)
+    came = str if isinstance(value, str) else type(number)
+    if any(kind not in KINDS for kind in kinds) or (came in kinds and came is not float):
+        return number
+    if float in kinds and isinstance(value, Real) and not isinstance(value, bool) and -LARGEST <= number <= LARGEST:
+        return float(value)
+    if Sequence[str] in kinds and isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+        texts = tuple(value)
+        if all(isinstance(each, str) for each in texts):
+            return texts
+    *some, last = [words for kind, words in KINDS.items() if kind in kinds]
+    raise InputError(f"{name} must be {', '.join(some)}{' or ' if some else ''}{last}, got {value!r}")
 
 
 def option_names(record: Any) -> tuple[str, ...]:
@@ -96,7 +135,12 @@ def taken(record: type[Record], named: dict[str, Any]) -> Record:
 def given(record: Any) -> dict[str, Any]:
     """The fields that are not as they are by default."""
     values = ((each, getattr(record, each.name)) for each in fields(record))
-    return {each.name: value for each, value in values if value is not each.default and value != each.default}
+    return {each.name: value for each, value in values if not _is(value, each.default)}
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Is it the default? An array, which compares number by number, never is."""
+    return value is default or (type(value) is type(default) and bool(value == default))
 
 
 @dataclass(frozen=True)

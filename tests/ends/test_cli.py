@@ -481,6 +481,12 @@ def test_defaults_that_help_names_are_the_librarys():
     assert f"[default: {LEAST}]" in shown("summary") and f"[default: {MOST}]" in shown("summary")
 
 
+@pytest.mark.parametrize("method", [(), ("--method", "vaig")], ids=["default", "vaig"])
+def test_an_option_of_another_kind_is_refused_in_a_line(method):
+    done = pathlens("explain", "sentiment", "Fine film.", *method, "--hold", "3")
+    refused(done, "hold must be a text, a list of texts or None, got 3")
+
+
 def test_what_python_calls_an_option_is_said_as_a_flag():
     from pathlens.cli.options import as_flags
 

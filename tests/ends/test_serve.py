@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from dataclasses import fields
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from pathlens.explanation.store import from_dict
 from pathlens.path.words.options import STRATEGIES
 from pathlens.serve.app import FILES, make_app
 from pathlens.serve.guard import POLICY
+from pathlens.serve.requests import REQUESTS
 from pathlens.serve.tasks import ServerLimits
 from pathlens.text.load import load
 from pathlens.text.options import GeneratorOptions, PromptedOptions
@@ -28,6 +30,7 @@ from tests.rooms.test_chat import generator
 from tests.support.models import classifier, encoder
 
 TEXT = "the movie was not really funny , but moving ."
+STATIC = Path(pl.__file__).parent / "serve/static"
 
 
 class Held(pl.ToyModel):
@@ -163,6 +166,45 @@ def test_the_page_lists_no_method_by_hand():
     scripts = sorted((Path(pl.__file__).parent / "serve" / "static").glob("*.js"))
     assert len(scripts) == 5
     assert [script.name for script in scripts if quoted.search(script.read_text(encoding="utf-8"))] == []
+
+
+class NumberFields(HTMLParser):
+    """The numbers of the page's form: (view, name) → attributes of the field."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.views: list[str] = []
+        self.fields: dict[tuple[str, str], dict[str, str | None]] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        if tag == "label":
+            self.views = (named.get("data-for") or "").split()
+        if tag == "input" and named.get("type") == "number":
+            self.fields |= {(view, named["name"]): named for view in self.views}
+
+
+def bounds_of(request: type, name: str) -> tuple[float | None, float | None]:
+    kinds = request.model_json_schema()["properties"][name]["anyOf"]
+    (number,) = (each for each in kinds if each["type"] in ("integer", "number"))
+    return number.get("minimum"), number.get("maximum")
+
+
+def test_the_pages_numbers_have_the_bounds_of_the_requests():
+    """Written by hand in the page, so that a browser says it before anything is sent: the same as the server says."""
+    fields = NumberFields((STATIC / "index.html").read_text(encoding="utf-8")).fields
+    assert {name for _, name in fields} == {"layer", "tolerance", "generate"}
+    script = (STATIC / "form.js").read_text(encoding="utf-8")
+    assert 'pick("layer").max = model().layers' in script and not re.search(r"\.min = |\.max = (?!model)", script)
+    for (view, name), field in fields.items():
+        least, most = bounds_of(REQUESTS["explain" if view == "pair" else view], name)
+        if name == "layer":  # a page counts from the words upwards, and to the model's own depth
+            assert int(field["min"]) == 0 > least and "max" not in field
+        else:
+            assert (float(field["min"]), float(field["max"])) == (least, most), (view, name)
+        if name == "tolerance":
+            assert float(field["placeholder"]) == Accuracy().tolerance
 
 
 def test_options_of_answers_are_one_record():

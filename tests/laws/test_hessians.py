@@ -23,7 +23,7 @@ from pathlens.path.line import line
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
-from pathlens.types import Route
+from pathlens.types import Ends, Route
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
 from tests.support.twins import hessians as twins
@@ -71,13 +71,20 @@ def test_product_of_two_is_shared_in_quarters(strength):
     assert_allclose(result[1], 0, atol=1e-14)
 
 
+def interactions_of(toy: pl.ToyModel, ends: Ends) -> torch.Tensor:
+    """Closed form: off the diagonal δ_iᵀ H_ij δ_j / 4; on it the rest of IG_i."""
+    matrix = torch.einsum("id,idje,je->ij", ends.delta, toy.hessian(len(ends.end)), ends.delta) / 4
+    rest = toy.ig(ends.start, ends.end) - matrix.sum(1) + matrix.diagonal()
+    return matrix - torch.diag(matrix.diagonal()) + torch.diag(rest)
+
+
 @pytest.mark.parametrize("baseline", [None, "some other words", torch.full((4,), 0.3)], ids=["zero", "text", "tensor"])
 @pytest.mark.parametrize("n", [None, 4])
 def test_quadratic_toy_equals_its_closed_form(baseline, n):
     toy = pl.ToyModel()
     result = pl.explain(toy, "a few plain words here", method="ih", baseline=baseline, n_steps=n)
     ends = toy.case("a few plain words here", request=Request(baseline=baseline)).ends
-    assert_allclose(result.matrix, toy.ih(ends.start, ends.end).numpy(), atol=1e-9)
+    assert_allclose(result.matrix, interactions_of(toy, ends).numpy(), atol=1e-9)
     assert_allclose(result.scores, toy.ig(ends.start, ends.end).numpy(), atol=1e-12)
     assert result.certificate.converged
 

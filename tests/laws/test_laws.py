@@ -41,6 +41,7 @@ SCORED = [choice for entry in METHODS.values() if entry.result is pl.Explanation
 ALONE = [c for c in SCORED if METHODS[c["method"]].telescopes and "context" not in c]  # every token's sum is its own
 FIRST_ORDER = [choice for choice in SCORED if choice not in ALONE]
 EVERY = [choice for choice in SCORED if not METHODS[choice["method"]].record().through_words]  # no vocabulary needed
+FURTHER = [choice for choice in EVERY if set(choice) - {"method"}]  # each method as it is: test_every_method.py
 
 
 def name(choice: dict) -> str:
@@ -83,18 +84,17 @@ def test_sig_completes_for_each_token_alone(choice):
 
 
 def test_a_text_equal_to_its_baseline_gives_zeros_and_a_certificate():
-    for choice in EVERY:
+    for choice in FURTHER:
         result = pl.explain(models.classifier("bert"), "[MASK] [MASK]", **choice)
         assert result.scores.shape == (4,) and not result.scores.any()
         assert result.certificate.converged and result.certificate.gap <= 1e-5
         assert result.certificate.f_input == pytest.approx(result.certificate.f_baseline, abs=1e-5) != 0
-    assert not pl.explain(models.encoder(), "[MASK]", method="vaig", baseline="mask").vectors.any()
 
 
 # Law 4: a linear model is exact on any path, with any rule
 
 
-@pytest.mark.parametrize("choice", [*EVERY, *({"rule": r, "n_steps": 3} for r in FIXED_RULES)], ids=name)
+@pytest.mark.parametrize("choice", [*FURTHER, *({"rule": r, "n_steps": 3} for r in FIXED_RULES)], ids=name)
 def test_linear_model_is_exact(choice):
     torch.manual_seed(0)
     net = nn.Linear(6, 1).double()
@@ -148,12 +148,11 @@ def test_alone_is_as_in_a_batch(architecture):
         assert alone.certificate.nodes == result.certificate.nodes
 
 
-@pytest.mark.parametrize("choice", EVERY, ids=name)
-@pytest.mark.parametrize("rows", [3])
-def test_any_chunk_size_gives_the_same(choice, rows):
+@pytest.mark.parametrize("choice", FURTHER, ids=name)
+def test_any_chunk_size_gives_the_same(choice):
     """In float64, as above."""
     pair = models.in_double(models.classifier("bert"))
-    chunked = pl.explain(pair, TEXTS, internal_batch_size=rows, **choice)
+    chunked = pl.explain(pair, TEXTS, internal_batch_size=3, **choice)
     for one, other in zip(pl.explain(pair, TEXTS, **choice), chunked, strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-6)
 

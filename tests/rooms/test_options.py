@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import copy
+import math
+from contextlib import suppress
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from beartype.door import is_bearable
 
 import pathlens as pl
+from pathlens.checks import options_of
+from pathlens.corpus.options import RunOptions
 from pathlens.engine.methods import METHODS
-from pathlens.engine.options import RECORDS, build, options
+from pathlens.engine.options import EVERYONES, RECORDS, AnswerOptions, build, options
 from pathlens.quadrature import gauss
+from pathlens.studies.exact import ExactOptions
 from pathlens.studies.zoom import zoom
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
+from pathlens.text.options import LoadOptions, ModelOptions, kinds_of_options
 from tests.support import models
 from tests.support.models import TEXTS
 
@@ -94,6 +102,99 @@ def test_wrong_values_are_refused_by_the_record_itself():
     ]:
         with pytest.raises(pl.InputError, match=words):
             make()
+
+
+class Stranger:
+    """What no option takes."""
+
+
+STRANGE = (
+    *(
+        3,
+        -3,
+        10**30,
+        10**400,
+        0.5,
+        math.nan,
+        math.inf,
+        True,
+        "x",
+        "",
+        b"x",
+        1j,
+        Stranger(),
+        np.arange(3),
+        torch.ones(2),
+    ),
+    *([], [1], ["a"], [None], [math.nan], [[1, 2]], [(0, "a")], (1,), (1, 2, 3), {}, {"a": 1}, {"a": (1, 2)}),
+)
+EVERY_RECORD = (
+    *(*EVERYONES, *RECORDS.values(), AnswerOptions, LoadOptions, RunOptions, ExactOptions),
+    *(kind for kind in kinds_of_options() if kind.__module__ == ModelOptions.__module__),
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "each"),
+    [(record, each) for record in EVERY_RECORD for each in options_of(record)],
+    ids=lambda value: value.__name__ if isinstance(value, type) else value.name,
+)
+def test_a_field_holds_what_its_annotation_says_or_refuses_it(record, each):
+    for value in STRANGE:
+        try:
+            kept = getattr(record(**{each.name: value}), each.name)
+        except pl.InputError as error:
+            assert each.name in str(error)
+        else:
+            assert is_bearable(kept, each.type), f"{value!r} is taken for {each.type}"
+            assert not isinstance(kept, float) or math.isfinite(kept) or each.type is Any, value
+
+
+TAKES_ANYTHING = {  # options without a type of their own → the calls that look at them
+    **dict.fromkeys(("target", "baseline", "unit"), ("classifier", "encoder", "pair", "table", "generator", "phrases")),
+    "tree": ("phrases",),
+    "interaction_index": ("interactions",),
+    "pairs": ("interactions",),
+    "cache": ("words",),
+    **dict.fromkeys(("dtype", "device_map", "device"), ("built in", "classifier")),
+}
+ASKED = {
+    "classifier": lambda: (models.classifier("bert"), TEXT, {}),
+    "encoder": lambda: (models.encoder(), TEXT, {"method": "vaig", "n_steps": 2}),
+    "pair": lambda: (models.encoder(), TEXT, {"text_b": TEXT, "n_steps": 2}),
+    "table": lambda: (torch.nn.Linear(3, 2), torch.ones(3), {}),
+    "generator": lambda: (models.generator(), TEXT, {}),
+    "phrases": lambda: (models.classifier("bert"), TEXT, {"method": "idg", "n_steps": 2, "tree": "right-branching"}),
+    "interactions": lambda: (models.classifier("bert"), TEXT, {"method": "ih", "n_steps": 2}),
+    "words": lambda: (models.classifier("bert"), TEXT, {"method": "udig", "n_steps": 1, "steps": 3, "neighbours": 9}),
+    "built in": lambda: ("sentiment", "Fine film.", {}),
+}
+
+
+def test_options_of_any_type_are_all_asked():
+    known = {each.name for record in EVERY_RECORD for each in options_of(record) if each.type is Any}
+    assert known == set(TAKES_ANYTHING)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in TAKES_ANYTHING.items() for call in calls])
+def test_whatever_is_given_is_used_or_refused_in_our_words(name, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a cache may be a folder of any name
+    model, text, choices = ASKED[call]()
+    for value in STRANGE:
+        with suppress(pl.PathlensError):
+            pl.explain(model, text, **{**choices, name: value})
+
+
+def test_a_tolerance_is_a_finite_number_and_hold_a_list_of_names():
+    for value in (True, math.inf, math.nan, "1e-3", 0, -1):
+        with pytest.raises(pl.InputError, match="tolerance must be a (finite|positive) number, got"):
+            pl.explain(models.classifier("bert"), TEXT, tolerance=value)
+    for method in ("vaig", "secant", None):
+        with pytest.raises(pl.InputError, match="hold must be a text, a list of texts or None, got 3"):
+            pl.explain(models.classifier("bert"), TEXT, method=method, hold=3)
+    assert pl.VAIG(hold=["hidden_states"]).hold == ("hidden_states",)
+    assert pl.IH(pairs=np.array([[0, 1]])).pairs == [[0, 1]]
 
 
 def test_every_method_has_a_record_and_a_line_in_the_table():

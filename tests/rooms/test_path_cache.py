@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pathlens.path import PathCache
 from pathlens.path.words.neighbours import NeighbourGraph, NeighbourSearch
+from pathlens.path.words.store import PathCache
 from tests.support.twins.word_paths import others as slow_others
 from tests.support.words import corners_of, dig, make_ends, make_vocabulary, udig
 

@@ -360,7 +360,7 @@ def test_the_bar_that_is_shown_moves_with_what_is_worked_on_inside_it(monkeypatc
 
     drawn = []
     monkeypatch.setattr(
-        progress.Progress, "draw", lambda self, texts: (drawn.append((texts, self.seen)), self.bar.update(texts))
+        progress.Progress, "draw", lambda self, texts: (drawn.append((texts, self.points_done)), self.bar.update(texts))
     )
     explainer = pl.Explainer(pl.ToyModel())
     with progress.Progress(3, True) as bar:

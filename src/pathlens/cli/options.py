@@ -171,7 +171,11 @@ def record_of(name: str, record: type) -> Any:
 OF_METHODS = options()
 _of_methods = {each.name for each in OF_METHODS}
 OF_MODELS = tuple(each for each in offered_options() if each.name not in _of_methods)
-SEVERAL_TYPES = {each.name for each in (*OF_METHODS, *OF_MODELS) if each.type is Any or bool in get_args(each.type)}
+SEVERAL_TYPES = {
+    each.name
+    for each in (*OF_METHODS, *OF_MODELS)
+    if each.type is Any or {bool, Sequence[str]} & {*get_args(each.type)}
+}
 OfMethods: Any = make_dataclass("OfMethods", [_field(each, "Options of methods") for each in OF_METHODS], frozen=True)
 OfModels: Any = make_dataclass(
     "OfModels", [_field(each, "Options of models") for each in OF_MODELS], frozen=True, namespace={"given": _given}

@@ -10,7 +10,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what an editor and a type checker see; `_DOOR` says the same to Python
+    from pathlens.corpus.execute import run as run
+    from pathlens.corpus.folder import is_run as is_run
+    from pathlens.corpus.folder import results as results
+    from pathlens.corpus.formats import Source as Source
+    from pathlens.corpus.job import plan as plan
+    from pathlens.corpus.summary import report as report
+    from pathlens.corpus.summary import summarise as summarise
 
 _DOOR = {
     "Source": "pathlens.corpus.formats",
@@ -24,7 +33,9 @@ _DOOR = {
 __all__ = list(_DOOR)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _DOOR:
-        raise AttributeError(f"module 'pathlens.corpus' has no attribute {name!r}")
-    return getattr(import_module(_DOOR[name]), name)
+if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name for one of the room's
+
+    def __getattr__(name: str) -> Any:
+        if name not in _DOOR:
+            raise AttributeError(f"module 'pathlens.corpus' has no attribute {name!r}")
+        return getattr(import_module(_DOOR[name]), name)

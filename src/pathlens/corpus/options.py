@@ -5,10 +5,9 @@ Light: nobody who asks what may be chosen waits for pyarrow or a database.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from pathlens.checks import check_options, option
+from pathlens.checks import check_options, option, plain_number
 from pathlens.errors import InputError
 
 Share = tuple[int, int]  # (i, n): every n-th shard from the i-th
@@ -34,10 +33,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        i, n = self.shard
-        if not 0 <= i < n:
-            raise InputError(f"shard must be i/n with 0 ≤ i < n (0/4 to 3/4), got {i}/{n}")
-        if not (math.isfinite(self.gpus) and self.gpus >= 0):
+        pair = [plain_number(each) for each in self.shard] if isinstance(self.shard, list | tuple) else []
+        if not (len(pair) == 2 and all(type(each) is int for each in pair) and 0 <= pair[0] < pair[1]):
+            raise InputError(f"shard must be (i, n), typed i/n, with 0 ≤ i < n (0/4 to 3/4), got {self.shard!r}")
+        if self.gpus < 0:
             raise InputError(f"gpus must be a number from 0 upwards, got {self.gpus!r}")
         if self.engine != "ray" and (self.address is not None or self.gpus):
             raise InputError("address and gpus are for the engine ray: add --engine ray")

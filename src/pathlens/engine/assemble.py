@@ -220,11 +220,11 @@ def pair(order: Order, solutions: Sequence[Solution]) -> record.PairExplanation:
     return result.derived(method=method.name, path_a=solutions[0].path, path_b=solutions[1].path, check=order.check)
 
 
-def side_of(solution: Solution, *, seen: bool = False) -> Side:
-    """What one text's integral found, for any pair it may be in. `seen`: by its products with T rows, a list of numbers."""
+def side_of(solution: Solution, *, by_rows: bool = False) -> Side:
+    """What one text's integral found, for any pair it may be in. `by_rows`: by its products with T rows, a list of numbers."""
     value, units, errors = solution.spread(), solution.units, solution.estimates()
-    f_start, f_end = (each[:, 0][None] if seen else each for each in (solution.f_start, solution.f_end))
-    if seen:
+    f_start, f_end = (each[:, 0][None] if by_rows else each for each in (solution.f_start, solution.f_end))
+    if by_rows:
         value, errors = value[:, None, :, 0], errors.sum(1)
     coordinates = value[:, :, 0] if solution.by_coordinate else None  # (U, d, k)
     return Side(

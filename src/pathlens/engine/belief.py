@@ -65,9 +65,9 @@ def check(prepared: Sequence[Prepared], solved: Sequence[Solved], limits: Limits
     for text, each, question, of_text in zip(prepared, solved, asked, jobs, strict=True):
         verdict = question if isinstance(question, Belief) else None
         if isinstance(question, Prediction) and not isinstance(each, Exception):
-            judged = or_error(_judged, text, each, question, of_text)
-            reason = f"{type(judged).__name__}: {judged}"
-            verdict = Belief(reason=reason) if isinstance(judged, Exception) else judged
+            checked = or_error(_checked, text, each, question, of_text)
+            reason = f"{type(checked).__name__}: {checked}"
+            verdict = Belief(reason=reason) if isinstance(checked, Exception) else checked
         answers.append(verdict)
     return answers
 
@@ -161,7 +161,7 @@ def _look(solution: Solution, chosen: Bool[np.ndarray, "U"]) -> Generator[Ask, T
     return sums[0, 0]
 
 
-def _judged(text: Prepared, solutions: tuple[Solution, ...], question: Prediction, jobs: Sequence[Job]) -> Belief:
+def _checked(text: Prepared, solutions: tuple[Solution, ...], question: Prediction, jobs: Sequence[Job]) -> Belief:
     for job in jobs:
         if job.error is not None:
             raise job.error

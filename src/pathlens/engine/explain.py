@@ -13,10 +13,7 @@ from pathlens.text.adapter import TextModel
 from pathlens.text.options import ENCODERS, ONE_TEXT_ALONE
 
 if TYPE_CHECKING:  # for the signatures alone
-    from pathlens.text.dual import DualEncoder
-    from pathlens.text.sentence import SentenceEncoder
-
-    Encoder = SentenceEncoder | DualEncoder | Literal["minilm", "minilm-exact"]
+    from pathlens.engine.typed import Encoder
 
 
 class CallOptions(TypedDict, total=False):

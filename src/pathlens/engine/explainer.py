@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice, repeat
-from typing import Any, Generic, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Unpack, overload
 
 import torch
 
@@ -65,6 +65,9 @@ from pathlens.text.network import ONE_AT_A_TIME
 from pathlens.text.options import LoadOptions, kinds_of_options
 from pathlens.types import SIMILARITIES, brief
 
+if TYPE_CHECKING:  # for the signatures alone
+    from pathlens.engine.typed import Encoder
+
 
 class Explainer(Generic[R]):
     """A model and choices, used for many texts: `Explainer(model, method="ig")(texts)`.
@@ -91,7 +94,11 @@ class Explainer(Generic[R]):
     @overload
     def __init__(self: Explainer[Secants], model: Any, *, method: Literal["secant"], **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Unpack[Options]) -> None: ...
+    def __init__(self: Explainer[PairExplanation], model: Encoder, *, method: None = ..., **choices: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: Explainer[Scores | PairExplanation], model: Any, *, method: None = ..., **choices: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any], **choices: Unpack[Options]) -> None: ...
     @overload
     def __init__(self: Explainer[Any], model: TextModel, *, method: Any = ..., **choices: Any) -> None: ...  # a kind with options of its own
     # fmt: on
@@ -154,14 +161,20 @@ class Explainer(Generic[R]):
         usual = pair or not self.model.two_texts_are_a_pair()
         return default if usual and (pair or not named) else "ig"
 
+    # fmt: off
+    @overload  # nobody knows what the method gives: `Any` alone is a `Never` too
+    def __call__(self: Explainer[Never], text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Any: ...
+    @overload  # where two texts may be a pair, one alone is none
+    def __call__(self: Explainer[Scores | PairExplanation], text: Many, text_b: None = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Results[Scores]: ...
     @overload
-    def __call__(
-        self, text: Many, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...
-    ) -> Results[R]: ...
+    def __call__(self: Explainer[Scores | PairExplanation], text: One, text_b: None = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Scores: ...
+    @overload
+    def __call__(self, text: Many, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Results[R]: ...
     @overload
     def __call__(self, text: One, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> R: ...
     @overload
     def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Any: ...
+    # fmt: on
     def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
         """One text gives a result; several (a list, a column, any iterable) a list of them. `batch_size`: texts worked on
         together."""
@@ -226,7 +239,7 @@ class Explainer(Generic[R]):
         return results
 
     def _made(self, text: Prepared, outcome: Solved, *about: Any) -> Result | Exception:
-        return outcome if isinstance(outcome, Exception) else or_error(self.assemble, text, outcome, *about)
+        return or_error(self.assemble, text, outcome, *about)
 
     def _asked_for(self, target: Any) -> Explainer[Any]:
         """The same with a target of its own."""
@@ -373,18 +386,22 @@ class Explainer(Generic[R]):
     def assemble(
         self,
         prepared: Prepared,
-        solutions: Sequence[Solution],
+        solved: Sequence[Solution] | Exception,
         seconds: float = 0.0,
         probabilities: Sequence[Probabilities | None] | None = None,
         check: Belief | None = None,
     ) -> Result:
-        """The result of one prepared and solved text. `probabilities`: the model's at both ends of each case, if known.
-        `check`: of these solutions (`Explainer.check`)."""
+        """The result of one prepared and solved text; where it could not be solved, its error is raised.
+
+        `probabilities`: the model's at both ends of each case, if known. `check`: of these solutions (`Explainer.check`).
+        """
+        if isinstance(solved, Exception):
+            raise solved
         if probabilities is None:
             with self.at_work():
                 probabilities = self.model.says(prepared.cases)
         meta = self.describe(prepared.method, seconds)
-        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, probabilities, check), solutions)
+        return assemble(Order(prepared, self.choices.accuracy.tolerance, meta, probabilities, check), solved)
 
     def describe(self, method: Method[Any] | None = None, seconds: float = 0.0) -> dict[str, Any]:
         """What every result of this explainer says of itself (`result.meta`): model, layer, unit, rule, options, versions."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pathlens.checks import Option, check_options, did_you_mean, given, option, option_names, options_of
+from pathlens.checks import Option, as_lists, check_options, did_you_mean, given, option, option_names, options_of
 from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import CUTS, THRESHOLD, check_threshold
 from pathlens.explanation.pair import Measure
@@ -53,6 +53,7 @@ class CommonOptions:
     def __post_init__(self) -> None:
         check_options(self)
         check_baseline_name(self.baseline)
+        object.__setattr__(self, "unit", as_lists(self.unit))
         if isinstance(self.unit, str) and self.unit not in (known := (*TEXT_UNITS, *PROMPT_UNITS)):
             raise InputError(
                 f"{setting(unit=self.unit)} is unknown; use {', '.join(known)}, a list of character spans, or "
@@ -83,9 +84,9 @@ class Accuracy:
     max_nodes: int = option(MAX_NODES, "At most so many nodes (fewer: n_steps).", bounds=(LEAST_NODES, MOST_NODES))
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tolerance, int | float) and self.tolerance > 0):
-            raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
         check_options(self)
+        if self.tolerance <= 0:
+            raise InputError(f"tolerance must be a positive number, got {self.tolerance!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +161,7 @@ class Compared(Embedded):
 @dataclass(frozen=True, kw_only=True)
 class OfBlock:
     block: str | None = option(None, "The module whose output is explained, by its name in the model.")
-    hold: Any = option(None, "Inputs of the block that stay at the text's value, by name.")
+    hold: str | Sequence[str] | None = option(None, "Inputs of the block that stay at the text's value, by name.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +268,8 @@ class IH(Method[Interactions]):
     )
 
     def check(self) -> None:
+        for name in ("interaction_index", "pairs"):
+            object.__setattr__(self, name, as_lists(getattr(self, name)))
         if self.interaction_index is not None and self.pairs is not None:
             raise InputError("give interaction_index or pairs, not both")
 

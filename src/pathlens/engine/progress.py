@@ -20,7 +20,7 @@ class Progress:
 
     def __init__(self, total: int | None, show: bool) -> None:
         self.total, self.asked = total, show
-        self.seen, self.ahead, self.note = 0, 0, ""  # points of all texts; texts drawn and not yet counted
+        self.points_done, self.ahead, self.note = 0, 0, ""  # points of all texts; texts drawn and not yet counted
         self.bar: Any = None
         self.outer: Progress | None = None
 
@@ -70,17 +70,17 @@ class Progress:
         return self._points if self.bar is not None else self.outer and self.outer.points
 
     def _points(self, count: int) -> None:
-        self.seen += count
+        self.points_done += count
         self.draw(0)
 
     def draw(self, texts: int) -> None:
         """So many texts more, and whatever else is to be said."""
         alone = self.total == 1
         self._say()
-        self.bar.update(self.seen - self.bar.n if alone else texts)
+        self.bar.update(self.points_done - self.bar.n if alone else texts)
 
     def _say(self) -> None:
-        points = f"{self.seen:,} points" if self.seen and self.total != 1 else ""
+        points = f"{self.points_done:,} points" if self.points_done and self.total != 1 else ""
         self.bar.set_postfix_str(", ".join(filter(None, (self.note, points))), refresh=False)
 
     def __exit__(self, *_: object) -> None:

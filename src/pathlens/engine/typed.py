@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from torch import Tensor
 
@@ -15,6 +15,12 @@ from pathlens.checks import Option, options_of
 from pathlens.engine.options import EVERYONES, RECORDS
 from pathlens.text.chat import Chat, Prompt
 from pathlens.text.options import LoadOptions, kinds_of_options
+
+if TYPE_CHECKING:  # for the signatures alone
+    from pathlens.text.dual import DualEncoder
+    from pathlens.text.sentence import SentenceEncoder
+
+    Encoder = SentenceEncoder | DualEncoder | Literal["minilm", "minilm-exact"]
 
 One = str | Chat | Prompt | Tensor | Mapping[str, Any] | list[dict[str, Any]]  # one text, one chat, one row
 Many = list[str] | tuple[str, ...] | list[Chat] | Iterator[str]  # arrays and columns may be either: no type says which
@@ -58,7 +64,7 @@ class OtherOptions(TypedDict, total=False):
     norm: str
     mode: str
     block: str | None
-    hold: Any
+    hold: str | Sequence[str] | None
     similarity: str | None
     interaction_index: Any
     pairs: Any
@@ -68,7 +74,7 @@ class OtherOptions(TypedDict, total=False):
     generate: int | None
     sink: str | bool | None
     hypothesis: str | None
-    candidate_labels: Sequence[str] | None
+    candidate_labels: str | Sequence[str] | None
     multi_label: bool | None
     prompt: str | None
     prompt_name: str | None

@@ -127,14 +127,14 @@ def pair_of(a: Side, b: Side, measure: Measure, meta: Mapping[str, Any]) -> Pair
     return result if a.coordinates is None else result.derived(coordinates=_by_coordinate(a, b, scale))
 
 
-def pair_seen(a: Side, seen: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
+def pair_by_rows(a: Side, by_rows: Side, measure: Measure, meta: Mapping[str, Any]) -> PairExplanation:
     """The same where the second text's vectors are known by their products with a's rows (and with e(a), last) alone.
 
-    The lengths are outside and in the products already; that of an error of `seen` is a number of the similarity.
+    The lengths are outside and in the products already; that of an error of `by_rows` is a number of the similarity.
     """
-    matrix = np.concatenate([seen.reference[None], seen.vectors]).T[:-1]
+    matrix = np.concatenate([by_rows.reference[None], by_rows.vectors]).T[:-1]
     reach_a = 1.0 / float(np.linalg.norm(a.embedding))
-    return _pair(a, seen, (measure, meta), matrix, float(seen.embedding[-1]), (reach_a, 1.0, 1.0))
+    return _pair(a, by_rows, (measure, meta), matrix, float(by_rows.embedding[-1]), (reach_a, 1.0, 1.0))
 
 
 def _pair(

@@ -83,6 +83,8 @@ class ExactOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.rate is not None and self.rate <= 0:
+            raise InputError(f"rate must be a positive number, got {self.rate!r}")
 
 
 def exact(
@@ -133,7 +135,7 @@ def exact(
     settings |= {"linear": linear}
     tuner = Tuner.of(model, reference)
     run = Training(Path(out), tuner, rows, held, {**settings, "reference": tuner.reference})
-    return run.finish(measured_on, show_progress)
+    return run.complete(measured_on, show_progress)
 
 
 def checked(pairs: Iterable[Sequence[Any]], scale: float | None = None) -> tuple[list[Pair], float]:
@@ -216,7 +218,7 @@ class Training:
         asked = self.settings["steps"]
         self.steps: int = self.settings["epochs"] * per_epoch if asked is None else asked
 
-    def finish(self, measured_on: str, show_progress: bool) -> Exact:
+    def complete(self, measured_on: str, show_progress: bool) -> Exact:
         tuner, rank = self.tuner, self.settings["rank"]
         kept = self._read()
         correlations = kept["told"] if kept else [tuner.spearman(self.held, moved) for moved in (False, True)]

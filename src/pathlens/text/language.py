@@ -23,7 +23,7 @@ from pathlens.text.block import block_case
 from pathlens.text.chat import Chat, Prompt, chat_tokens
 from pathlens.text.fingerprint import table_fingerprint
 from pathlens.text.network import Network, accepted, check_layer, check_weights, named, refuse_unfit, unaltered
-from pathlens.text.own_output import Seen, compared
+from pathlens.text.own_output import KnownOutput, compared
 from pathlens.text.tokens import Tokens, check_belongs, check_ids, length_limit, tokenise
 from pathlens.types import SCORES, Ends, Vocabulary
 
@@ -106,7 +106,7 @@ class LanguageModel(TextModel):
     def enter(self) -> None:
         """The module as a network, nothing of which has been seen yet."""
         self.network = Network(self.body(), self.whole())
-        self.seen: dict[Any, Seen] = {}  # kinds of requests
+        self.known: dict[Any, KnownOutput] = {}  # kinds of requests
         self.two_stacks = getattr(getattr(self.module, "config", None), "is_encoder_decoder", False) and self.writes()
         if self.two_stacks:
             self.network.blocks, self.network.depth = [], 0  # two stacks: a layer of which?
@@ -143,10 +143,10 @@ class LanguageModel(TextModel):
     @property
     def packs(self) -> bool | None:
         """May texts of different lengths share a batch? None: no two have been seen yet."""
-        every = self.seen.values()
-        if any(seen.apart for seen in every):
+        every = self.known.values()
+        if any(each.by_length for each in every):
             return False
-        return True if any(seen.first is None for seen in every) else None
+        return True if any(each.first is None for each in every) else None
 
     @property
     def dtype_name(self) -> str:

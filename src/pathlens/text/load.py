@@ -226,8 +226,8 @@ def _device(wanted: Any) -> torch.device | None:
     there = [name for name in ACCELERATORS if getattr(torch, name).is_available()]
     here = f"here there are {', '.join(['cpu', *there])}"
     try:
-        device = torch.device((there or ["cpu"])[0] if wanted == "auto" else wanted)
-    except (RuntimeError, TypeError) as error:
+        device = torch.device((there or ["cpu"])[0] if isinstance(wanted, str) and wanted == "auto" else wanted)
+    except (RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"{setting(device=wanted)} is not a device of torch; {here}") from error
     if device.type in ACCELERATORS and device.type not in there:
         raise InputError(f"{setting(device=wanted)}: torch finds none on this machine; {here}")

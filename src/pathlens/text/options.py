@@ -96,7 +96,7 @@ class HypothesisOptions(ModelOptions):
     hypothesis: str | None = option(
         None, "The sentence a label is put into, in place of {} (default: the pipeline's, This example is {}.)."
     )
-    candidate_labels: Sequence[str] | None = option(
+    candidate_labels: str | Sequence[str] | None = option(
         None, "All labels that share the probability (default: the pipeline's; else the target alone)."
     )
     multi_label: bool | None = option(
@@ -105,7 +105,7 @@ class HypothesisOptions(ModelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hypothesis is not None and (not isinstance(self.hypothesis, str) or "{}" not in self.hypothesis):
+        if self.hypothesis is not None and "{}" not in self.hypothesis:
             raise InputError(f"hypothesis must be a sentence with {{}} in place of the label, got {self.hypothesis!r}")
         try:
             (self.hypothesis or "{}").format("a label")
@@ -115,8 +115,6 @@ class HypothesisOptions(ModelOptions):
             ) from error
         if self.candidate_labels is not None:
             object.__setattr__(self, "candidate_labels", labels_in(self.candidate_labels))
-        if self.multi_label not in (None, True, False):
-            raise InputError(f"multi_label must be True or False, got {self.multi_label!r}")
 
 
 def labels_in(given: Any) -> tuple[str, ...]:
@@ -145,11 +143,6 @@ class PromptedOptions(EncoderOptions):
 
     prompt: str | None = option(None, "A text that is put before every text, and held.")
     prompt_name: str | None = option(None, "One of the model's own prompts (default: the one it says).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.prompt is not None and not isinstance(self.prompt, str):
-            raise InputError(f"prompt must be a text, got {self.prompt!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,3 +178,6 @@ class LoadOptions:
     device: Any = option(
         None, "A model given by name: where it runs, cuda, mps, cpu or auto (the first of them there is)."
     )
+
+    def __post_init__(self) -> None:
+        check_options(self)

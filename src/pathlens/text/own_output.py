@@ -24,41 +24,42 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Seen:
-    """What is known of one kind of request."""
+class KnownOutput:
+    """What is known of the outputs of one kind of request."""
 
     first: Case | None  # until a text of another length was compared with it
-    apart: bool = False  # padding changes the model's output: only texts of one length share a batch
+    by_length: bool = False  # padding changes the model's output: only texts of one length share a batch
 
 
 def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
     """The case, once its output is known to be the model's own; an error that shows both numbers where it is not."""
     read: Any = getattr(case.score, "read", None)
     kind = (layer, type(read), getattr(read, "score", ""), len(case.texts), len(case.meta.get("outputs", ())))
-    if kind not in model.seen:
+    if kind not in model.known:
         with torch.no_grad(), model.in_our_words(layer):  # the model's errors, not those of a caller's target function
             output = model.plain_output(draft)
         if layer and not model.network.below_too:
             model.network.below_too = not _the_same(model, case, layer, output)
-        if (apart := _furthest_apart(model, case, layer, output)) is not None:
-            raise ModelError(_both(model, *apart, layer))
-        model.seen[kind] = Seen(case, apart=bool(model.network.altered))
-    seen = model.seen[kind]
-    if seen.first is not None and len(seen.first) != len(case) and seen.first.pack == case.pack and not seen.apart:
-        seen.apart = not _packs(seen.first, case)
-        seen.first = None
-    return replace(case, pack=(case.score, len(case))) if seen.apart else case
+        if (values := _another_value(model, case, layer, output)) is not None:
+            raise ModelError(_both(model, *values, layer))
+        model.known[kind] = KnownOutput(case, by_length=bool(model.network.altered))
+    known = model.known[kind]
+    first = known.first
+    if first is not None and len(first) != len(case) and first.pack == case.pack and not known.by_length:
+        known.by_length = not _packs(first, case)
+        known.first = None
+    return replace(case, pack=(case.score, len(case))) if known.by_length else case
 
 
 def _the_same(model: LanguageModel, case: Case, layer: int, output: Any) -> bool:
     """Is the output its own when the blocks below the layer are left out?"""
     try:
-        return _furthest_apart(model, case, layer, output) is None
+        return _another_value(model, case, layer, output) is None
     except Exception:  # what the next block was to be handed is missing
         return False
 
 
-def _furthest_apart(
+def _another_value(
     model: LanguageModel, case: Case, layer: int, output: Any
 ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]] | None:
     """Where ours is too far from the model's own: both values of what is read, or the two numbers that are furthest apart in

@@ -112,10 +112,3 @@ class ToyModel(TextModel):
         """Closed form."""
         slope = self.a + torch.einsum("idje,je->id", self.hessian(len(end)), (start + end) / 2)
         return ((end - start) * slope).sum(-1)
-
-    def ih(self, start: Float[Tensor, "S d"], end: Float[Tensor, "S d"]) -> Float[Tensor, "S S"]:
-        """Closed form: off the diagonal δ_iᵀ H_ij δ_j / 4; on it the rest of IG_i."""
-        delta = end - start
-        matrix = torch.einsum("id,idje,je->ij", delta, self.hessian(len(end)), delta) / 4
-        rest = self.ig(start, end) - matrix.sum(1) + matrix.diagonal()
-        return matrix - torch.diag(matrix.diagonal()) + torch.diag(rest)

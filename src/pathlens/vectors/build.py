@@ -90,7 +90,7 @@ def build(
         remove_left_behind(folder, "vectors-*", JOURNAL, MANIFEST)
         work = IndexWriter(folder, encoder, header)
         work.begin([(piece, names[piece.document]) for piece in pieces], show_progress)
-        return work.finish(len(texts))
+        return work.complete(len(texts))
 
 
 def read(documents: Any, first: int = 0) -> tuple[list[str], list[str], list[Any]]:
@@ -195,7 +195,7 @@ class IndexWriter:
             store.save([store.pack(side, self.header["keep"]) for side in sides], made, path)
         return path, embeddings
 
-    def finish(self, documents: int) -> dict[str, Any]:
+    def complete(self, documents: int) -> dict[str, Any]:
         """The index as a whole; then whatever an older one left is removed."""
         assert self.table is not None and self.parts is not None
         self.table.settle(metric_of(self.header), sum(part["passages"] for part in self.parts))

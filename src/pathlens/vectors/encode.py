@@ -73,10 +73,10 @@ class Vectors(Listed[Side]):
         meta = {**self.header, "notes": mixed(self.header, second.header, "the first text", "the second")}
         return pair_of(self._item(a), second._item(b), measure_of(self.header, similarity), meta)
 
-    def one_sided(self, query: np.ndarray, b: int, *, similarity: str | None = None) -> Explanation:
+    def one_sided(self, query: np.ndarray, b: int) -> Explanation:
         """Text b's tokens against a whole query embedding e(query): nothing was integrated on the query's side."""
         vector = np.asarray(query, dtype=float)
-        return one_sided(vector, self._item(b), measure_of(self.header, similarity), dict(self.header))
+        return one_sided(vector, self._item(b), measure_of(self.header), dict(self.header))
 
     def _item(self, number: Any) -> Side:
         try:

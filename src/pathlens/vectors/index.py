@@ -295,13 +295,13 @@ class Index:
                 damages.append(str(error))
         return damages + self._wrong_parts()[1]
 
-    def _wrong_parts(self, version: int | None = None) -> tuple[list[int], list[str]]:
+    def _wrong_parts(self) -> tuple[list[int], list[str]]:
         """Parts of the table whose rows are not those written, by number and in words."""
         wrong, words = [], []
         known = 0
         for part in self.manifest["parts"]:
             try:
-                rows = self.table.part(part["part"], version)
+                rows = self.table.part(part["part"])
                 known += len(rows)
                 if len(rows) == part["passages"] and sum_of(rows) == part["sum"]:
                     continue
@@ -314,7 +314,7 @@ class Index:
             wrong.append(part["part"])
             words.append(f"the table of embeddings: {what}")
         with suppress(PathlensError):
-            if not wrong and (count := self.table.count(version)) != known:
+            if not wrong and (count := self.table.count()) != known:
                 words.append(f"the table of embeddings has {count} rows, and this index wrote {known}")
         return wrong, words
 

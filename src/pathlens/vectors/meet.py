@@ -23,7 +23,7 @@ from pathlens.engine.options import IG, SECANT
 from pathlens.engine.prepare import Prepared, by_side
 from pathlens.engine.progress import Progress
 from pathlens.errors import PathlensError
-from pathlens.explanation.pair import Measure, Side, pair_of, pair_seen
+from pathlens.explanation.pair import Measure, Side, pair_by_rows, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.path.words.options import PathOptions
 from pathlens.vectors.encode import SideEncoder
@@ -70,7 +70,7 @@ def reasons(
 
 
 def against(
-    asked: Query, second: SideEncoder, texts: Sequence[Any], names: Sequence[str], show_progress: bool = False
+    asked: Query, second: SideEncoder, texts: Sequence[Any], names: Sequence[str], show_progress: bool
 ) -> list[Explanation]:
     """Every token of a text against the whole query: one pass backwards a text, all in shared batches."""
     vector = torch.tensor(asked.embedding)
@@ -106,7 +106,7 @@ def _backwards(second: SideEncoder, target: Any) -> Explainer[Any]:
 
 
 def paired(
-    asked: Query, second: SideEncoder, texts: Sequence[Any], names: Sequence[str], show_progress: bool = False
+    asked: Query, second: SideEncoder, texts: Sequence[Any], names: Sequence[str], show_progress: bool
 ) -> list[PairExplanation]:
     """Both texts token by token: by the query's rows backwards where a text has more units than the query has rows."""
     embeddings, baseline = second.embed(texts, names)
@@ -125,14 +125,14 @@ def paired(
             sides = second.sides([texts[n] for n in few], limits, [names[n] for n in few])
             pairs |= {n: pair_of(one, side, asked.measure, meta) for n, side in zip(few, sides, strict=True)}
         if many:
-            seen = _seen(
+            sides = _by_rows(
                 asked, one, second, [texts[n] for n in many], [names[n] for n in many], [embeddings[n] for n in many]
             )
-            pairs |= {n: pair_seen(one, side, asked.measure, meta) for n, side in zip(many, seen, strict=True)}
+            pairs |= {n: pair_by_rows(one, side, asked.measure, meta) for n, side in zip(many, sides, strict=True)}
     return [pairs[number] for number in range(len(texts))]
 
 
-def _seen(
+def _by_rows(
     asked: Query,
     one: Side,
     second: SideEncoder,
@@ -155,7 +155,7 @@ def _seen(
     for name, solutions in zip(names, solved, strict=True):
         _raise_named(name, solutions)
         assert isinstance(solutions, tuple)
-        sides.append(side_of(solutions[0], seen=True))
+        sides.append(side_of(solutions[0], by_rows=True))
     return sides
 
 

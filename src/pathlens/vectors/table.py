@@ -150,19 +150,19 @@ class Table:
             warnings.simplefilter("ignore")  # of readers of older versions: ours read the manifest again
             self.open().optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
-    def part(self, number: int, version: int | None = None) -> list[IndexRow]:
+    def part(self, number: int) -> list[IndexRow]:
         """Every row of a part."""
-        return list(self._rows(f"part = {int(number)}", version))
+        return list(self._rows(f"part = {int(number)}"))
 
-    def named(self, names: Sequence[str], version: int | None = None) -> list[IndexRow]:
+    def named(self, names: Sequence[str], version: int) -> list[IndexRow]:
         """Every row of these documents."""
         return [row for these in among(names) for row in self._rows(these, version)]
 
-    def count(self, version: int | None = None) -> int:
+    def count(self) -> int:
         with _in_a_line(self, "read"):
-            return int(self.open(version).count_rows())
+            return int(self.open().count_rows())
 
-    def _rows(self, condition: str, version: int | None) -> Iterator[IndexRow]:
+    def _rows(self, condition: str, version: int | None = None) -> Iterator[IndexRow]:
         with _in_a_line(self, "read"):
             table = self.open(version)
             arrow = table.search().where(condition).limit(max(1, table.count_rows())).to_arrow()

@@ -111,10 +111,10 @@ class NeighbourSearch:
         step = max(1, NUMBERS_AT_ONCE // (candidates.shape[1] * points.shape[1]))
         for low in range(0, len(points), step):
             near = np.sort(candidates[low : low + step], axis=1)  # by id, so a stable sort keeps lower ids first
-            apart = self.rows(near)
-            apart -= points[low : low + step, None]
-            apart *= apart
-            far = np.where(near < 0, np.inf, apart.sum(axis=2))
+            offsets = self.rows(near)
+            offsets -= points[low : low + step, None]
+            offsets *= offsets
+            far = np.where(near < 0, np.inf, offsets.sum(axis=2))
             order = np.argsort(far, axis=1, kind="stable")[:, :count]
             ids[low : low + step] = np.take_along_axis(near, order, axis=1)
             square[low : low + step] = np.take_along_axis(far, order, axis=1)
