@@ -252,6 +252,10 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["explain", "./no-such-folder", "x"], ["no-such-folder"]),
         (["explain", "{folder}", TEXT, "--method", "magic"], ["magic", "ig"]),
         (["explain", "{folder}", TEXT, "--target", "nobody"], ["nobody", "LABEL_0"]),
+        (
+            ["compare", "{folder}", TEXT, "--method", "ig,sig", "--target", "all"],
+            ["--target all: compare takes one target", "LABEL_2"],
+        ),
         (["explain", "{folder}", ""], ["text is empty"]),
         (["explain", "{folder}", TEXT, "--html", "/no/such/place/a.html"], ["/no/such/place/a.html"]),
         (["explain", "{folder}", TEXT, "--png", "a.bmp"], ["a.bmp"]),

@@ -65,6 +65,21 @@ def test_the_last_layer_of_a_model_whose_blocks_give_lists_is_entered_with_sever
     assert result.certificate.gap < 1e-3
 
 
+def test_what_the_models_own_code_raises_is_said_in_our_words():
+    """It fails in the midst of a law, on two rows at once: a sentence of ours with theirs in brackets."""
+    made, tokenizer = classifier("bert")
+    module = copy.deepcopy(made)
+
+    def fail(_, given, output):
+        if len(output) > 4:
+            raise RuntimeError("view size is not compatible")
+
+    module.classifier.register_forward_hook(fail)
+    failed = [check for check in examine((module, tokenizer), TEXT).checks if check.state == "fails"]
+    assert failed and any("(RuntimeError: view size is not compatible)" in check.measured for check in failed)
+    assert not any(check.measured.startswith("RuntimeError") for check in failed)
+
+
 def test_a_model_that_says_something_else_of_two_rows_is_found():
     """Every layer is entered with two, for what is read of a text is one row."""
     made, tokenizer = classifier("bert")
@@ -96,7 +111,10 @@ def test_a_refused_layer_is_one_line_in_our_words(name):
     assert "\n" not in str(refused.value) and "Error" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name, head", [("roberta", "write"), ("bart", "translate")])
+@pytest.mark.parametrize(
+    "name, head",
+    [("roberta", "write"), ("bart", "translate"), ("openai-gpt", "write"), ("gemma", "write"), ("llama", "write")],
+)
 def test_no_false_alarm(name, head):
     diagnosis = examine(sweep.build(name, head), sweep.TEXT)
     assert diagnosis.healthy, [check for check in diagnosis.checks if check.state == "fails"]

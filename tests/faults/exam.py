@@ -60,6 +60,7 @@ QUESTIONS: tuple[Question, ...] = (
     *_of("senders that send slowly, or nothing", s.slow_senders, SERVE, part="server"),
     *_of("foreign origins and host names", s.foreigners, SERVE, part="server"),
     *_of("deep JSON", s.deep, SERVE, part="server"),
+    *_of("several targets where one is taken", s.several_targets, SERVE, part="server"),
     *_of("clients that leave: their work stops", s.leavers, SERVE, part="server"),
     *_of("SIGTERM in the middle", s.stopped, SERVE, part="server"),
     *_of("request after request", s.memory, SERVE, part="server"),

@@ -216,6 +216,33 @@ def deep(scene: Scene, _: str) -> Outcome:
     return Outcome(len(bodies), "", f"{answer.status_code}: {answer.json()['detail'][:90]}")
 
 
+def several_targets(scene: Scene, _: str) -> Outcome:
+    """All classes, a list of them, or what is no class, asked of every kind of work: told, never a crash."""
+    verbs = {
+        "whatif": {},
+        "path": {},
+        "layers": {},
+        "nodes": {},
+        "compare": {"methods": ["ig", "sig"]},
+        "rank": {"query": TEXT, "documents": [TEXT]},
+    }
+    verbs |= {"evaluate": {"texts": [TEXT]}, "predict": {"texts": [TEXT]}, "explain": {"text_b": TEXT}}
+    line, odd = "", ["all", "ALL", ["all"], ["LABEL_0", "LABEL_1"], [0, 1], [], "", "__proto__", -1, None, True, {}]
+    with served(scene) as server, server.client() as client:
+        for verb, more in verbs.items():
+            for target in odd:
+                text = {} if {"texts", "query"} & set(more) else {"text": TEXT}
+                body = {"model": "classifier", **text, **more, "n_steps": 2, "target": target}
+                answer = client.post(f"/api/{verb}", json=body)
+                expect(answer.status_code in (200, 422), f"{verb} {target!r}: {answer.status_code} {answer.text[:200]}")
+                if verb == "compare" and target == "all":
+                    expect(answer.status_code == 422, "it compares several targets")
+                    line = answer.json()["detail"]
+        every = server.ask(client, target="all")
+        expect(every.status_code == 200 and len(every.json()["items"]) == 3, f"all classes: {every.text[:200]}")
+    return Outcome(len(verbs) * len(odd), "", f"422: {line}")
+
+
 def _long_work(server: Served, times: int) -> list[socket.socket]:
     """Clients that wait for work of several seconds."""
     body = json.dumps({"model": "classifier", "text": LONG, "methods": ["ig", "sig", "ih"], "n_steps": 512}).encode()

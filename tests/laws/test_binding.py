@@ -17,6 +17,7 @@ import torch
 import pathlens as pl
 from pathlens.corpus.folder import results as results_of_run
 from pathlens.corpus.schema import result_of
+from pathlens.explanation.binding import seal
 from pathlens.explanation.store import from_dict
 from pathlens.report import Report
 from pathlens.text.load import load
@@ -200,6 +201,30 @@ def test_a_file_without_its_seal_is_not_trusted(tmp_path):
     assert "no seal" in pl.load(tmp_path / "a.json").altered
     with pytest.raises(pl.errors.StoreError, match="no seal"):
         pl.load(tmp_path / "a.json", strict=True)
+
+
+def test_which_row_of_a_run_a_result_is_of_is_sealed(tmp_path):
+    """Also where a file had neither."""
+    (tmp_path / "texts.csv").write_text("name,text\n" + "".join(f'r{k},"{text}"\n' for k, text in enumerate(TEXTS)))
+    source = pl.corpus.Source(str(tmp_path / "texts.csv"), text="text", id="name")
+    pl.corpus.run(models.classifier("bert"), source, tmp_path / "run", method="secant")
+    for body in (next(iter(results_of_run(tmp_path / "run"))).to_dict(), draw_samples.small().to_dict()):
+        assert not from_dict(body).altered
+        for name, value in (("row", 12345), ("id", "another review")):
+            assert (
+                from_dict({**body, "meta": {**body["meta"], name: value}}).altered
+                == "the file was edited after it was written"
+            )
+
+
+def test_a_file_of_the_first_schema_is_loaded_and_sealed_anew():
+    """It left the row open; what it sealed is still sealed, and nothing of a newer file is open by it."""
+    result = draw_samples.small().derived(meta={**draw_samples.small().meta, "row": 3})
+    body = {**result.to_dict(), "pathlens": 1, "seal": seal(result, schema=1)}
+    loaded = from_dict(body)
+    assert not loaded.altered and loaded.seal == result.seal
+    assert from_dict({**body, "target": "another"}).altered
+    assert from_dict({**result.to_dict(), "pathlens": 1, "meta": {**body["meta"], "row": 4}}).altered
 
 
 def test_pages_and_reports_are_sealed_result_by_result(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from contextlib import contextmanager
 
 import numpy as np
@@ -189,3 +190,64 @@ def test_a_pipeline_that_reads_entailment_elsewhere_than_its_model_says_is_refus
             pl.explain(zero_shot, TEXTS[0], target="good")
     finally:
         config.label2id = before
+
+
+# ---- verbs that take a single target
+
+TEXT = TEXTS[0]
+
+
+def corpus_of(model, folder, **choices):
+    (folder / "texts.csv").write_text(f'text\n"{TEXT}"\n')
+    return pl.corpus.run(model, pl.corpus.Source(str(folder / "texts.csv"), text="text"), folder / "out", **choices)
+
+
+OF_ONE_TARGET = {
+    "compare": lambda model, folder, **target: pl.compare(model, TEXT, methods=["ig", "sig"], **target),
+    "evaluate": lambda model, folder, **target: pl.evaluate(model, TEXTS[:2], methods=["sig"], **target),
+    "whatif": lambda model, folder, **target: pl.studies.whatif(model, TEXT, **target),
+    "layers": lambda model, folder, **target: pl.studies.layers(model, TEXT, **target),
+    "nodes": lambda model, folder, **target: pl.studies.nodes(model, TEXT, counts=(2,), **target),
+    "softplus_curve": lambda model, folder, **target: pl.studies.softplus_curve(model, TEXT, [10], **target),
+    "pathview": lambda model, folder, **target: pl.studies.pathview(model, TEXT, methods=["ig"], **target),
+    "zoom": lambda model, folder, **target: pl.zoom(model, pl.explain(model, TEXT, unit="word"), [1], **target),
+    "run": corpus_of,
+}
+WITHOUT = {"answer", "exact", "hybrid"}  # theirs is the answer that is given, or a similarity
+
+
+def test_every_verb_with_choices_is_asked():
+    """A new one that takes what `explain` takes is put into one of both lists."""
+    studies = [name for name in pl.studies.__all__ if inspect.isfunction(getattr(pl.studies, name))]
+    listed = {*OF_ONE_TARGET, *WITHOUT}
+    for name in studies:
+        kinds = [each.kind for each in inspect.signature(getattr(pl.studies, name)).parameters.values()]
+        assert inspect.Parameter.VAR_KEYWORD not in kinds or name in listed, name
+
+
+@pytest.mark.parametrize("target", ["all", [0, 2], ["LABEL_1"], np.array([0, 1])], ids=str)
+@pytest.mark.parametrize("verb", OF_ONE_TARGET)
+def test_a_verb_of_one_target_refuses_several_before_it_works(verb, target, tmp_path):
+    pair = models.classifier("bert")
+    explained = {"zoom": 1}.get(verb, 0)  # the result that is opened
+    with counted(pair[0]) as passes:
+        if explained:
+            pl.explain(pair, TEXT, unit="word")
+        before = sum(passes)
+        with pytest.raises(pl.InputError, match=r"^target=.* takes one target, not several; ask for one of "):
+            OF_ONE_TARGET[verb](pair, tmp_path, target=target)
+        assert sum(passes) <= 2 * before, "the model ran"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("verb", OF_ONE_TARGET)
+def test_a_class_that_is_called_all_is_one_target(verb, tmp_path):
+    module, tokenizer = models.classifier("bert")
+    module = copy.deepcopy(module)
+    module.config.id2label = {0: "none", 1: "some", 2: "all"}
+    OF_ONE_TARGET[verb]((module, tokenizer), tmp_path, target="all")
+
+
+def test_an_answer_has_no_target():
+    with pytest.raises(pl.InputError, match="^target: what is explained is the answer"):
+        pl.answer(models.generator(), "what", [TEXT], "good", target="all")

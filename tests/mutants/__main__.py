@@ -13,6 +13,8 @@ from tests.mutants.run import (
     KILLED,
     Stale,
     failing_anyway,
+    header,
+    marked,
     read_list,
     read_rows,
     sample,
@@ -33,33 +35,37 @@ def main() -> int:
     if wrong := stale(mutants):
         print("\n".join(wrong), file=sys.stderr)
         return 2
-    known = {} if asked.fresh or asked.sample else read_rows()
-    rows = {m.what: known[m.what] for m in mutants if m.what in known and known[m.what].key == m.key()}
+    rows = {} if asked.sample else read_rows()
+    if asked.fresh:  # they stand until they are tried again
+        rows = {what: replace(row, key="") for what, row in rows.items()}
     some = [m for m in mutants if not asked.only or re.search(asked.only, f"{m.file} {m.what}")]
     some = sample(some, asked.sample) if asked.sample else some
     try:
-        for row in tried([m for m in some if m.what not in rows], asked.jobs, print):
+        for row in tried([m for m in some if m.what not in rows or rows[m.what].key != m.key()], asked.jobs, print):
             rows[row.what] = row
             print(f"{row.verdict:9} {row.what}{f'  ({row.by})' if row.by else ''}", flush=True)
             if not asked.sample:
-                write_rows([rows[m.what] for m in mutants if m.what in rows])
+                write_rows(rows, mutants)
     except KeyboardInterrupt:
         return 130
+    listed = marked(rows, mutants)
     try:
-        anyway = failing_anyway(list(rows.values()))
+        anyway = failing_anyway([row for row in listed if not row.old])
     except Stale as error:
         print(f"the tests that killed could not be run without a change (try --fresh):\n{error}", file=sys.stderr)
         return 2
-    rows = {what: replace(row, verdict=BROKEN) if row.by in anyway else row for what, row in rows.items()}
-    killed = [row for row in rows.values() if row.verdict == KILLED]
-    print(f"{len(killed)} of {len(rows)} killed ({len(killed) / max(1, len(rows)):.1%})")
-    for row in rows.values():
+    listed = [replace(row, verdict=BROKEN) if row.by in anyway else row for row in listed]
+    size = len(some) if asked.sample else len(mutants)
+    count = header(listed, size)
+    old = f"; {count['old']} of the rows are of an older source" if count["old"] else ""
+    print(f"{count['killed']} of {size} killed ({count['killed'] / max(1, size):.1%}){old}")
+    for row in listed:
         if row.verdict != KILLED:
             print(f"  {row.verdict}: {row.what}")
     if asked.sample:
-        return int(len(killed) < len(rows))
-    write_rows([rows[m.what] for m in mutants if m.what in rows])
-    return int(len(killed) < GOAL * len(rows))
+        return int(count["killed"] < size)
+    write_rows({row.what: row for row in listed}, mutants)
+    return int(count["killed"] < GOAL * size)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -85,12 +85,13 @@ def body_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a mutant; `by`: the test that failed."""
+    """What became of a mutant; `by`: the test that failed. `old`: its key did not fit the source when the rows were written."""
 
     what: str
     verdict: str
     by: str
     key: str
+    old: bool = False
 
 
 def read_list() -> tuple[Mutant, ...]:
@@ -104,12 +105,31 @@ def read_rows() -> dict[str, Row]:
     return {row["what"]: Row(**row) for row in body["rows"]}
 
 
-def write_rows(rows: Sequence[Row]) -> None:
-    killed = sum(row.verdict == KILLED for row in rows)
-    head = {"mutants": len(rows), "killed": killed, "share": round(killed / max(len(rows), 1), 4)}
-    lines = ",\n".join(f"  {json.dumps(asdict(row), ensure_ascii=False)}" for row in rows)
+def marked(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> list[Row]:
+    """The rows of these mutants in their order; those of another source, which are to be tried again, as old."""
+    return [replace(rows[m.what], old=rows[m.what].key != m.key()) for m in mutants if m.what in rows]
+
+
+def header(rows: Sequence[Row], size: int) -> dict[str, Any]:
+    """What the rows come to, beside the size of the list: a change without a row is not killed, and an old row is counted as old."""
+    killed = [row for row in rows if row.verdict == KILLED]
+    share = round(len(killed) / max(size, 1), 4)
+    return {
+        "mutants": size,
+        "tried": len(rows),
+        "old": sum(row.old for row in rows),
+        "killed": len(killed),
+        "share": share,
+    }
+
+
+def write_rows(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> None:
+    """Every row of the list's changes, tried today or before: a run that is stopped loses none."""
+    listed = marked(rows, mutants)
+    lines = ",\n".join(f"  {json.dumps(asdict(row), ensure_ascii=False)}" for row in listed)
     fresh = ROWS.with_suffix(".part")
-    fresh.write_text(f'{json.dumps(head)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    head = json.dumps(header(listed, len(mutants)))[:-1]
+    fresh.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
     fresh.replace(ROWS)
 
 

@@ -77,6 +77,74 @@ def test_a_model_that_is_not_entered_says_so():
         pl.explain(pair, TEXTS[0])
 
 
+class Twice(hf.BertForSequenceClassification):
+    """Reads the table a second time, where nobody sees it."""
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        known = super().forward(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        rows = torch.nn.functional.embedding(input_ids, self.get_input_embeddings().weight)
+        return SequenceClassifierOutput(logits=known.logits + 50 * rows.mean((1, 2), keepdim=True)[:, 0])
+
+
+class Counting(hf.BertForSequenceClassification):
+    """Adds how often a word is there."""
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        known = super().forward(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        return SequenceClassifierOutput(logits=known.logits + 5 * (input_ids > 10).sum(1, keepdim=True))
+
+
+def reads_ids(result):
+    return [note for note in result.origin.notes if note.startswith("this model takes more from the ids")]
+
+
+@pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("baseline", ["mask", "mean", "zero", "great acting"])
+@pytest.mark.parametrize("kind", [Twice, Counting, hf.BertForSequenceClassification])
+def test_what_a_model_reads_of_its_ids_besides_their_rows_is_noted(kind, baseline, layer):
+    """Of every text, and for every kind of baseline; where the baseline has ids, its output is another than theirs."""
+    torch.manual_seed(7)
+    module, tokenizer = models.sharpen(kind(models.config("bert", num_labels=3))).eval(), models.tokenizer()
+    explainer = pl.Explainer((module, tokenizer), method="ig", n_steps=2, baseline=baseline, layer=layer, target=1)
+    plain = kind is hf.BertForSequenceClassification
+    for text in TEXTS[:2]:
+        result = explainer(text)
+        assert len(reads_ids(result)) == (0 if plain else 1)
+        if baseline == "mask":
+            inputs = tokenizer(text, return_tensors="pt")
+            inputs["input_ids"][0, 1:-1] = tokenizer.mask_token_id
+            with torch.no_grad():
+                says = float(module(**inputs).logits[0, 1])
+            assert (abs(result.certificate.f_baseline - says) < 1e-4) == plain
+
+
+@pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "name, head, baseline, noted",
+    [
+        ("gemma3n_text", "write", None, True),  # a table for every block
+        ("gemma4_text", "write", None, True),
+        ("mpnet", "classify", "unk", True),  # its padding stands at no position
+        ("mpnet", "classify", None, False),
+        ("gpt2", "write", None, False),
+        ("llama", "write", "unk", False),
+        ("t5", "translate", None, False),
+        ("bert", "fill", None, False),
+        ("bart", "classify", None, False),
+        ("xlnet", "classify", None, False),
+    ],
+)
+def test_kinds_that_read_their_ids_twice_are_noted_and_no_others(name, head, baseline, noted):
+    pair = copy.deepcopy(sweep.build(name, head))
+    for word, weight in pair[0].named_parameters():
+        if word.endswith("altup.correct_output_scale"):  # 0 before training: then its tables for every block do nothing
+            torch.nn.init.ones_(weight)
+    asked = sweep.question(pair, head, sweep.TEXT)
+    result = pl.explain(pair, *asked.texts, method="ig", n_steps=2, baseline=baseline, check=False, **asked.asked)
+    assert bool(reads_ids(result)) == noted
+
+
 def test_labels_that_do_not_exclude_each_other_have_a_sigmoid():
     model, tokenizer = models.classifier("bert")
     model = copy.deepcopy(model)
@@ -212,6 +280,15 @@ class MyModel(hf.PreTrainedModel):
     def forward(self, input_ids, attention_mask=None):
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         return SequenceClassifierOutput(logits=self.top(states.mean(1)))
+
+
+def test_a_model_that_is_spread_over_devices_is_the_model_it_was_made_of():
+    model, tokenizer = models.classifier("bert")
+    spread = torch.nn.DataParallel(model)
+    one, other = (pl.explain((each, tokenizer), TEXTS[0], target=1) for each in (spread, model))
+    assert np.allclose(one.scores, other.scores, atol=1e-6) and one.meta["model"] == other.meta["model"]
+    with pytest.raises(ModelError, match="BertForSequenceClassification needs its tokenizer"):
+        pl.explain(spread, TEXTS[0])
 
 
 def test_a_class_of_the_users_own_is_known_by_its_output():

@@ -104,7 +104,7 @@ def prepare(model: Any, source: Source, out: str | Path, options: RunOptions, ch
     if isinstance(method := choices.get("method"), Method):  # by name: choices go to other processes, and into a file
         choices = {**choices, **method.given(), "method": method.name}
     recipe = Recipe(model, _chosen(choices), counted.kept)
-    explainer = recipe.explainer()
+    explainer = recipe.explainer().of_one_target("a run")
     method = explainer.method_for(None if source.text_b is None else "")
     recipe = replace(recipe, choices={**recipe.choices, "method": method.name})
     job = PreparedRun(recipe, source, counted, explainer, Path(out), options)
@@ -115,7 +115,7 @@ def prepare(model: Any, source: Source, out: str | Path, options: RunOptions, ch
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
     """Without what is so anyway: a default that is spelled out is no other run."""
     usual = {name: each.default for name, each in inspect.signature(Explainer.__init__).parameters.items()}
-    return {name: value for name, value in choices.items() if value is not None and usual.get(name) != value}
+    return {name: value for name, value in choices.items() if value is not None and np.any(usual.get(name) != value)}
 
 
 def _check_arguments(job: PreparedRun) -> None:

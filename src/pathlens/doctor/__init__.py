@@ -134,4 +134,4 @@ def _tried(law: Law, patient: Patient) -> Check:
         return Check(FAILS, str(error))
     except Exception as error:  # whatever a model does
         advice = "this model does something unusual; see docs/extending.md"
-        return Check(FAILS, f"{type(error).__name__}: {first_line(error)}", advice)
+        return Check(FAILS, f"the model's own code ended this ({type(error).__name__}: {first_line(error)})", advice)

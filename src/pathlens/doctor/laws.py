@@ -89,13 +89,13 @@ def _for_sums(patient: Patient) -> str:
 
 
 def per_token(patient: Patient) -> Check:
-    """SIG's score of a token is F(x) − F(x without it)."""
-    scores, ends = patient.explain(method="sig").scores[:6], patient.case().ends
-    whole, alone = patient.value(ends.end), []
+    """SIG's score of a token is F(x) − F(x without it). It is no integral: a model may start it elsewhere (`Request.integral`)."""
+    scores, case = patient.explain(method="sig").scores[:6], patient.case(integral=False)
+    whole, alone = patient.value(case.ends.end, case), []
     for i in range(len(scores)):
-        without = ends.end.clone()
-        without[i] = ends.start[i]
-        alone.append(whole - patient.value(without))
+        without = case.ends.end.clone()
+        without[i] = case.ends.start[i]
+        alone.append(whole - patient.value(without, case))
     advice = "is dropout or another random part on?"
     worst, limit = furthest((alone, scores)), patient.rounding(scores)
     return within_limit(worst, limit, "SIG equals leaving each token out", advice)
@@ -191,7 +191,7 @@ def _check_rows(case: Case) -> None:
     """Two rows give what one gives, wherever the model is entered: what is read of a text is one row."""
     rows = case.ends.end[None]
     with torch.no_grad():
-        one, both = case.score(rows, [case]), case.score(rows.expand(2, -1, -1), [case, case])
+        one, both = case.score(rows, [case]), case.score(rows.repeat(2, 1, 1), [case, case])
     if far(one.expand_as(both), both, both, rows):
         raise ModelError("two rows of one text do not give what one row gives: the model mixes the rows of a batch")
 

@@ -125,9 +125,9 @@ class Patient:
         with self.model.quiet():
             return self.subject.case(self.text, self.text_b, request=self.request(**choices))
 
-    def value(self, rows: torch.Tensor) -> float:
-        """The model's output when the patient's text enters as these rows."""
-        case = self.case()
+    def value(self, rows: torch.Tensor, case: Case | None = None) -> float:
+        """The model's output when the patient's text, or the case, enters as these rows."""
+        case = case or self.case()
         with self.model.quiet(), torch.no_grad():
             return float(case.score(rows[None], [case])[0])
 

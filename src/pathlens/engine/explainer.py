@@ -215,6 +215,18 @@ class Explainer(Generic[R]):
             return tuple(target)
         return ()
 
+    def of_one_target(self, verb: str) -> Explainer[R]:
+        """Itself, for a verb that takes a single target: several are refused before any work starts."""
+        target = self.choices.target
+        if isinstance(target, list) or is_column(target) or self._targets(many=False):
+            classes = self.model.labels if isinstance(target, str) else ()
+            came = setting(target=target) if isinstance(target, str | list) else setting("target=…")
+            one = f"one of {', '.join(map(repr, classes[:12]))}" if classes else "one of them"
+            raise InputError(
+                f"{came}: {verb} takes one target, not several; ask for {one} (explain gives a result for each)"
+            ).plainly(f"Choose one class: {', '.join(classes[:12])}." if classes else "Choose one target.", "target")
+        return self
+
     def _targets_of(
         self, each: Sequence[Explainer[Any]], wanted: Sequence[tuple[tuple[Any, Any], Any]], tick: Progress
     ) -> list[Result | Exception]:

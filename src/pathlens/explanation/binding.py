@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlens.explanation.certificate import Certificate
 
 ROUNDING = 1e-6  # of Σ|numbers|: the same float32 numbers summed in another order
-WHEN_AND_WHERE = ("seconds", "versions", "row", "id")  # in `meta`: not what a result says, but of which run it is
+OF_THE_RUN = ("seconds", "versions")  # in `meta`: not what a result says, and not twice alike
+UNSEALED_AT_FIRST = (*OF_THE_RUN, "row", "id")  # in files of schema 1
 PIECE = 1 << 20  # numbers of an array that are sealed at a time: no copy of a large one
 
 
@@ -82,19 +83,21 @@ def unlike(name: str, one: Any, other: Any, slack: float) -> str:
     return "" if off <= slack else f"{name} (by up to {off:.2g})"
 
 
-def seal(result: Result) -> str:
-    """A checksum of all that a result says: numbers, tokens, texts, certificate, choices. Equal after save and load.
+def seal(result: Result, *, schema: int = 2) -> str:
+    """A checksum of all that a result says: numbers, tokens, texts, certificate, choices, which row it is. Equal after save and load.
 
-    It shows an edit; whoever wants to deceive can make a new one, so it is no signature.
+    It shows an edit; whoever wants to deceive can make a new one, so it is no signature. No seal of schema 1 is one of schema 2,
+    so what schema 1 left open cannot be edited in a newer file.
     """
-    digest = hashlib.blake2b(type(result).__name__.encode(), digest_size=16)
+    outside, mark = (UNSEALED_AT_FIRST, b"") if schema == 1 else (OF_THE_RUN, b"2")
+    digest = hashlib.blake2b(type(result).__name__.encode(), digest_size=16, person=mark)
     for each in fields(result):
         if each.name == "seal":
             continue
         digest.update(each.name.encode())
         value = getattr(result, each.name)
         if each.name == "meta":
-            value = {name: fact for name, fact in value.items() if name not in WHEN_AND_WHERE}
+            value = {name: fact for name, fact in value.items() if name not in outside}
         if isinstance(value, np.ndarray):
             digest.update(str(value.shape if value.size else 0).encode())
             for start in range(0, value.size, PIECE):

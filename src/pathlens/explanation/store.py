@@ -26,7 +26,7 @@ from pathlens.explanation.damage import misfit
 from pathlens.files import write_text, writing
 from pathlens.path.words.options import WordPath
 
-SCHEMA = 1  # raised when a reader of the old files would misread the new ones
+SCHEMA = 2  # raised when a reader of the old files would misread the new ones
 LARGE = 20_000  # numbers; larger arrays go beside the JSON
 LONG = 1000  # numbers; shorter arrays stay readable in a page
 IN_PAGE = '<script type="application/json" id="pathlens">'
@@ -162,6 +162,8 @@ def _one_from_dict(body: Any, folder: Path | None, source: str) -> base.Result:
             raise StoreError(f"{source} is damaged: {wrong}")
         if made.seal == seal(made) and body.get("seal"):
             return made
+        if made.seal == seal(made, schema=1):  # of an older file: it is sealed anew
+            return made.derived(edited=made.edited)
         return made.derived(edited=made.edited or (EDITED if body.get("seal") else UNSEALED))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{source} is damaged: {error}") from error

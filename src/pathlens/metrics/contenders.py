@@ -145,7 +145,7 @@ def score_texts(
 
 def request_of(model: TextModel, choices: Mapping[str, Any]) -> Request:
     """What these choices ask of the model itself, whatever the method: its output at the word embeddings."""
-    return Explainer(model, **choices).choices.request()
+    return Explainer(model, **choices).of_one_target("evaluate").choices.request()
 
 
 def explained(

@@ -119,12 +119,14 @@ def compare(
     for method, baseline in variants:
         check_choices(method, {**choices, "baseline": baseline})
     several = [load(each) for each in asked]
-    columns = [(one, *variant) for one, variant in product(several, variants)]
+    columns = []
+    for one, (method, baseline) in product(several, variants):
+        shared = _of_one_number(one, methods or (), {**choices, "baseline": baseline})
+        columns.append((method, Explainer(one, method=method, **shared).of_one_target("compare")))
     results = []
     with Progress(len(columns), show_progress) as tick:
-        for one, method, baseline in columns:
-            shared = _of_one_number(one, methods or (), {**choices, "baseline": baseline})
-            results.append(Explainer(one, method=method, **shared)(text, text_b))
+        for method, explainer in columns:
+            results.append(explainer(text, text_b))
             tick(method)
     lists: dict[str, Sequence[Any]] = {"model": several, "method": methods or (), "baseline": baselines or ()}
     varied = [name for name, many in lists.items() if len(many) > 1]

@@ -46,7 +46,8 @@ def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] |
     wanted = list(layers) if layers is not None else list(range(one.depth)) or [0]
     if one.two_texts_are_a_pair():  # one value per token is needed, not a matrix
         choices.setdefault("method", "ig")
-    results = tuple(Explainer(one, layer=layer, **choices)(text, text_b) for layer in wanted)
+    each = [Explainer(one, layer=layer, **choices).of_one_target("a view of layers") for layer in wanted]
+    results = tuple(explainer(text, text_b) for explainer in each)
     if not all(isinstance(result, Explanation | VectorExplanation) for result in results):
         raise InputError(
             f"layers are drawn for one value per token (secant, ig, sig, vaig); {results[0].method} gives something else"

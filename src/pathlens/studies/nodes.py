@@ -79,7 +79,7 @@ def nodes(
             warnings.simplefilter("ignore")
             return Explainer(one, n_steps=count, rule=rule, **{**choices, "check": False})(text, text_b).scores
 
-    asked = Explainer(one, **choices)(text, text_b)
+    asked = Explainer(one, **choices).of_one_target("error against nodes")(text, text_b)
     exact = scores("gauss", reference)
     errors = {rule: tuple(_largest(scores(rule, n), exact) for n in counts) for rule in rules}
     return NodeStudy(asked, tuple(counts), errors, _largest(asked.scores, exact), reference)
@@ -122,7 +122,8 @@ def softplus_curve(
     for beta in betas:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = Explainer(one, method="ih", softplus=check_beta(beta), **choices)(text)
+            smooth = Explainer(one, method="ih", softplus=check_beta(beta), **choices)
+            result = smooth.of_one_target("a curve of softplus")(text)
         proof, count = result.certificate, int(result.origin.history[-1][0])
         moved = result.origin.moved
         assert moved is not None, "with softplus= a result says what it moved"

@@ -94,7 +94,7 @@ def pathview(
         if name not in ALONG_ONE_PATH:
             raise InputError(f"a path is drawn for {', '.join(ALONG_ONE_PATH)}; got {name!r}")
     line_only = {name: value for name, value in choices.items() if name not in OF_WORDS}
-    explainer = Explainer(model, method="ig", **line_only)
+    explainer = Explainer(model, method="ig", **line_only).of_one_target("a view of the path")
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
         (classes,) = explainer.model.says([case])

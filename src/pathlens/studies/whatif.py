@@ -82,7 +82,7 @@ def whatif(
     loaded = load(model)
     if loaded.two_texts_are_a_pair():  # one number is needed, not a matrix
         choices.setdefault("method", "ig")
-    explainer = Explainer(loaded, **choices)
+    explainer = Explainer(loaded, **choices).of_one_target("what-if")
     explanation = explainer(text, text_b)
     several = isinstance(explanation, Continuation)
     if isinstance(explanation, Continuation):

@@ -122,7 +122,7 @@ def _one(model: Any, result: OfUnits, wanted: Sequence[int | str], inside: str, 
             f"ig result, or run sig again with {setting(unit='token')}"
         )
     cut = Opened(_unit_of(result), frozenset(_indices(result, wanted)), inside)
-    opened = Explainer(model, unit=cut, **{**_chosen(result), **choices})(*_texts_of(result))
+    opened = Explainer(model, unit=cut, **{**_chosen(result), **choices}).of_one_target("zoom")(*_texts_of(result))
     for name, was, now in (
         ("target", result.target, opened.target),
         ("baseline", result.origin.baseline, opened.origin.baseline),

@@ -95,9 +95,6 @@ class LanguageModel(TextModel):
         self.enter()
         self.name = name or str(getattr(module, "name_or_path", "") or type(module).__name__)
         self.doubts = check_belongs(tokenizer, module, self.network.embedding.weight.shape[0])
-        if any(name.endswith("embed_tokens_per_layer") for name, _ in module.named_modules()):  # Gemma 3n
-            again = "this model looks words up again for every block; those rows stay the text's along the path"
-            self.doubts += (again,)
         self.limit = length_limit(module, tokenizer)
         if self.kind in ("sequence classification", "token classification"):  # others' labels say nothing
             named = getattr(getattr(module, "config", None), "id2label", None) or {}
@@ -162,6 +159,10 @@ class LanguageModel(TextModel):
     def plain_output(self, draft: Case) -> Any:
         """The output as a user has it: token ids into the model as it is, nothing replaced, one text alone."""
         return self.own_output(self.ask(draft.context), draft)
+
+    def reworded(self, draft: Case, ids: Int[Tensor, " S"]) -> Case:
+        """The same with other ids in place of the text's, for `plain_output`."""
+        return replace(draft, context={**draft.context, "input_ids": ids})
 
     def own_output(self, raw: Any, draft: Case) -> Any:
         """What readers get, from the whole model's raw output."""

@@ -94,8 +94,9 @@ def load(model: Any, **options: Any) -> TextModel:
             text_model.among = () if chosen is None else tuple(int(number) for number in chosen)
         return text_model
     if isinstance(model, nn.Module):
-        if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
-            raise ModelError(f"{type(model).__name__} needs its tokenizer: pass (model, tokenizer)")
+        inner = unwrapped(model)
+        if hasattr(inner, "config") and hasattr(inner, "get_input_embeddings"):
+            raise ModelError(f"{type(inner).__name__} needs its tokenizer: pass (model, tokenizer)")
         _nothing_left({name: options[name] for name in options if name == "pooling"}, "a plain module")
         return Tabular(model, **options)
     raise ModelError(
@@ -161,8 +162,10 @@ def _hugging_face(module: Any, tokenizer: Any, options: dict[str, Any]) -> TextM
 
 
 def unwrapped(module: Any) -> Any:
-    """What is compiled, or adapted: a LoRA sits in the layers of the model it was put on."""
+    """What is compiled, spread over devices, or adapted: a LoRA sits in the layers of the model it was put on."""
     module = getattr(module, "_orig_mod", module)
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return unwrapped(module.module)
     wrapped = {base.__name__ for base in type(module).__mro__} & {"PeftModel", "PeftMixedModel"}
     if not wrapped:  # also one whose layers were changed in place (`add_adapter`)
         return module

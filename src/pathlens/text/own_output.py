@@ -1,13 +1,13 @@
 """The right output: what is explained is what the model itself says, and a list says what its texts say alone.
 
-Looked at for the first text of every kind of request, from token ids as a user calls the model: two rows more. The first
-text of another length that follows is read in one batch with it, and both alone: eight rows more.
+Looked at for the first text of every kind of request, from token ids as a user calls the model: two rows more, and two for each
+kind of baseline. The first text of another length that follows is read in one batch with it, and both alone: eight rows more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,12 +23,20 @@ if TYPE_CHECKING:
     from pathlens.text.language import LanguageModel
 
 
+READS_IDS = (
+    "this model takes more from the ids of a text than their word embeddings (another table, their positions, how many of a kind): "
+    "that stays the text's along the path, so the output at the baseline is not what the model says of the baseline's own words"
+)
+
+
 @dataclass
 class KnownOutput:
     """What is known of the outputs of one kind of request."""
 
     first: Case | None  # until a text of another length was compared with it
     by_length: bool = False  # padding changes the model's output: only texts of one length share a batch
+    # by the kind of baseline: does the model take more from a text's ids than their rows?
+    reads_ids: dict[str, bool] = field(default_factory=dict)
 
 
 def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
@@ -40,10 +48,15 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
             output = model.plain_output(draft)
         if layer and not model.network.below_too:
             model.network.below_too = not _the_same(model, case, layer, output)
-        if (values := _another_value(model, case, layer, output)) is not None:
+        if (values := _another_value(model, case, layer, output, case.ends.end)) is not None:
             raise ModelError(_both(model, *values, layer))
         model.known[kind] = KnownOutput(case, by_length=bool(model.network.altered))
     known = model.known[kind]
+    start = "" if draft.ends.start_ids is None else draft.baseline.partition(":")[0]  # one for all texts
+    if start not in known.reads_ids:
+        known.reads_ids[start] = _reads_ids(model, draft, case, layer)
+    if known.reads_ids[start]:
+        case = case.noted(READS_IDS)
     first = known.first
     if first is not None and len(first) != len(case) and first.pack == case.pack and not known.by_length:
         known.by_length = not _packs(first, case)
@@ -54,26 +67,46 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
 def _the_same(model: LanguageModel, case: Case, layer: int, output: Any) -> bool:
     """Is the output its own when the blocks below the layer are left out?"""
     try:
-        return _another_value(model, case, layer, output) is None
+        return _another_value(model, case, layer, output, case.ends.end) is None
     except Exception:  # what the next block was to be handed is missing
         return False
 
 
+def _reads_ids(model: LanguageModel, draft: Case, case: Case, layer: int) -> bool:
+    """Does the model say something else of other ids than of their rows beside the text's ids? The baseline's own ids; where it
+    has none (zeros, a mean), any word's."""
+    ids: Tensor = draft.context["input_ids"]
+    if draft.ends.start_ids is not None:
+        others = torch.tensor(draft.ends.start_ids, device=ids.device)
+    else:
+        known = {*ids.tolist(), *model.tokenizer.all_special_ids}
+        word = next((each for each in range(len(model.network.embedding.weight)) if each not in known), 0)
+        others = torch.where(draft.ends.held, ids, word)
+    try:
+        with torch.no_grad():
+            rows = model.states(model.network.embed(others), draft, layer)
+            return (
+                _another_value(model, case, layer, model.plain_output(model.reworded(draft, others)), rows) is not None
+            )
+    except Exception:  # ids that are no text of this model's
+        return False
+
+
 def _another_value(
-    model: LanguageModel, case: Case, layer: int, output: Any
+    model: LanguageModel, case: Case, layer: int, output: Any, rows: Float[Tensor, "S d"]
 ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]] | None:
     """Where ours is too far from the model's own: both values of what is read, or the two numbers that are furthest apart in
     all of the output. One class, tag or word may agree by luck, and the next text asks for another."""
     read: Any = getattr(case.score, "read", None)
     with torch.no_grad(), model.in_our_words(layer):
-        ours = model.forward(case.ends.end[None], [case], layer)
+        ours = model.forward(rows[None], [case], layer)
     theirs, explained = read(output, [case]), read(ours, [case])
     parts = list(zip(_parts(output, ours), _parts(ours, ours), strict=False))
     sizes = torch.cat([theirs.detach().flatten(), *(part.detach().flatten().to(theirs) for part, _ in parts)])
-    if far(theirs, explained, sizes, case.ends.end):
+    if far(theirs, explained, sizes, rows):
         return theirs, explained
     for part, other in parts:  # of another shape: what is read of both is compared
-        if part.shape == other.shape and far(part, other, part, case.ends.end):
+        if part.shape == other.shape and far(part, other, part, rows):
             place = int(torch.where(part == other, torch.zeros_like(part), part - other).abs().argmax())
             return part.flatten()[place], other.flatten()[place]
     return None

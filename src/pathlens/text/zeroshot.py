@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -38,9 +38,12 @@ class Candidates:
 
     def tail(self, points: Float[Tensor, "S d"], label: int) -> Float[Tensor, "T d"]:
         """A point of the path with another label's hypothesis after the text, both of which are held but the text."""
-        mine, other = self.cases[self.asked], self.cases[label]
-        text = max(i for i, segment in enumerate(mine.segments) if segment == 0) + 1
-        return torch.cat([points[:text], other.ends.end[text:].to(points.dtype)])
+        return torch.cat([points[: self.text], self.cases[label].ends.end[self.text :].to(points.dtype)])
+
+    @property
+    def text(self) -> int:
+        """How many tokens stand before the hypothesis."""
+        return max(i for i, segment in enumerate(self.cases[self.asked].segments) if segment == 0) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +209,16 @@ class ZeroShot(Classifier):
         if not (isinstance(draft.target, Candidates) and draft.target.together):
             return super().plain_output(draft)
         return torch.stack([super(ZeroShot, self).plain_output(each) for each in draft.target.cases], dim=1)
+
+    def reworded(self, draft: Case, ids: Int[Tensor, " S"]) -> Case:
+        """Before every hypothesis that is read."""
+        draft, posed, again = super().reworded(draft, ids), draft.target, super().reworded
+        if not (isinstance(posed, Candidates) and posed.together):
+            return draft
+        tails = [each.context["input_ids"][posed.text :] for each in posed.cases]
+        rows = [torch.cat([ids[: posed.text], tail]) for tail in tails]
+        cases = tuple(again(each, row) for each, row in zip(posed.cases, rows, strict=True))
+        return replace(draft, target=replace(posed, cases=cases))
 
     @torch.no_grad()
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
