@@ -270,6 +270,33 @@ def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
     assert "sideways" in page.inner_text("#wrong") and page.is_hidden("#table")
 
 
+REJECTED = {
+    "bin.xlsx": b"PK\x03\x04",
+    "zeros.csv": b"text\0\0",
+    "head.csv": b"text,label\n",
+    "quote.csv": b'text,label\n"a,b\n',
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_file_that_cannot_be_read_leaves_nothing_of_the_one_before(page, address, tmp_path, name):
+    """Otherwise the rows of one file would be predicted under the name of another."""
+    ready(page, address)
+    view(page, "table")
+    (tmp_path / "rows.csv").write_text(ROWS["csv"], encoding="utf-8")
+    (tmp_path / name).write_bytes(REJECTED[name])
+    page.set_input_files("#file", str(tmp_path / "rows.csv"))
+    predicted(page)
+    page.set_input_files("#file", str(tmp_path / name))
+    page.wait_for_selector("#wrong:visible")
+    assert page.is_hidden("#columns") and page.is_hidden("#table")
+    assert "the plot" not in page.input_value("#rows")
+    before = page.get_attribute("#ask", "data-answered")
+    page.click("#go")
+    page.wait_for_function("before => document.getElementById('ask').dataset.answered !== before", arg=before)
+    assert page.is_visible("#wrong") and page.is_hidden("#table"), "there is nothing to predict"
+
+
 def test_every_row_is_explained_and_believed_or_not(page, address):
     tabled(page, address)
     page.click("[data-part=all]")

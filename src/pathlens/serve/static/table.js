@@ -95,7 +95,14 @@ const looksNamed = (text) => {
   return first.some((cell) => TEXTS.test(cell)) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
 };
 
+// nothing that was read before stays where what comes next cannot be
+const forget = (text = "") => {
+  [head, lines, loaded] = [[], [], text];
+  at("columns").hidden = true;
+};
+
 const load = (text) => {
+  forget(text);
   const records = read(text);
   if (!records.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
   const named = at("named").checked;
@@ -123,10 +130,10 @@ const labelOf = (cell) => {
 };
 
 const take = (text) => {
-  at("named").checked = looksNamed(text);
+  forget(text);
   at("rows").value = text.length > 20000 ? "" : text;
   at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
-  loaded = text;
+  at("named").checked = looksNamed(text);
   load(text);
 };
 let loaded = "";
@@ -380,7 +387,9 @@ const believe = async () => {
 
 export const reveal = (on) => {
   box().hidden = !on || !rows.length;
-  if (on && !lines.length && !at("rows").value) take(EXAMPLE);
+  if (!on || lines.length || at("rows").value) return;
+  at("file").value = ""; // a name that stayed is of a file that could not be read
+  take(EXAMPLE);
 };
 
 // the predictions go, the rows that were given stay
@@ -414,8 +423,10 @@ export const wire = (ask, complain, turn) => {
   const open = async (file) => {
     try {
       if (!views().includes("table")) throw new Error("A table needs a model that names classes, and this server has none.");
-      const text = await decoded(file);
       turn("table");
+      forget();
+      at("rows").value = at("rows").placeholder = ""; // what stood there is not this file's
+      const text = await decoded(file);
       take(text);
       await ask();
     } catch (error) {
@@ -429,7 +440,9 @@ export const wire = (ask, complain, turn) => {
       if (![...event.dataTransfer.types].includes("Files")) return;
       event.preventDefault(); // the browser would leave the page for the file
       over(kind === "dragover");
-      if (kind === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+      if (kind !== "drop" || !event.dataTransfer.files.length) return;
+      at("file").files = event.dataTransfer.files; // its name, where a chosen one's stands
+      open(event.dataTransfer.files[0]);
     });
   document.addEventListener("dragleave", (event) => event.relatedTarget || over(false));
   const anew = (node, read) =>
@@ -440,6 +453,9 @@ export const wire = (ask, complain, turn) => {
         complain(error);
       }
     });
-  anew("rows", () => at("rows").value.trim() && take(at("rows").value));
+  anew("rows", () => {
+    at("file").value = ""; // its rows were written over
+    if (at("rows").value.trim()) take(at("rows").value);
+  });
   anew("named", () => loaded && load(loaded));
 };
