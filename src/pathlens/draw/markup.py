@@ -86,7 +86,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     if sums:
         rough = next((each for each in proof.sums if not each.settled), None)
         bad = "altered" if any(each.altered for each in proof.sums) else blocks.ROUGH
-        words = bad if rough else proof.sums[0].claim if len(sums) == 1 else "all add up"
+        words = bad if rough else proof.claim
         line = element("summary", None, f"{(rough or proof.sums[0]).mark} {words} · diagnostics")
         sums = [element("details", {"class": "diagnostics", "open": "open" if rough else None}, line, *sums, *folded)]
         folded = []
