@@ -128,7 +128,7 @@ def test_only_what_applies_is_offered_and_defaults_are_the_models(page, address)
     assert "encoder" not in page.inner_text("[name=model]"), "one text has no similarity"
     page.select_option("[name=model]", "writer")
     assert page.inner_text("[data-name=text]") == "Prompt" and page.is_visible("[name=passages]")
-    assert page.get_attribute("[name=baseline]", "placeholder") == "mean"
+    assert page.get_attribute("[name=baseline]", "placeholder") == "zero"
     view(page, "pair")
     assert page.locator("[name=model] option").count() == 1 and page.is_visible("[name=text_b]")
 
@@ -308,6 +308,22 @@ def test_every_row_is_explained_and_believed_or_not(page, address):
     page.click("text=How far to believe the explanations")
     page.wait_for_selector("[data-part=belief] .pathlens")
     assert "comprehensiveness" in page.inner_text("[data-part=belief]")
+
+
+def test_strongest_words_are_words_and_unknown_ones_are_marked(page, address):
+    """No special token, nothing that counts for nothing; what the model has never seen is not shown as if it were read."""
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", "text\n🎉🎉🎉\nthe film 🎉 was good\n")
+    page.click("#go")
+    predicted(page)
+    page.click("[data-part=all]")
+    page.wait_for_function("() => [...document.querySelectorAll('.many .leads')].every((cell) => cell.textContent)")
+    for cell in page.locator(".many .leads").all_inner_texts():
+        assert "[CLS]" not in cell and "[SEP]" not in cell and not re.search(r" [+-]?0\.00", cell)
+        assert all(("unknown to the model" in part) == ("🎉" in part) for part in cell.split(" · "))
+    first = page.locator(".many .leads").first.inner_text()
+    assert "🎉🎉🎉 (unknown to the model)" in first or first == "no word moves it"
 
 
 def test_a_search_over_pasted_documents(page, address):

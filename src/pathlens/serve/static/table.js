@@ -129,12 +129,16 @@ const labelOf = (cell) => {
   return name !== undefined ? name : /^\d+$/.test(word) && +word < labels.length ? labels[+word] : null;
 };
 
-const take = (text) => {
+const learn = (text) => {
   forget(text);
-  at("rows").value = text.length > 20000 ? "" : text;
-  at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
   at("named").checked = looksNamed(text);
   load(text);
+};
+
+const take = (text) => {
+  at("rows").value = text.length > 20000 ? "" : text;
+  at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
+  learn(text);
 };
 let loaded = "";
 
@@ -147,7 +151,7 @@ export const job = () => ({ warnings: [], part: null, stopped: false, async stop
 
 export const predict = async (whole, say) => {
   const typed = at("rows").value.trim();
-  if (typed && typed !== loaded.trim()) take(typed);
+  if (typed && (typed !== loaded.trim() || !lines.length)) take(typed);
   if (!lines.length) throw new Error("There are no rows yet: choose a file, drop one, or paste some.");
   const [text_at, label_at] = [+pick("text_column").value, pick("label_column").value];
   const asked = lines.map((row, k) => ({ number: k + 1, text: (row[text_at] || "").trim(), label: label_at === "" ? null : labelOf(row[+label_at]), given: label_at === "" ? "" : (row[+label_at] || "").trim() }));
@@ -309,8 +313,12 @@ const explain = async (row) => {
   const done = await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run();
   const result = await (await done.as("json")).json();
   row.why = await (await done.as("fragment")).text();
-  const order = result.scores.map((score, k) => [result.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(" · ");
+  const unknown = result.meta.unknown || [];
+  const name = (word) => (unknown.some((each) => word.includes(each)) ? `${word} (unknown to the model)` : word);
+  const signed = (score) => `${score > 0 ? "+" : ""}${score.toFixed(2)}`;
+  const words = result.tokens.map((word, k) => [word, result.scores[k]]).filter(([, score], k) => !result.special[k] && +score.toFixed(2) !== 0);
+  words.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  row.top = words.slice(0, 3).map(([word, score]) => `${name(word)} ${signed(score)}`).join(" · ") || "no word moves it";
 };
 
 let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
@@ -453,6 +461,13 @@ export const wire = (ask, complain, turn) => {
         complain(error);
       }
     });
+  at("rows").addEventListener("input", () => {
+    try {
+      learn(at("rows").value); // so that nothing moves under a press of the button
+    } catch {
+      // what is amiss is said when it is written
+    }
+  });
   anew("rows", () => {
     at("file").value = ""; // its rows were written over
     if (at("rows").value.trim()) take(at("rows").value);
