@@ -79,9 +79,9 @@ def _out_of_place(result: Result) -> Iterator[str]:
     if isinstance(result, PairExplanation):
         paths = [(result.path_a, result.tokens_a), (result.path_b, result.tokens_b)]
     if isinstance(result, Explanation) and any(
-        isinstance(path, WordPath) and len(path.tokens) != len(tokens) for path, tokens in paths
+        isinstance(path, WordPath) and len(path.tokens) < len(tokens) for path, tokens in paths
     ):
-        yield "its path is of other tokens"
+        yield "its path is of other tokens"  # of words it is of their tokens, which are more
 
 
 @cache

@@ -117,7 +117,7 @@ def compare(
             "There is one column only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
         )
     for method, baseline in variants:
-        check_choices(method, {**choices, "baseline": baseline})
+        check_choices(method, {**choices, "baseline": baseline}, compare)
     several = [load(each) for each in asked]
     columns = [(one, *variant) for one, variant in product(several, variants)]
     results = []
