@@ -270,6 +270,16 @@ def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
     assert "sideways" in page.inner_text("#wrong") and page.is_hidden("#table")
 
 
+def test_a_text_file_has_a_text_a_line_and_no_header(page, address, tmp_path):
+    ready(page, address)
+    view(page, "table")
+    lines = ["not funny", "the film", "a movie, and a plot"]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page.set_input_files("#file", str(tmp_path / "lines.txt"))
+    predicted(page)
+    assert page.locator(".many .open").all_inner_texts() == lines and not page.is_checked("#named")
+
+
 REJECTED = {
     "bin.xlsx": b"PK\x03\x04",
     "zeros.csv": b"text\0\0",

@@ -84,7 +84,7 @@ const read = (text) => {
   if (best.fit && best.open) throw new Error(`A quote opens in line ${best.open} and is never closed, so everything after it would be one cell. Close it, or take it away.`);
   if (best.fit) return best.records;
   const one = cells(clean, null); // a single column
-  return one.stray ? clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]) : one.records;
+  return one.stray ? inLines(clean) : one.records;
 };
 
 // The first line of a table names its columns, as the library has it, unless something in it can only be a text or a class.
@@ -96,14 +96,16 @@ const looksNamed = (text) => {
 };
 
 // nothing that was read before stays where what comes next cannot be
-const forget = (text = "") => {
-  [head, lines, loaded] = [[], [], text];
+const forget = (text = "", unsplit = false) => {
+  [head, lines, loaded, plain] = [[], [], text, unsplit];
   at("columns").hidden = true;
 };
 
+const inLines = (text) => text.replace(/^\ufeff/, "").split(/\r\n|\r|\n/).filter((line) => line.trim()).map((line) => [line]);
+
 const load = (text) => {
-  forget(text);
-  const records = read(text);
+  forget(text, plain);
+  const records = plain ? inLines(text) : read(text);
   if (!records.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
   const named = at("named").checked;
   head = named ? records[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : records[0].map((_, k) => (records[0].length === 1 ? "text" : `column ${k + 1}`));
@@ -129,18 +131,19 @@ const labelOf = (cell) => {
   return name !== undefined ? name : /^\d+$/.test(word) && +word < labels.length ? labels[+word] : null;
 };
 
-const learn = (text) => {
-  forget(text);
-  at("named").checked = looksNamed(text);
+const learn = (text, unsplit = false) => {
+  forget(text, unsplit);
+  at("named").checked = !plain && looksNamed(text);
   load(text);
 };
 
-const take = (text) => {
+const take = (text, unsplit = false) => {
   at("rows").value = text.length > 20000 ? "" : text;
   at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
-  learn(text);
+  learn(text, unsplit);
 };
 let loaded = "";
+let plain = false; // a text a line, as a .txt file has them: no columns, and no line that names them
 
 // ---- predicting
 
@@ -435,7 +438,7 @@ export const wire = (ask, complain, turn) => {
       forget();
       at("rows").value = at("rows").placeholder = ""; // what stood there is not this file's
       const text = await decoded(file);
-      take(text);
+      take(text, /\.txt$/i.test(file.name));
       await ask();
     } catch (error) {
       complain(error);
