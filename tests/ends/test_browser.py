@@ -426,6 +426,27 @@ def test_scrubbing_the_path_changes_what_is_read(page, address):
     looked_at(page, "path")
 
 
+def test_every_tab_is_whole_on_a_phone(page, address):
+    page.set_viewport_size({"width": 390, "height": 844})
+    ready(page, address)
+    boxes = [each.bounding_box() for each in page.locator("[role=tab]:visible").all()]
+    assert len(boxes) == 5 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
+def test_what_is_wide_stands_over_the_whole_width(page, address):
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    opened(page, address)
+    study(page, "path")
+    study(page, "layers")
+    for kind in ("path", "layers"):
+        shown = page.locator(f".study[data-kind={kind}]")
+        assert shown.bounding_box()["width"] > 1000
+        for part in shown.locator(".scroll, .steps").all():
+            assert part.evaluate("node => node.scrollWidth <= node.clientWidth")
+    panels = [each.bounding_box() for each in page.locator(".study .panels > section").all()]
+    assert len({round(box["y"]) for box in panels}) < len(panels), "side by side"
+
+
 def test_layers_and_nodes(page, address):
     ready(page, address)
     page.fill("[name=text]", "not funny")

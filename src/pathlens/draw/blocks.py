@@ -94,7 +94,9 @@ class Proof:
     @property
     def claim(self) -> str:
         """What the ticks say together, in a few words."""
-        claims = [f"{', '.join(each.name for each in some)} {claim}" for claim, some in self._claims()]
+        claims = [
+            f"{', '.join(each.name for each in some)} {claim.removeprefix('these ')}" for claim, some in self._claims()
+        ]
         return (
             self.sums[0].claim
             if len(self.sums) == 1
@@ -107,8 +109,9 @@ class Proof:
         """What holds, by what it says: a method without a common sum does not add up."""
         good = [each for each in self.sums if each.settled]
         claims = list(dict.fromkeys(each.claim for each in good))
-        which = "" if len(claims) > 1 else "all " if len(good) == len(self.sums) else "these "
-        return [(which + SEVERAL.get(c, c), [each for each in good if each.claim == c]) for c in claims]
+        whole = len(claims) == 1 and len(good) == len(self.sums)
+        which = {c: "all " if whole else "these " if c == ADDS_UP else "" for c in claims}
+        return [(which[c] + SEVERAL.get(c, c), [each for each in good if each.claim == c]) for c in claims]
 
     @property
     def ends(self) -> tuple[str, str]:
