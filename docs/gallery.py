@@ -1,10 +1,13 @@
 """Make the gallery: `python docs/gallery.py` writes docs/gallery/*.png, one picture per view, and docs/images/page.png.
 
-The last one is the page of `pathlens serve` as it opens: it takes Chromium and playwright.
+The last one is the page of `pathlens serve` as it opens: it takes Chromium and playwright. The words of every picture are kept
+in docs/gallery/words.json, without numbers: a test draws some of them again, and fails where their words have changed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import socket
 import sys
@@ -12,13 +15,14 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import uvicorn
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 import pathlens as pl
+from pathlens.draw import page_of
 from pathlens.metrics.evaluate import evaluate
 from pathlens.report import Report
 from pathlens.serve.app import make_app
@@ -40,54 +44,53 @@ SOURCES = [
     "The old bell of Kalton is made of silver. It rings at dawn.",
 ]
 LARGEST = 200_000  # bytes of a picture
+WORDS = Path(__file__).parent / "gallery" / "words.json"
 SHADES = 128  # of a picture: flat colours and letters need no more, and it takes a third of the room
 
 
-def explained(
-    method: str, model: str = "sentiment", texts: tuple[str, ...] = (TEXT,), **choices
-) -> Callable[[Path], object]:
-    return lambda path: pl.explain(model, *texts, method=method, **choices).to_png(path)
+def explained(method: str, model: str = "sentiment", texts: tuple[str, ...] = (TEXT,), **choices) -> Callable[[], Any]:
+    return lambda: pl.explain(model, *texts, method=method, **choices)
 
 
-def layers(path: Path) -> None:
-    layer_study("sentiment", TEXT, layers=range(6)).to_png(path)
+def layers() -> Any:
+    return layer_study("sentiment", TEXT, layers=range(6))
 
 
-def nodes(path: Path) -> None:
-    node_study("sentiment", TEXT, counts=[4, 8, 16, 32, 64], rules=["gauss", "midpoint", "left"]).to_png(path)
+def nodes() -> Any:
+    return node_study("sentiment", TEXT, counts=[4, 8, 16, 32, 64], rules=["gauss", "midpoint", "left"])
 
 
-def rank(path: Path) -> None:
+def rank() -> Any:
     ranking = pl.rank("minilm", "Someone makes music.", DOCUMENTS, unit="word", tolerance=0.01)
-    ranking.with_reason(0, 1).to_png(path)
+    return ranking.with_reason(0, 1)
 
 
-def evaluation(path: Path) -> None:
-    evaluate("sentiment", REVIEWS, methods=["secant", "ig", "sig"], extra=[], draws=200, tolerance=0.01).to_png(path)
+def evaluation() -> Any:
+    return evaluate("sentiment", REVIEWS, methods=["secant", "ig", "sig"], extra=[], draws=200, tolerance=0.01)
 
 
-def words(path: Path) -> None:
-    Report.of(pl.Explainer("sentiment", unit="word", tolerance=0.01)(REVIEWS), title="five reviews").to_png(path)
+def words() -> Any:
+    return Report.of(pl.Explainer("sentiment", unit="word", tolerance=0.01)(REVIEWS), title="five reviews")
 
 
-def tabular(path: Path) -> None:
+def tabular() -> Any:
     torch.manual_seed(0)
     rows = torch.randn(60, 3)
     network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     names = ["age", "income", "years at address"]
     results = pl.explain(pl.Tabular(network, features=names), list(rows))
-    Report.of(results, title="sixty rows of a table").to_png(path)
+    return Report.of(results, title="sixty rows of a table")
 
 
-def announce(path: Path) -> None:
-    pl.explain("smollm", "The capital of France is", generate=2, tolerance=0.05).to_png(path)
+def announce() -> Any:
+    return pl.explain("smollm", "The capital of France is", generate=2, tolerance=0.05)
 
 
-def answer(path: Path) -> None:
-    pl.answer("smollm", "What color are the towers of Velmora, and who built them?", SOURCES).to_png(path)
+def answer() -> Any:
+    return pl.answer("smollm", "What color are the towers of Velmora, and who built them?", SOURCES)
 
 
-VIEWS: dict[str, Callable[[Path], object]] = {
+VIEWS: dict[str, Callable[[], Any]] = {
     "ig": explained("ig"),
     "sig": explained("sig"),
     "dig": explained("dig"),
@@ -97,9 +100,9 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "ih": explained("ih", texts=("Not really funny.",)),
     "vaig": explained("vaig", model="minilm", texts=(PAIR[0],)),
     "ij": explained("ij", model="minilm", texts=PAIR),
-    "compare": lambda path: compare("sentiment", TEXT, methods=["secant", "ig", "sig"]).to_png(path),
-    "whatif": lambda path: whatif("sentiment", TEXT).to_png(path),
-    "path": lambda path: pathview("sentiment", TEXT).to_png(path),
+    "compare": lambda: compare("sentiment", TEXT, methods=["secant", "ig", "sig"]),
+    "whatif": lambda: whatif("sentiment", TEXT),
+    "path": lambda: pathview("sentiment", TEXT),
     "layers": layers,
     "nodes": nodes,
     "rank": rank,
@@ -108,12 +111,32 @@ VIEWS: dict[str, Callable[[Path], object]] = {
     "tabular": tabular,
     "said": announce,
     "answer": answer,
-    "japanese": lambda path: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。").to_png(path),
+    "japanese": lambda: pl.explain(pl.ToyModel(), "面白くはないが 、 とても 感動 した 。"),
 }
+
+
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
+
+
+def without_numbers(lines: list[str]) -> list[str]:
+    """Words alone: the last digits of a number differ from machine to machine."""
+    return [NUMBER.sub("#", " ".join(line.split())) for line in lines if line.strip()]
+
+
+def words_of(thing: Any) -> list[str]:
+    """What a picture says besides its numbers: headings, legend, certificate, notes."""
+    shown = page_of(thing)
+    proofs = [f"{each.mark} {each.line}" for each in (*shown.proof.diagnostics, *shown.proof.checks)]
+    titles = [block.title for block in shown.on("figure")]
+    return without_numbers(
+        [shown.headline, shown.title, shown.subtitle, *titles, shown.proof.legend, *proofs, *shown.notes]
+    )
 
 
 def page(path: Path) -> None:
     """In a light theme, at the width of a laptop, when its first example is done."""
+    from playwright.sync_api import sync_playwright
+
     listener = socket.create_server(("127.0.0.1", 0))
     app = make_app({name: load(name) for name in ("sentiment", "minilm")})
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
@@ -125,9 +148,11 @@ def page(path: Path) -> None:
         shown.goto("http://{}:{}/".format(*listener.getsockname()))
         shown.wait_for_selector("#result[data-done]", timeout=240_000)
         shown.screenshot(path=path)
+        words = shown.inner_text("body").split("\n")
         browser.close()
     server.should_exit = True
     running.join(10)
+    return without_numbers(words)
 
 
 def main(names: list[str]) -> None:
@@ -136,13 +161,19 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     folder = Path(__file__).parent / "gallery"
     folder.mkdir(exist_ok=True)
-    every = {**{name: (make, folder) for name, make in VIEWS.items()}, "page": (page, folder.with_name("images"))}
+    every = (*VIEWS, "page")
     if strange := sorted(set(names) - set(every)):
         sys.exit(f"no view {', '.join(strange)}; views: {', '.join(every)}")
+    kept = json.loads(WORDS.read_text(encoding="utf-8")) if WORDS.exists() else {}
     for name in names or every:
-        make, place = every[name]
-        file = place / f"{name}.png"
-        make(file)
+        file = (folder.with_name("images") if name == "page" else folder) / f"{name}.png"
+        if name == "page":
+            kept[name] = page(file)
+        else:
+            thing = VIEWS[name]()
+            thing.to_png(file)
+            kept[name] = words_of(thing)
+        WORDS.write_text(json.dumps(kept, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         Image.open(file).convert("RGB").quantize(SHADES).save(file, optimize=True)
         size = file.stat().st_size
         assert size < LARGEST, f"{file.name} has {size} bytes"

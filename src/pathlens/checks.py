@@ -50,8 +50,13 @@ def listed(names: Any) -> list[Any] | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "; did you mean 'steps'?" where a known name is close, else nothing."""
     folded = {each.casefold(): each for each in known}  # capitals are the likeliest slip
-    close = [folded[each] for each in difflib.get_close_matches(str(name).strip().casefold(), list(folded), n=1)]
-    return f"; did you mean {close[0]!r}?" if close else ""
+    typed = str(name).strip().casefold()
+    close = difflib.get_close_matches(typed, list(folded), n=1)
+    longer = (
+        each for each in folded if min(len(each), len(typed)) > 2 and (each.startswith(typed) or typed.startswith(each))
+    )
+    close = close or list(longer)  # "probability" and "prob" are the same word
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def check_choice(name: str, value: Any, choices: Mapping[str, str]) -> None:
@@ -60,7 +65,8 @@ def check_choice(name: str, value: Any, choices: Mapping[str, str]) -> None:
         return
     *some, last = [f'"{choice}"' + (f" ({gloss})" if gloss else "") for choice, gloss in choices.items()]
     every = f"{', '.join(some)} or {last}" if some else last
-    raise InputError(f"{name} must be {every}, got {value!r}")
+    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+    raise InputError(f"{name} must be {every}, got {value!r}{hint}")
 
 
 def option(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
+import gzip
 import hashlib
 import json
 import os
+import re
 import socket
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +18,47 @@ from threading import get_ident
 from typing import Any
 
 from pathlens.errors import InputError, StoreError
+
+LOOK = 1 << 20  # bytes: enough beyond ASCII to tell encodings apart
+MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def opened(path: str | Path) -> Any:
+    """The bytes of a file, also where it is compressed."""
+    return gzip.open(path, "rb") if str(path).lower().endswith(".gz") else open(path, "rb")
+
+
+def text_encoding(path: str | Path) -> str:
+    """UTF-8; UTF-16 by its mark; Windows-1252, with a warning, where most of what is not ASCII is no UTF-8."""
+    with opened(path) as stream:
+        chunk = stream.read(LOOK)
+        if mark := MARKS.get(chunk[:2]):
+            return mark
+        while chunk and chunk.isascii():
+            chunk = stream.read(LOOK)
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(chunk)
+    amiss, beyond = len(re.findall("[\udc80-\udcff]", text)), len(re.findall("[^\0-\x7f]", text))
+    if (
+        amiss <= beyond / 2 or "\0" in text
+    ):  # a few damaged bytes are their rows' trouble; with zeros it is no text at all
+        return "utf-8-sig"
+    warnings.warn(
+        f"{str(path)!r} is not UTF-8 and was read as Windows-1252; save it as UTF-8 if letters look wrong", stacklevel=2
+    )
+    return "cp1252"
+
+
+def read_text(path: str | Path) -> str:
+    """A whole file, without the mark some editors put in front."""
+    try:
+        encoding = text_encoding(path)
+        with opened(path) as stream:
+            text: str = stream.read().decode(encoding)
+    except UnicodeError as error:
+        raise StoreError(f"{str(path)!r} is not text ({error}); save it as UTF-8 first") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def user_cache() -> Path | None:

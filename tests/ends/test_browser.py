@@ -128,7 +128,7 @@ def test_only_what_applies_is_offered_and_defaults_are_the_models(page, address)
     assert "encoder" not in page.inner_text("[name=model]"), "one text has no similarity"
     page.select_option("[name=model]", "writer")
     assert page.inner_text("[data-name=text]") == "Prompt" and page.is_visible("[name=passages]")
-    assert page.get_attribute("[name=baseline]", "placeholder") == "mean"
+    assert page.get_attribute("[name=baseline]", "placeholder") == "zero"
     view(page, "pair")
     assert page.locator("[name=model] option").count() == 1 and page.is_visible("[name=text_b]")
 
@@ -270,6 +270,43 @@ def test_a_dropped_file_and_one_that_cannot_be_used(page, address):
     assert "sideways" in page.inner_text("#wrong") and page.is_hidden("#table")
 
 
+def test_a_text_file_has_a_text_a_line_and_no_header(page, address, tmp_path):
+    ready(page, address)
+    view(page, "table")
+    lines = ["not funny", "the film", "a movie, and a plot"]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page.set_input_files("#file", str(tmp_path / "lines.txt"))
+    predicted(page)
+    assert page.locator(".many .open").all_inner_texts() == lines and not page.is_checked("#named")
+
+
+REJECTED = {
+    "bin.xlsx": b"PK\x03\x04",
+    "zeros.csv": b"text\0\0",
+    "head.csv": b"text,label\n",
+    "quote.csv": b'text,label\n"a,b\n',
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_file_that_cannot_be_read_leaves_nothing_of_the_one_before(page, address, tmp_path, name):
+    """Otherwise the rows of one file would be predicted under the name of another."""
+    ready(page, address)
+    view(page, "table")
+    (tmp_path / "rows.csv").write_text(ROWS["csv"], encoding="utf-8")
+    (tmp_path / name).write_bytes(REJECTED[name])
+    page.set_input_files("#file", str(tmp_path / "rows.csv"))
+    predicted(page)
+    page.set_input_files("#file", str(tmp_path / name))
+    page.wait_for_selector("#wrong:visible")
+    assert page.is_hidden("#columns") and page.is_hidden("#table")
+    assert "the plot" not in page.input_value("#rows")
+    before = page.get_attribute("#ask", "data-answered")
+    page.click("#go")
+    page.wait_for_function("before => document.getElementById('ask').dataset.answered !== before", arg=before)
+    assert page.is_visible("#wrong") and page.is_hidden("#table"), "there is nothing to predict"
+
+
 def test_every_row_is_explained_and_believed_or_not(page, address):
     tabled(page, address)
     page.click("[data-part=all]")
@@ -281,6 +318,22 @@ def test_every_row_is_explained_and_believed_or_not(page, address):
     page.click("text=How far to believe the explanations")
     page.wait_for_selector("[data-part=belief] .pathlens")
     assert "comprehensiveness" in page.inner_text("[data-part=belief]")
+
+
+def test_strongest_words_are_words_and_unknown_ones_are_marked(page, address):
+    """No special token, nothing that counts for nothing; what the model has never seen is not shown as if it were read."""
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", "text\n🎉🎉🎉\nthe film 🎉 was good\n")
+    page.click("#go")
+    predicted(page)
+    page.click("[data-part=all]")
+    page.wait_for_function("() => [...document.querySelectorAll('.many .leads')].every((cell) => cell.textContent)")
+    for cell in page.locator(".many .leads").all_inner_texts():
+        assert "[CLS]" not in cell and "[SEP]" not in cell and not re.search(r" [+-]?0\.00", cell)
+        assert all(("unknown to the model" in part) == ("🎉" in part) for part in cell.split(" · "))
+    first = page.locator(".many .leads").first.inner_text()
+    assert "🎉🎉🎉 (unknown to the model)" in first or first == "no word moves it"
 
 
 def test_a_search_over_pasted_documents(page, address):
@@ -371,6 +424,27 @@ def test_scrubbing_the_path_changes_what_is_read(page, address):
     assert near.inner_text() != words and "[MASK]" in near.inner_text()
     assert page.locator(".study svg.track").count() == 3
     looked_at(page, "path")
+
+
+def test_every_tab_is_whole_on_a_phone(page, address):
+    page.set_viewport_size({"width": 390, "height": 844})
+    ready(page, address)
+    boxes = [each.bounding_box() for each in page.locator("[role=tab]:visible").all()]
+    assert len(boxes) == 5 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
+def test_what_is_wide_stands_over_the_whole_width(page, address):
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    opened(page, address)
+    study(page, "path")
+    study(page, "layers")
+    for kind in ("path", "layers"):
+        shown = page.locator(f".study[data-kind={kind}]")
+        assert shown.bounding_box()["width"] > 1000
+        for part in shown.locator(".scroll, .steps").all():
+            assert part.evaluate("node => node.scrollWidth <= node.clientWidth")
+    panels = [each.bounding_box() for each in page.locator(".study .panels > section").all()]
+    assert len({round(box["y"]) for box in panels}) < len(panels), "side by side"
 
 
 def test_layers_and_nodes(page, address):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import warnings
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -92,8 +93,50 @@ def test_tables_without_a_header_and_plain_text(tmp_path):
     assert read[0] == "one" and len(read) == 2, "a line ends at its end, not at every character that may end one"
 
 
+LATIN = "text;label\ngood café;1\nbad;0\nnaïve but fun;1\n"
+TEXTS = ["good café", "bad", "naïve but fun"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_table_is_read_as_spreadsheets_save_it(tmp_path, encoding, packed):
+    """Not a row is lost, and what was taken for Windows-1252 is named."""
+    file = tmp_path / ("x.csv.gz" if packed else "x.csv")
+    content = LATIN.encode(encoding)
+    file.write_bytes(gzip.compress(content) if packed else content)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [row.text for row in rows(Source(str(file)))] == TEXTS
+    assert ["x.csv" in str(each.message) and "Windows-1252" in str(each.message) for each in caught] == [True] * (
+        encoding == "cp1252"
+    )
+
+
+def test_every_command_reads_it_and_rows_left_out_are_counted(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    classifier, encoder = (saved(tmp_path_factory, kind) for kind in ("classifier", "encoder"))
+    (tmp_path / "t.csv").write_bytes(LATIN.encode("cp1252") + b";0\n")
+    (tmp_path / "lines.txt").write_bytes("good café\nbad\n".encode("cp1252"))
+    commands = {
+        "rank": (encoder, "a film", tmp_path / "t.csv", "--one-sided", "--json", "-"),
+        "index": ("build", encoder, tmp_path / "t.csv", tmp_path / "index", "--plain"),
+        "evaluate": (classifier, tmp_path / "t.csv", "--method", "secant", "--json", "-"),
+        "run": (classifier, tmp_path / "t.csv", "--out", tmp_path / "out", "--method", "secant"),
+    }
+    for name, arguments in commands.items():
+        code, out, err = pathlens(monkeypatch, capfd, name, *arguments)
+        assert code == 0 and err.count("Windows-1252") == 1, (name, err)
+        if name == "run":
+            assert "4 rows" in out and "3 explained" in out and "row 3: column 'text' is empty" in out
+        else:
+            assert "1 of 4 rows" in err and "the first is row 3" in err, (name, err)
+    code, out, err = pathlens(monkeypatch, capfd, "rank", encoder, "a film", tmp_path / "lines.txt", "--one-sided")
+    assert code == 0 and "café" in out and err.count("Windows-1252") == 1
+
+
 def test_a_bad_row_carries_its_error_and_the_others_go_on(tmp_path):
-    (tmp_path / "x.tsv").write_bytes(b"text\tlabel\ngood\t1\nb\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n")
+    (tmp_path / "x.tsv").write_bytes(
+        "text\tlabel\ngöööd\t1\n".encode() + b"b\xff\xfed\t0\n \t1\nthree\tfields\there\nlast\t1\n"
+    )
     table_rows = list(rows(Source(str(tmp_path / "x.tsv"))))
     assert [row.error is None for row in table_rows] == [True, False, False, False, True]
     for row, word in zip(table_rows[1:4], ("encoding", "empty", "3 fields"), strict=True):
@@ -157,7 +200,7 @@ def test_limit_reads_no_further(tmp_path):
 
 BAD = {
     "missing column": ("x.csv", b"body,label\nhello,1\n", ["no column 'text'", "body, label"]),
-    "wrong encoding": ("x.csv", "text\nhallo\n".encode("utf-16"), ["not utf-8 text", "--encoding"]),
+    "wrong encoding": ("x.csv", "text\nhallo\n".encode("utf-16-le"), ["not utf-8 text", "--encoding"]),
     "no text at all": ("x.jsonl", b'{"text": 1}\n{"text": null}\n', ["none of the 2 rows", "int"]),
     "not JSON": ("x.jsonl", b"plain words\n", ["not JSON lines"]),
     "an array": ("x.json", b'[{"text": "a"}]', ["JSON array"]),

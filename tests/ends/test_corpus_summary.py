@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     """Forty rows and two bad ones."""
     where = tmp_path_factory.mktemp("summed")
     data = table(where / "t.tsv", 40)
-    data.write_bytes(data.read_bytes() + b"bad\t\tx\nworse\t\xff\ty\n")
+    data.write_bytes(data.read_bytes() + "bad éé\t\tx\n".encode() + b"worse\t\xff\ty\n")
     run(str(saved(tmp_path_factory)), Source(str(data), id="name"), where / "out", n_steps=3)
     return where / "out"
 

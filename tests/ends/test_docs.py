@@ -119,6 +119,45 @@ def test_every_notebook_runs(file, tmp_path):
     assert [each for each in views(book) if each] == [each for each in saved if each], "what is saved is what it shows"
 
 
+CHEAP = ("secant", "ig", "sig", "compare", "whatif", "japanese")
+
+
+def test_pictures_say_what_is_drawn_today():
+    """Otherwise a picture shows words that the library has withdrawn."""
+    from docs.gallery import VIEWS, WORDS, without_numbers, words_of
+
+    kept = json.loads(WORDS.read_text(encoding="utf-8"))
+    pictures = {file.stem for file in (DOCS / "gallery").glob("*.png")}
+    assert set(kept) == {*VIEWS, "page"} == {*pictures, "page"} and (DOCS / "images" / "page.png").exists()
+    drawn = {name: words_of(VIEWS[name]()) for name in CHEAP}
+    for name, words in drawn.items():
+        assert kept[name] == words, f"make it again: python docs/gallery.py {name}"
+    check = next(line for line in drawn["secant"] if line.startswith("✓ agrees"))
+    assert check in kept["page"], "make it again: python docs/gallery.py page"
+    assert without_numbers(["gap 3e-07 of -0.7352"]) == ["gap # of #"]
+
+
+def seen(html: str) -> list[str]:
+    """The words between the tags, without numbers."""
+    from docs.gallery import without_numbers
+
+    bare = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    return without_numbers(re.sub(r"<[^>]*>", "\n", bare).split("\n"))
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_notebooks_say_what_is_drawn_today(file):
+    import nbformat
+
+    cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
+    tried = [cell for cell in cells if re.fullmatch(r'pl\.\w+\("sentiment".*', cell.source)]
+    assert len(tried) >= 3
+    for cell in tried:
+        (saved,) = (out["data"]["text/html"] for out in cell.outputs)
+        now = eval(cell.source, {"pl": pl})._repr_html_()  # our own file
+        assert seen("".join(saved)) == seen(now), f"run {file.name} and save it"
+
+
 def test_every_method_has_a_page_with_all_it_promises():
     for name in pl.methods():
         text = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")

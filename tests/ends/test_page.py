@@ -275,6 +275,16 @@ def test_controls_follow_the_model_and_the_method(page, kinds):
     assert page.is_hidden("[name=unit]") and page.is_hidden("[name=layer]")
     assert ask(page) == "" and page.locator("#result .pathlens").count() == 1
 
+    page.select_option("[name=method]", "secant")
+    page.select_option("[name=block]", "")
+    page.select_option("[name=target]", "negative")
+    page.select_option("[name=block]", index=1)
+    assert page.is_hidden("[name=target]") and page.is_hidden("[name=score]"), "a part of the model has neither"
+    assert ask(page) == "", "what was chosen before the part was is not sent"
+    assert page.locator("#says button.class").count() == 0
+    page.select_option("[name=block]", "")
+    assert page.is_visible("[name=target]") and page.is_visible("[name=score]")
+
     page.select_option("[name=method]", "")
     page.select_option("[name=model]", "asked")
     assert page.is_visible("[name=second]") and page.inner_text("[data-name=second]") == "Passage"

@@ -306,6 +306,16 @@ def test_every_view_says_what_the_model_says(matplotlib):
     assert "predicted positive, 81.2 %" in shown(without, 80) and "baseline alone" not in shown(without, 80)
 
 
+def test_no_half_of_a_table_of_bars_is_empty():
+    """Where all numbers are on one side, the bars have the whole width."""
+    for values, sides in {(1.0, 0.5): {"above"}, (-1.0, -0.5): {"below"}, (1.0, -0.5): {"above", "below"}}.items():
+        bars = blocks.Bars(tuple(blocks.Bar(str(value), value) for value in values))
+        for block in (bars, blocks.Panels((bars,))):
+            drawn = str(markup.draw(block)[0])
+            assert {side for side in ("above", "below") if f'class="{side}"' in drawn} == sides, values
+            assert drawn.count("<i ") == len(values)
+
+
 def test_diagnostics_are_folded_unless_something_does_not_add_up():
     page, rough = samples.small().to_html(), samples.small().derived(certificate=ROUGH).to_html()
     assert '<details class="diagnostics"><summary>✓ adds up · diagnostics</summary>' in page

@@ -62,10 +62,33 @@ def test_a_slip_is_named_with_what_was_meant():
         ({"method": "udig", "neighbors": 5}, "did you mean 'neighbours'"),
         ({"method": "sig", "contxt": "prefix"}, "did you mean 'context'"),
         ({"method": pl.SIG(), "steps": 5}, "steps: not an option of sig; it takes coordinates, context"),
+        ({"method": "ig", "context": "prefix"}, "context is an option of sig$"),
+        ({"context": "prefix"}, "context is an option of sig$"),
+        ({"method": "ig", "rule": "gaus"}, "did you mean 'gauss'"),
+        ({"method": "ig", "rule": "Gauss"}, "did you mean 'gauss'"),
+        ({"score": "probability"}, "did you mean 'prob'"),
+        ({"method": "sig", "context": "prefx"}, "did you mean 'prefix'"),
+        ({"method": "udig", "strategy": "maxcont"}, "did you mean 'maxcount'"),
+        ({"method": "idg", "tree": "right"}, "tree='right' is neither .* did you mean 'right-branching'"),
         ({"metod": "ig"}, "metod: not an option of any method; some of them take .* did you mean 'method'"),
     ]:
-        with pytest.raises(pl.InputError, match=words):
+        with pytest.raises(pl.PathlensError, match=words):
             pl.explain(models.classifier("bert"), TEXTS[0], **choices)
+    for choices, words in [
+        ({"topp": 2}, "did you mean 'top'"),
+        ({"chunks": True}, "did you mean 'chunk'"),
+        ({"onesided": True, "method": "ij"}, "did you mean 'one_sided'"),
+        ({"similarity": "cos"}, "did you mean 'cosine'"),
+    ]:
+        with pytest.raises(pl.InputError, match=words):
+            pl.rank(models.encoder("bert"), TEXTS[0], TEXTS[1:], **choices)
+
+
+@pytest.mark.parametrize("word", ["none", "Empty", "blank", "random", "neutral"])
+def test_words_for_a_kind_of_baseline_are_not_read_as_english(word):
+    with pytest.raises(pl.InputError, match="zero .* mean .* mask, pad") as caught:
+        pl.explain(models.classifier("bert"), TEXTS[0], baseline=word)
+    assert repr((word,)) in str(caught.value), "how to ask for the word itself"
     with pytest.raises(pl.InputError, match="did you mean 'similarity'"):
         pl.explain(models.encoder(), *TEXTS[:2], simlarity="dot")
 

@@ -187,7 +187,7 @@ def test_trees_by_file(tmp_path):
     file.write_text(SST + "\n\n( (S\n  (NP (NN Cats))\n  (VP (VB sleep))) )\n" + "(A a)\n", encoding="utf-8")
     trees = list(read_bracketed(file))
     assert [bracketed_text(tree) for tree in trees] == ["It 's a lovely film .", "Cats sleep", "a"]
-    with pytest.raises(StoreError, match="cannot read trees"):
+    with pytest.raises(StoreError, match="neither a tree in brackets"):
         list(read_bracketed(tmp_path / "absent.txt"))
 
 

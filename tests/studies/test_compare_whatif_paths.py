@@ -53,8 +53,11 @@ def test_what_is_compared_where_nothing_is_named(tiny):
         study = pl.compare(*asked, tolerance=0.1)
         assert tuple(result.method for result in study.results) == study.labels == methods
         assert pl.explain(*asked, tolerance=0.1).method == methods[0]
-        least = [note for note in study.notes if note.startswith("least agreement")]
-        assert len(least) == (len(methods) > 2), "of two there is one agreement, and the table has it"
+        (least,) = (note for note in study.notes if "agreement:" in note)
+        assert least.startswith("least") == (len(methods) > 2), "of two there is one agreement"
+        rho = np.nanmin(study.spearman)
+        assert f"Spearman {rho:+.2f}" in least and ("differ most" in least) == (rho < 1 - 1e-9)
+        assert study.headline == study.results[0].headline
 
 
 def test_notes_of_edits_have_a_column_where_there_are_some(tiny):

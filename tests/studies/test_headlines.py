@@ -124,6 +124,27 @@ def test_diagnostics_of_many_are_one_line(views, monkeypatch):
         assert page.proof.diagnostics[0].words in words_of(views[name], monkeypatch)
 
 
+def test_what_has_no_common_sum_is_never_said_to_add_up(tiny, monkeypatch):
+    """Beside integrals and secants, sig is listed apart, under the row that says so."""
+    for methods, claim in {
+        "ig,sig,secant": "ig, secant add up; sig exact unit by unit, without a common sum",
+        "ig,secant": "all add up",
+        "sig": "exact unit by unit",
+    }.items():
+        several = "," in methods
+        study = pl.compare(tiny, TEXT, methods=methods) if several else pl.explain(tiny, TEXT, method=methods)
+        proof = page_of(study).proof
+        assert proof.claim == claim and f"<summary>✓ {claim} · diagnostics</summary>" in markup.fragment(study)
+        lines = proof.diagnostics[0].words.split("; ")
+        if several:
+            assert [("sig" in line, "add up" in line) for line in lines] in (
+                [(False, True), (True, False)],
+                [(False, True)],
+            )
+            for text in (printed(study), words_of(study, monkeypatch)):
+                assert all(line in " ".join(text.split()) for line in lines)
+
+
 def test_why_one_stands_above_another_has_one_heading(minilm, monkeypatch):
     ranking = pl.rank(minilm, "music", ["a guitar", "a river"], n_steps=2, tolerance=1).with_reason(0, 1)
     reason = ranking.reason

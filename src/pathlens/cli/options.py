@@ -395,9 +395,16 @@ def working(what: str = "working") -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def at_work() -> Iterator[Callable[[str], None]]:
-    """Around what takes time: it is seen to go on, and warnings meant for the user are said afterwards, one line each."""
-    with warnings.catch_warnings(record=True) as caught, working() as tell:
-        warnings.simplefilter("always")
+    """Around what takes time: it is seen to go on, and warnings meant for the user are lines."""
+    with warnings_as_lines(), working() as tell:
         yield tell
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Warnings meant for the user are said afterwards, one line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
     for line in dict.fromkeys(as_flags(w.message) for w in caught if issubclass(w.category, UserWarning)):
         typer.echo(f"pathlens: {' '.join(line.split())}", err=True)

@@ -29,7 +29,7 @@ from pathlens.corpus.job import PreparedRun, Recipe, prepare
 from pathlens.corpus.options import RunOptions, Share
 from pathlens.corpus.reading import RowBatch, digest, groups
 from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
-from pathlens.corpus.shard import read_facts, shard_path, write_shard
+from pathlens.corpus.shard import read_facts, read_rows, shard_path, write_shard
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, ModelError, PathlensError
@@ -58,10 +58,16 @@ class Outcome:
         made, counts = self.tally.rows - self.reused, self.tally
         rate = f", {made / self.seconds:.1f} texts/s" if made and self.seconds > 0 else ""
         before = f" ({self.reused} were there already)" if self.reused else ""
-        return [
+        lines = [
             f"{counts.rows} rows in {str(self.folder)!r}{before}: {counts.rows - counts.failed} explained, "
             f"{counts.unconverged} of them not settled; {counts.failed} failed{rate}"
         ]
+        if counts.failed:
+            bad = next(row for row in read_rows(self.folder, ["row", "error"]) if row["error"])
+            lines.append(
+                f"the first that failed is row {bad['row']}: {bad['error']} (all: pathlens summary {self.folder})"
+            )
+        return lines
 
 
 def run(

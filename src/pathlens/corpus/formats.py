@@ -7,7 +7,6 @@ be read.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import zlib
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pathlens.errors import InputError, MissingError, first_line
+from pathlens.files import opened, text_encoding
 
 Record = Mapping[str, Any] | str
 LONGEST_FIELD = 1 << 26  # characters; the csv module's own limit of 131 072 is shorter than a long document
@@ -36,7 +36,7 @@ class Source:
     text_b: str | None = None  # the second text's column
     id: str | None = None  # a column that names rows; None: the row number
     keep: tuple[str, ...] | None = None  # columns to carry along; None: all others that hold plain values
-    encoding: str = "utf-8"
+    encoding: str = "utf-8"  # a file that is not is read as UTF-16 by its mark, else as Windows-1252, with a warning
     separator: str | None = None  # None: the one its header shows; without a header .csv a comma, .tsv a tab
     quoting: bool | None = None  # None: by the file's name (.csv yes, .tsv no)
     header: bool = True  # without one, columns are called 0, 1, 2, …
@@ -84,12 +84,12 @@ def suffix(path: Path) -> str:
 
 def _lines(path: Path, source: Source, stack: ExitStack, newline: str) -> Iterator[str]:
     """Lines; bytes that are no text become lone surrogates, so that only their own row suffers."""
-    opener: Any = gzip.open if path.name.endswith(".gz") else open
-    raw = stack.enter_context(opener(path, "rb"))
-    encoding = "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
-    stream = io.TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline=newline)
-    stack.enter_context(stream)
     try:
+        usual = source.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+        encoding = text_encoding(path) if usual else source.encoding
+        raw = stack.enter_context(opened(path))
+        stream = io.TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline=newline)
+        stack.enter_context(stream)
         yield from stream
     except UnicodeError as error:
         raise InputError(f"{str(path)!r} is not {source.encoding} text ({error}); name its encoding") from error
@@ -109,7 +109,8 @@ def _first(path: Path, source: Source, lines: Iterator[str], *, strict: bool) ->
         raise InputError(f"{str(path)!r} is empty: there is nothing to explain")
     if "\0" in first or (strict and damaged(first)):
         raise InputError(
-            f"{str(path)!r} is not {source.encoding} text: name its encoding (--encoding cp1252, utf-16, …)"
+            f"{str(path)!r} is not {source.encoding} text: save it as UTF-8, or name what it is where a data set is read "
+            "(`pathlens run` and `evaluate`: --encoding utf-16)"
         )
     return first, chain([first], lines)
 

@@ -173,6 +173,19 @@ def digest(group: Iterable[DataRow]) -> str:
     return f"{texts.hexdigest()[:32]}-{kept.hexdigest()[:32]}"
 
 
+def readable(source: Source) -> list[DataRow]:
+    """The rows that are texts; the others are left out, with a warning that counts them."""
+    everything = list(rows(source))
+    good, bad = ([row for row in everything if (row.error is None) is right] for right in (True, False))
+    if not good:
+        reason = f"; the first: {bad[0].error}" if bad else ""
+        raise InputError(f"{source.data!r} has no row with a text that can be explained{reason}")
+    if bad:
+        left_out = f"{len(bad)} of {len(everything)} rows of {source.data!r} cannot be explained and are left out"
+        warnings.warn(f"{left_out}; the first is row {bad[0].number}: {bad[0].error}", stacklevel=2)
+    return good
+
+
 def read_sample(
     data: str, text: str = "text", text_b: str | None = None, label: str | None = None, *,
     limit: int | None = None, seed: int = 0, **reading: Any,
@@ -184,13 +197,7 @@ def read_sample(
     if limit is not None:
         whole_number("limit", limit)
     source = Source(data, text, text_b, keep=(label,) if label else (), **reading)
-    everything = list(rows(source))
-    good, bad = ([row for row in everything if (row.error is None) is right] for right in (True, False))
-    if not good:
-        raise InputError(f"{data!r} has no row that can be explained" + (f"; the first: {bad[0].error}" if bad else ""))
-    if bad:
-        left_out = f"{len(bad)} of {len(everything)} rows of {data!r} cannot be explained and are left out"
-        warnings.warn(f"{left_out}; the first is row {bad[0].number}: {bad[0].error}", stacklevel=2)
+    good = readable(source)
     if limit is not None and limit < len(good):
         good = [good[i] for i in sorted(Random(seed).sample(range(len(good)), limit))]
     return (

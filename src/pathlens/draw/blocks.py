@@ -42,6 +42,11 @@ class Block:
 
 
 ROUGH = "does not add up as it should"  # what a cross says, where a tick would make its claim
+ADDS_UP, UNIT_BY_UNIT = "adds up", "exact unit by unit"
+SEVERAL = {
+    ADDS_UP: "add up",
+    UNIT_BY_UNIT: "exact unit by unit, without a common sum",
+}  # a claim made of several results
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Sum:
     name: str = ""
     altered: bool = False  # the numbers are not those it was made of
     open: bool = False  # nobody can say
-    claim: str = "adds up"  # what the tick says, in a word or two
+    claim: str = ADDS_UP  # what the tick says, in a word or two
     short: str = ""  # how closely, beside others
 
     @property
@@ -78,12 +83,35 @@ class Proof:
     @property
     def diagnostics(self) -> tuple[Sum, ...]:
         """The sums in one line where all of several hold; those that do not, by themselves."""
-        good = [each for each in self.sums if each.settled]
-        if len(good) < 2:
+        if sum(each.settled for each in self.sums) < 2:
             return self.sums
-        listed = ", ".join(f"{each.name} {each.short}".strip() for each in good)
-        whole = "all add up" if len(good) == len(self.sums) else "these add up"
-        return (Sum(True, f"{whole}: {listed}"), *(each for each in self.sums if not each.settled))
+        lines = (
+            f"{claim}: {', '.join(f'{each.name} {each.short}'.strip() for each in some)}"
+            for claim, some in self._claims()
+        )
+        return (Sum(True, "; ".join(lines)), *(each for each in self.sums if not each.settled))
+
+    @property
+    def claim(self) -> str:
+        """What the ticks say together, in a few words."""
+        claims = [
+            f"{', '.join(each.name for each in some)} {claim.removeprefix('these ')}" for claim, some in self._claims()
+        ]
+        return (
+            self.sums[0].claim
+            if len(self.sums) == 1
+            else "; ".join(claims)
+            if len(claims) > 1
+            else self._claims()[0][0]
+        )
+
+    def _claims(self) -> list[tuple[str, list[Sum]]]:
+        """What holds, by what it says: a method without a common sum does not add up."""
+        good = [each for each in self.sums if each.settled]
+        claims = list(dict.fromkeys(each.claim for each in good))
+        whole = len(claims) == 1 and len(good) == len(self.sums)
+        which = {c: "all " if whole else "these " if c == ADDS_UP else "" for c in claims}
+        return [(which[c] + SEVERAL.get(c, c), [each for each in good if each.claim == c]) for c in claims]
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -38,8 +38,9 @@
     };
     const bars = (column, limit) => {
       const order = [...column.keys()].filter((u) => column[u] !== 0).sort((a, b) => Math.abs(column[b]) - Math.abs(column[a]));
-      const falls = order.slice(0, view.bars).some((u) => column[u] < 0);
-      const table = el("table", falls ? "bars" : "bars rising");
+      const shown = order.slice(0, view.bars);
+      const [falls, rises] = [shown.some((u) => column[u] < 0), shown.some((u) => column[u] > 0)];
+      const table = el("table", !falls ? "bars rising" : rises ? "bars" : "bars falling");
       const row = (name, value, kind) => {
         const line = table.insertRow();
         if (kind) line.className = kind;
@@ -49,14 +50,14 @@
         if (kind) return;
         const bar = el("i", value > 0 ? "up" : "down");
         bar.style.width = `${((100 * Math.abs(value)) / limit).toFixed(1)}%`;
-        const cells = [...(falls ? [el("td", "below")] : []), el("td", "above")];
+        const cells = [...(falls ? [el("td", "below")] : []), ...(rises || !falls ? [el("td", "above")] : [])];
         cells[value > 0 ? cells.length - 1 : 0].append(bar);
         line.append(...cells);
       };
       let listed = 0;
       let total = 0;
       for (const value of column) total += value;
-      for (const u of order.slice(0, view.bars)) {
+      for (const u of shown) {
         row(view.tokens[u], column[u]);
         listed += column[u];
       }

@@ -48,8 +48,8 @@ def evaluation(study: Evaluation) -> blocks.Page:
         f"{model}faithfulness over {study.texts} texts, k = {study.share:.0%} ({study.protocol} protocol)",
         blocks=(
             *(_metrics(study, name, columns) for name, columns in _parts(study)),
-            blocks.Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
             correlations("rank agreement between rows (mean Spearman over texts)", study.contenders, agreement),
+            blocks.Charts(tuple(_curve(study, curve) for curve in study.curves), title=f"over k = {_shares(study)}"),
             *_randomised(study),
         ),
         notes=(reading, *map(visible, study.notes)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from itertools import starmap
 from pathlib import Path
@@ -86,7 +86,7 @@ def _foot(page: blocks.Page, notes: Sequence[str]) -> Markup:
     if sums:
         rough = next((each for each in proof.sums if not each.settled), None)
         bad = "altered" if any(each.altered for each in proof.sums) else blocks.ROUGH
-        words = bad if rough else proof.sums[0].claim if len(sums) == 1 else "all add up"
+        words = bad if rough else proof.claim
         line = element("summary", None, f"{(rough or proof.sums[0]).mark} {words} · diagnostics")
         sums = [element("details", {"class": "diagnostics", "open": "open" if rough else None}, line, *sums, *folded)]
         folded = []
@@ -167,24 +167,35 @@ def _plain(name: str, text: str) -> Markup:
 def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     shown, sums, notes = block.pick(BARS)
-    falls = any(bar.value < 0 for bar in shown)
-    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed, falls) for bar in shown]
+    kind = _kind(shown)
+    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed, kind) for bar in shown]
     for name, text in sums:
         head = element("th", {"scope": "row"}, name)
         rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
-    return element("table", {"class": "bars" if falls else "bars rising"}, *rows), notes
+    return element("table", {"class": kind}, *rows), notes
 
 
-def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool, falls: bool = True) -> Markup:
-    """One row; a table in which nothing falls has no room for bars to the left."""
+def _kind(bars: Iterable[blocks.Bar]) -> str:
+    """Of a table: one in which nothing falls has no room for bars to the left, one in which nothing rises none to the right."""
+    values = [bar.value for bar in bars]
+    return (
+        "bars"
+        if min(values, default=0) < 0 < max(values, default=0)
+        else f"bars {'falling' if min(values, default=0) < 0 else 'rising'}"
+    )
+
+
+def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool, table: str = "bars") -> Markup:
+    """One row of a table of that kind."""
     name, value, low, high, unit = bar
-    kind = "length" if not signed else "up" if value > 0 else "down"
+    both, kind = table == "bars", "length" if not signed else "up" if value > 0 else "down"
     drawn = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
-    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed and falls else []
+    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed and table != "bars rising" else []
+    above = [element("td", {"class": "above"}, drawn if value >= 0 else "")] if both or not below else []
     return element(
         "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]", "data-unit": unit},
         element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
-        *below, element("td", {"class": "above"}, drawn if value >= 0 else ""),
+        *below, *above,
     )  # fmt: skip
 
 
@@ -273,16 +284,17 @@ def charts(block: blocks.Charts) -> Drawn:
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
     common, every = palette.limit([panel.limit for panel in block.panels]), []
-    falls = any(bar.value < 0 for panel in block.panels for bar in panel.bars)
+    kind = _kind(bar for panel in block.panels for bar in panel.bars)
     for panel in block.panels:
         limit = common if block.common else panel.limit
         rows = []
         for bar in panel.bars:
             text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
-            rows.append(_bar(bar, text, limit, panel.signed, falls))
+            rows.append(_bar(bar, text, limit, panel.signed, kind))
         head = element("h3", _level(block), f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
-        kind = "bars" if falls or not panel.signed else "bars rising"
-        every.append(element("section", None, head, element("table", {"class": kind}, *rows)))
+        every.append(
+            element("section", None, head, element("table", {"class": kind if panel.signed else "bars"}, *rows))
+        )
     return element("div", {"class": "panels"}, *every), ()
 
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from pathlens.draw import palette, words
 from pathlens.draw.blocks import (
+    ADDS_UP,
     ROUGH,
+    UNIT_BY_UNIT,
     Bar,
     Bars,
     Block,
@@ -231,14 +233,15 @@ def _claim(result: base.Result) -> str:
     """What a tick says of a result, in a word or two."""
     if isinstance(result, record.PhraseTree):
         return "the integral under it adds up"
-    return "adds up" if adds_up(result) else "exact unit by unit"
+    return ADDS_UP if adds_up(result) else UNIT_BY_UNIT
 
 
 def sum_of(result: base.Result, name: str = "") -> Sum:
     """The certificate in words, held against the numbers that stand beside it now."""
-    short = "exactly" if result.certificate.gap == 0 else f"within {result.certificate.gap:.0e}"
+    gap, claim = result.certificate.gap, _claim(result)
+    short = f"within {gap:.0e}" if gap else "exactly" if claim != UNIT_BY_UNIT else ""
     shown, altered = visible(name) if name else "", bool(result.altered)
-    return Sum(result.settled, words.proof_line(result), shown, altered, claim=_claim(result), short=short)
+    return Sum(result.settled, words.proof_line(result), shown, altered, claim=claim, short=short)
 
 
 def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:

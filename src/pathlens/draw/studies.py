@@ -49,7 +49,6 @@ def comparison(study: Comparison) -> blocks.Page:
     shown = [(visible(label), texts(each)) for each, label in both if isinstance(each, Explanation)]
     running = tuple(replace(text, title=title) for title, each in shown for text in each)
     checks = tuple(each for result, label in both for each in check_of(result, label))
-    each_says = "; ".join(f"{label}: {each.headline}" for each, label in both)  # of several models
     first = study.results[0]
     models = {each.origin.model: None for each in study.results}
     targets = {each.target: None for each in study.results}
@@ -65,7 +64,7 @@ def comparison(study: Comparison) -> blocks.Page:
         notes=(*study.notes, *([f"{left} weaker units are not listed"] if left else [])),
         proof=blocks.Proof(legend, sums=tuple(map(sum_of, study.results, study.labels)), checks=checks),
         data=study.to_dict,
-        **(head_of(first) if len(models) == 1 else {"headline": visible(each_says)}),
+        **(head_of(first) if len(models) == 1 else {"headline": visible(study.headline)}),
     )
 
 

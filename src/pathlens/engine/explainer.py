@@ -448,8 +448,13 @@ class Explainer(Generic[R]):
 _version = cache(version)  # it reads a file
 
 
-def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) -> None:
-    """Whatever is wrong with choices and can be said before there is a model: nobody waits for one to learn of a slip."""
+def check_choices(
+    method: str | Method[Any] | None, choices: Mapping[str, Any], verb: Callable[..., Any] | None = None
+) -> None:
+    """Whatever is wrong with choices and can be said before there is a model: nobody waits for one to learn of a slip.
+
+    verb: whose options besides these may have been meant.
+    """
     named = dict(choices)
     for record in EVERYONES:
         taken(record, named)
@@ -458,14 +463,14 @@ def check_choices(method: str | Method[Any] | None, choices: Mapping[str, Any]) 
     of_models = {name for kind in kinds_of_options() for name in option_names(kind)} | {*option_names(LoadOptions)}
     asked = {name: value for name, value in named.items() if name not in of_models or name in by_method}
     if method is not None:
-        build(method, asked, others=(*_others(), *sorted({*of_models, *by_method})))
+        build(method, asked, others=(*_others(verb), *sorted({*of_models, *by_method})))
     elif unknown := [name for name in asked if name not in by_method]:
-        raise not_an_option(unknown, by_method, (*_others(), *sorted(of_models)), "")
+        raise not_an_option(unknown, by_method, (*_others(verb), *sorted(of_models)), "")
 
 
-def _others() -> tuple[str, ...]:
+def _others(verb: Callable[..., Any] | None = None) -> tuple[str, ...]:
     """What may be given by name besides the options of methods and models."""
-    called = inspect.signature(Explainer.__call__).parameters.values()
+    called = inspect.signature(verb or Explainer.__call__).parameters.values()
     records = (name for record in (*EVERYONES, LoadOptions) for name in option_names(record))
     return ("method", *records, *(each.name for each in called if each.kind is each.KEYWORD_ONLY))
 

@@ -356,7 +356,10 @@ def build(method: Any, options: Mapping[str, Any] | None = None, others: Iterabl
 def not_an_option(unknown: Sequence[str], known: Iterable[str], others: Iterable[str], name: str) -> InputError:
     """What there is instead: options of the method of this name, or of all methods where none is named, and everyone's."""
     everyones = ["method", *(name for each in (*EVERYONES, LoadOptions) for name in option_names(each))]
+    takers = [record.name for record in RECORDS.values() if unknown[0] in option_names(record)]
     hint = did_you_mean(unknown[0], (*known, *everyones, *others))
+    if takers and name:
+        hint = f"; {unknown[0]} is an option of {', '.join(takers)}"
     takes = ", ".join(known) or "no options of its own"
     whose = f"of {name}; it takes {takes}" if name else f"of any method; some of them take {takes}"
     return InputError(f"{', '.join(unknown)}: not an option {whose}, besides everyone's ({', '.join(everyones)}){hint}")

@@ -24,9 +24,9 @@ from pathlens.text.language import function_name
 from pathlens.text.options import ModelOptions
 from pathlens.text.softplus import prepared
 from pathlens.types import PROMPT_UNITS, RULES, SIMILARITIES
-from pathlens.units.brackets import Treebank
+from pathlens.units.brackets import RIGHT_BRANCHING, Treebank
 from pathlens.units.parse import parser
-from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
+from pathlens.units.trees import Tree, read_tree
 from pathlens.units.units import Opened, Units, units
 
 

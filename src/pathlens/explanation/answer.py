@@ -100,7 +100,7 @@ class Answer(Result):
             return ""
         count, ends = sum(self.lengths), (self.certificate.f_input, self.certificate.f_baseline)
         with_them, without = (percent(math.exp(end / count)) for end in ends)
-        return f"a token of this answer is {with_them} likely with the sources, {without} without them"
+        return f"a token of this answer is {with_them} likely with the sources, {without} without them (geometric mean over its tokens)"
 
     @property
     def odds(self) -> tuple[tuple[float, float], ...]:

@@ -23,7 +23,7 @@ from pathlens.explanation.binding import read_only
 from pathlens.explanation.record import PairExplanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict, plain
 from pathlens.explanation.view import TableExport, Viewable
-from pathlens.metrics.statistics import kendall, spearman
+from pathlens.metrics.statistics import kendall, ranks, spearman
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import as_chat, as_list
 from pathlens.text.generator import DEFAULT_SCORE, Generator
@@ -56,6 +56,13 @@ class Comparison(TableExport, Viewable):
         pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
         ends = " to ".join(f"{end:.2f}" for end in (pairs.min(), pairs.max())[: len(pairs)])
         return brief(self, ", ".join(self.labels), *first.about, f"Spearman {ends}")
+
+    @property
+    def headline(self) -> str:
+        """What the model says; of several models, what each of them does."""
+        if len({each.origin.model for each in self.results}) == 1:
+            return self.results[0].headline
+        return "; ".join(f"{label}: {each.headline}" for label, each in zip(self.labels, self.results, strict=True))
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per unit: its name, and its value in every column."""
@@ -117,7 +124,7 @@ def compare(
             "There is one column only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
         )
     for method, baseline in variants:
-        check_choices(method, {**choices, "baseline": baseline})
+        check_choices(method, {**choices, "baseline": baseline}, compare)
     several = [load(each) for each in asked]
     columns = []
     for one, (method, baseline) in product(several, variants):
@@ -183,11 +190,19 @@ def _notes(comparison: Comparison) -> list[str]:
     notes, labels = [], comparison.labels
     pairs = [(comparison.spearman[a, b], a, b) for a in range(len(labels)) for b in range(a)]
     rho, a, b = min(pairs, key=lambda pair: np.nan_to_num(pair[0], nan=2.0))
-    if np.isfinite(rho) and len(pairs) > 1:
-        notes.append(f"least agreement: {labels[b]} and {labels[a]}, Spearman {rho:+.2f}")
+    shown = list(comparison.shown)
+    if np.isfinite(rho):
+        notes.append(
+            f"{'least agreement' if len(pairs) > 1 else 'agreement'}: {labels[b]} and {labels[a]}, Spearman {rho:+.2f}"
+        )
+        one, other = (len(shown) + 1 - ranks(comparison.values[shown, k]) for k in (b, a))
+        place = int(np.abs(one - other).argmax())
+        if one[place] != other[place]:
+            unit, count = comparison.units[shown[place]], len(shown)
+            where = f"{one[place]:g}. of {count} in {labels[b]}, {other[place]:g}. in {labels[a]}"
+            notes[-1] += f"; their orders differ most on “{unit}”: {where}"
     if any(np.isnan(pair[0]) for pair in pairs):
         notes.append("an agreement is not defined where all values of a column are equal")
-    shown = list(comparison.shown)
     strongest = [comparison.units[shown[k]] for k in np.abs(comparison.values[shown]).argmax(0)] if shown else []
     if len(set(strongest)) > 1:
         named = (f"“{unit}” in {label}" for unit, label in zip(strongest, labels, strict=True))

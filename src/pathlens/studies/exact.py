@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from pathlens.checks import check_options, option
 from pathlens.engine.progress import Progress
 from pathlens.errors import InputError, StoreError
-from pathlens.files import make_folder, write_json, write_whole
+from pathlens.files import make_folder, read_text, write_json, write_whole
 from pathlens.studies.tuner import Pair, Tuner, attach, detach
 from pathlens.text.builtin import merge
 from pathlens.text.sentence import shifted
@@ -164,10 +164,7 @@ def checked(pairs: Iterable[Sequence[Any]], scale: float | None = None) -> tuple
 
 def read_pairs(file: str | Path, columns: Sequence[str] = ("0", "1", "2")) -> list[Pair]:
     """Rows of a table (tab- or comma-separated): two texts and a score, by number from 0 or by name in the first line."""
-    try:
-        lines = Path(file).read_text(encoding="utf-8-sig").split("\n")
-    except OSError as error:
-        raise InputError(f"cannot read {str(file)!r}: {error.strerror}") from error
+    lines = read_text(file).split("\n")
     tabs = "\t" in lines[0]
     table = csv.reader(lines, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
     cells = [row for row in table if any(cell.strip() for cell in row)]

@@ -28,6 +28,7 @@ ONE_TEXT_ALONE = (
 )
 POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
+WORDS = ("none", "empty", "blank", "random", "neutral", "nothing", "default")  # people mean a kind of baseline by them
 ALMOST = 0.8  # alike enough to be a slip: "masked" and "quite" are, "meal" and "task" are not
 RESTS = ("held", "moving")  # what is no passage, where passages are asked for
 
@@ -36,6 +37,12 @@ def check_baseline_name(choice: Any) -> None:
     """A name in other letters, with blanks around it or almost spelt ("masks") would be taken for the English word."""
     if not isinstance(choice, str) or choice in BASELINES:
         return
+    if choice.strip().lower() in WORDS:
+        raise InputError(
+            f"{setting(baseline=choice)} is no kind of baseline and would be read as the English word; there is zero (rows of "
+            "zeros), mean (the mean embedding), mask, pad or unk (that token at every place), or a text of your own"
+            + python_only(f" (The word itself: baseline=({choice!r},))")
+        ).plainly(f"“{choice}” is no baseline; try zero, mean, mask, pad, or a text of your own.", "baseline")
     for meant in get_close_matches(choice.strip().lower(), BASELINES, n=1, cutoff=ALMOST):
         raise InputError(
             f"{setting(baseline=choice)} is not a name; did you mean {meant!r}?"

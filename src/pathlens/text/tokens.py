@@ -138,17 +138,19 @@ def tokenise(
     names = with_parts(names, list(zip(segments, offsets, strict=True)))
     unknown = _unknown(tokenizer, ids, names, segments)
     if unknown:
-        notes = (*notes, f"the model does not know {unknown}: it read {tokenizer.unk_token} in that place")
+        shown = ", ".join(map(repr, unknown))
+        notes = (*notes, f"the model does not know {shown}: it read {tokenizer.unk_token} in that place")
+        meta = {**meta, "unknown": unknown}
     context = {n: torch.tensor(encoded[n]) for n in ("attention_mask", "token_type_ids") if n in encoded}
     context.setdefault("attention_mask", torch.ones(len(ids), dtype=torch.long))
     return Tokens(ids, names, offsets, segments, context, texts, notes, meta)
 
 
-def _unknown(tokenizer: Any, ids: Sequence[int], names: Sequence[str], segments: Sequence[int]) -> str:
+def _unknown(tokenizer: Any, ids: Sequence[int], names: Sequence[str], segments: Sequence[int]) -> list[str]:
     """What of the text became the unknown token, each once."""
     unk, word = getattr(tokenizer, "unk_token_id", None), getattr(tokenizer, "unk_token", None)
     lost = [n for i, n, s in zip(ids, names, segments, strict=True) if i == unk and s >= 0 and n != word]
-    return ", ".join(map(repr, dict.fromkeys(lost)))
+    return list(dict.fromkeys(lost))
 
 
 def _checked(text: Any, text_b: Any) -> tuple[str, ...]:

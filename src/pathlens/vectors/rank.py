@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pathlens.engine.explainer import check_choices
 from pathlens.errors import InputError, NumberError, setting
 from pathlens.explanation.base import largest, shortened
 from pathlens.explanation.certificate import Certificate
@@ -195,6 +196,7 @@ def rank(
     chunk: cut documents longer than the model takes at sentences; the best piece stands for its document.
     Other choices as in `pl.encode`: method, layer, unit, similarity, norm, baseline, tolerance, n_steps, …
     """
+    check_choices(choices.get("method"), {name: each for name, each in choices.items() if name != "method"}, rank)
     first = SideEncoder.of(model, **choices)
     if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
         raise InputError(f"top must be a whole number of at least 1, or None for all; got {top!r}")

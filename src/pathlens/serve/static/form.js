@@ -61,19 +61,20 @@ const usualScore = () => {
   return pick("words").value === "" ? score : `${score} of one token, ${other_score} of more`;
 };
 const ofBlock = () => method().options.includes("block") && pick("block").value !== "" && view() === "explain";
+const scored = () => !method().vector && !ofBlock(); // a vector, or a part of the model, has neither class nor score
 
 // what a field needs to be of use: `data-when` names one of these, `data-for` the views
 const WHEN = {
   unit: () => method().result !== "PhraseTree" && !ofBlock(), // phrases come at every size, parts of a model by token
-  targets: () => (model().targets || []).length > 0 && !method().vector,
-  words: () => model().targets === null && !method().vector,
-  score: () => model().scores.length > 1 && !method().vector,
+  targets: () => (model().targets || []).length > 0 && scored(),
+  words: () => model().targets === null && scored(),
+  score: () => model().scores.length > 1 && scored(),
   layer: () => model().layers > 0 && method().layer && !ofBlock(),
   tolerance: () => method().integral,
   tree: () => method().options.includes("tree"),
   block: () => method().options.includes("block") && model().blocks.length > 0,
-  generator: () => model().generator && !method().vector,
-  contrast: () => model().generator && !method().vector,
+  generator: () => model().generator && scored(),
+  contrast: () => model().generator && scored(),
   chat: () => model().chat,
   second: () => Boolean(model().second),
 };

@@ -400,6 +400,7 @@ const openStudy = (kind) => {
   if (which) section.querySelector(".about").after(which);
   section.append(status, content);
   at("studies").append(section);
+  section.scrollIntoView({ block: "nearest" });
   run();
 };
 

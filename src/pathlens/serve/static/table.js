@@ -84,7 +84,7 @@ const read = (text) => {
   if (best.fit && best.open) throw new Error(`A quote opens in line ${best.open} and is never closed, so everything after it would be one cell. Close it, or take it away.`);
   if (best.fit) return best.records;
   const one = cells(clean, null); // a single column
-  return one.stray ? clean.split(/\r?\n/).filter((line) => line.trim()).map((line) => [line]) : one.records;
+  return one.stray ? inLines(clean) : one.records;
 };
 
 // The first line of a table names its columns, as the library has it, unless something in it can only be a text or a class.
@@ -95,8 +95,17 @@ const looksNamed = (text) => {
   return first.some((cell) => TEXTS.test(cell)) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
 };
 
+// nothing that was read before stays where what comes next cannot be
+const forget = (text = "", unsplit = false) => {
+  [head, lines, loaded, plain] = [[], [], text, unsplit];
+  at("columns").hidden = true;
+};
+
+const inLines = (text) => text.replace(/^\ufeff/, "").split(/\r\n|\r|\n/).filter((line) => line.trim()).map((line) => [line]);
+
 const load = (text) => {
-  const records = read(text);
+  forget(text, plain);
+  const records = plain ? inLines(text) : read(text);
   if (!records.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
   const named = at("named").checked;
   head = named ? records[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : records[0].map((_, k) => (records[0].length === 1 ? "text" : `column ${k + 1}`));
@@ -122,14 +131,19 @@ const labelOf = (cell) => {
   return name !== undefined ? name : /^\d+$/.test(word) && +word < labels.length ? labels[+word] : null;
 };
 
-const take = (text) => {
-  at("named").checked = looksNamed(text);
-  at("rows").value = text.length > 20000 ? "" : text;
-  at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
-  loaded = text;
+const learn = (text, unsplit = false) => {
+  forget(text, unsplit);
+  at("named").checked = !plain && looksNamed(text);
   load(text);
 };
+
+const take = (text, unsplit = false) => {
+  at("rows").value = text.length > 20000 ? "" : text;
+  at("rows").placeholder = text.length > 20000 ? "the file is read; choose its columns and press Predict" : "";
+  learn(text, unsplit);
+};
 let loaded = "";
+let plain = false; // a text a line, as a .txt file has them: no columns, and no line that names them
 
 // ---- predicting
 
@@ -140,7 +154,7 @@ export const job = () => ({ warnings: [], part: null, stopped: false, async stop
 
 export const predict = async (whole, say) => {
   const typed = at("rows").value.trim();
-  if (typed && typed !== loaded.trim()) take(typed);
+  if (typed && (typed !== loaded.trim() || !lines.length)) take(typed);
   if (!lines.length) throw new Error("There are no rows yet: choose a file, drop one, or paste some.");
   const [text_at, label_at] = [+pick("text_column").value, pick("label_column").value];
   const asked = lines.map((row, k) => ({ number: k + 1, text: (row[text_at] || "").trim(), label: label_at === "" ? null : labelOf(row[+label_at]), given: label_at === "" ? "" : (row[+label_at] || "").trim() }));
@@ -302,8 +316,12 @@ const explain = async (row) => {
   const done = await new Job("explain", { model: model().name, text: row.text, unit: "word" }).run();
   const result = await (await done.as("json")).json();
   row.why = await (await done.as("fragment")).text();
-  const order = result.scores.map((score, k) => [result.tokens[k], score]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  row.top = order.slice(0, 3).map(([word, score]) => `${word} ${score > 0 ? "+" : ""}${score.toFixed(2)}`).join(" · ");
+  const unknown = result.meta.unknown || [];
+  const name = (word) => (unknown.some((each) => word.includes(each)) ? `${word} (unknown to the model)` : word);
+  const signed = (score) => `${score > 0 ? "+" : ""}${score.toFixed(2)}`;
+  const words = result.tokens.map((word, k) => [word, result.scores[k]]).filter(([, score], k) => !result.special[k] && +score.toFixed(2) !== 0);
+  words.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  row.top = words.slice(0, 3).map(([word, score]) => `${name(word)} ${signed(score)}`).join(" · ") || "no word moves it";
 };
 
 let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
@@ -380,7 +398,9 @@ const believe = async () => {
 
 export const reveal = (on) => {
   box().hidden = !on || !rows.length;
-  if (on && !lines.length && !at("rows").value) take(EXAMPLE);
+  if (!on || lines.length || at("rows").value) return;
+  at("file").value = ""; // a name that stayed is of a file that could not be read
+  take(EXAMPLE);
 };
 
 // the predictions go, the rows that were given stay
@@ -414,9 +434,11 @@ export const wire = (ask, complain, turn) => {
   const open = async (file) => {
     try {
       if (!views().includes("table")) throw new Error("A table needs a model that names classes, and this server has none.");
-      const text = await decoded(file);
       turn("table");
-      take(text);
+      forget();
+      at("rows").value = at("rows").placeholder = ""; // what stood there is not this file's
+      const text = await decoded(file);
+      take(text, /\.txt$/i.test(file.name));
       await ask();
     } catch (error) {
       complain(error);
@@ -429,7 +451,9 @@ export const wire = (ask, complain, turn) => {
       if (![...event.dataTransfer.types].includes("Files")) return;
       event.preventDefault(); // the browser would leave the page for the file
       over(kind === "dragover");
-      if (kind === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+      if (kind !== "drop" || !event.dataTransfer.files.length) return;
+      at("file").files = event.dataTransfer.files; // its name, where a chosen one's stands
+      open(event.dataTransfer.files[0]);
     });
   document.addEventListener("dragleave", (event) => event.relatedTarget || over(false));
   const anew = (node, read) =>
@@ -440,6 +464,16 @@ export const wire = (ask, complain, turn) => {
         complain(error);
       }
     });
-  anew("rows", () => at("rows").value.trim() && take(at("rows").value));
+  at("rows").addEventListener("input", () => {
+    try {
+      learn(at("rows").value); // so that nothing moves under a press of the button
+    } catch {
+      // what is amiss is said when it is written
+    }
+  });
+  anew("rows", () => {
+    at("file").value = ""; // its rows were written over
+    if (at("rows").value.trim()) take(at("rows").value);
+  });
   anew("named", () => loaded && load(loaded));
 };
