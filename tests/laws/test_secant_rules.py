@@ -342,7 +342,7 @@ def test_rules_cover_what_they_claim():
 def test_an_operation_of_its_own_line_has_the_nodes_its_own_sum_needs():
     """A steep one more than a flat one, until the sum holds to rounding."""
     flat, steep = (
-        own_line.Line(
+        own_line.Between(
             "f", lambda x, k=k: (torch.tanh(k * x),), [torch.zeros(1).double()], [torch.ones(1).double()]
         ).nodes()
         for k in (0.1, 3.0)

@@ -56,7 +56,7 @@ def follow(func: Any, leaves: list[Any], form: Any) -> Any:
     name = getattr(func, "__name__", str(func))
     note_integrated(name)
     inputs = [leaves[i] for i in moving]
-    line = Line(name, step, [each.start for each in inputs], [each.end.detach() for each in inputs])
+    line = Between(name, step, [each.start for each in inputs], [each.end.detach() for each in inputs])
     with torch.no_grad(), any_derivative():
         plan = line.nodes()
         first, last = line.values(0.0), line.values(1.0)
@@ -75,7 +75,7 @@ def follow(func: Any, leaves: list[Any], form: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class Between:
     """One operation between its two values."""
 
     name: str
@@ -209,7 +209,7 @@ class _Pulled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
         tensors = ctx.saved_tensors
-        line = Line(ctx.line.name, ctx.line.step, tensors[ctx.count :], tensors[: ctx.count])
+        line = Between(ctx.line.name, ctx.line.step, tensors[ctx.count :], tensors[: ctx.count])
         total = [torch.zeros_like(each) for each in line.ends]
         with torch.no_grad(), any_derivative():
             for t, weight in ctx.plan:
