@@ -18,7 +18,7 @@ import torch
 from pathlens.checks import given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.belief import Solved, check
-from pathlens.engine.finer import finer
+from pathlens.engine.finer import compared, finer
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import (
     EVERYONES,
@@ -236,6 +236,7 @@ class Explainer(Generic[R]):
             groups = [self._read_for(each, (*pair, tree)) for pair, tree in wanted]
             ready = [group for group in groups if not isinstance(group, Exception)]
             solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
+            solved = [compared(self.model, *each) for each in zip(ready, solved, strict=True)]
             probabilities = [self.model.says(group[0].cases) for group in ready]
             checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
         seconds = (time.perf_counter() - started) / len(wanted)
@@ -386,7 +387,7 @@ class Explainer(Generic[R]):
             done, watch = lambda _: bar.early(), bar.points
         how = self.choices.accuracy, self.choices.limits
         with self.at_work():
-            return finer(self.model, prepared, solve(prepared, *how, done, watch), *how)
+            return finer(self.model, prepared, compared(self.model, prepared, solve(prepared, *how, done, watch)), *how)
 
     def check(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""

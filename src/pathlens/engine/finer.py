@@ -1,4 +1,7 @@
-"""Secants once more in float64, for the few texts whose output changes so little that float32's rounding shows in the sum.
+"""After secants: are their two runs the model, and the few texts whose rounding shows once more in float64.
+
+Secants follow a model operation by operation. For the first text of every kind of request the outputs of both runs are
+compared with the model's, one plain pass of two rows: whatever was not followed right shows there.
 
 Secants are exact but for rounding. That is of the size of the numbers on the way, so where text and baseline give nearly
 the same output it can exceed 1e-5 of the change: on 6 of 1,400 explanations (docs/secants.md).
@@ -8,17 +11,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pathlens.engine.belief import Solved
 from pathlens.engine.options import Accuracy
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
+from pathlens.errors import SecantError, setting
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
+
+_SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
+
+
+def compared(model: TextModel, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Solved]:
+    """The same solutions; an error in the place of one whose followed outputs are not the model's own, if first of its kind."""
+    return [
+        each if isinstance(each, Exception) or not text.entry.in_one_pass else _compared(model, text, each)
+        for text, each in zip(prepared, solved, strict=True)
+    ]
+
+
+def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...]) -> Solved:
+    seen = _SEEN.setdefault(model, set())
+    for solution in solutions:
+        score: Any = solution.case.score
+        read = getattr(score, "read", None)
+        about = tuple(getattr(each, "score", "") for each in (score, read))
+        where = getattr(score, "layer", 0), getattr(text.method, "block", None)
+        shape = len(solution.case.texts), len(solution.case.outputs), solution.vector
+        kind = (*where, type(score), type(read), *filter(_is_word, about), *shape)
+        if kind in seen:
+            continue
+        with torch.no_grad():
+            plain = [score(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
+        followed = [solution.f_start.double().cpu(), solution.f_end.double().cpu()]
+        if _apart(solution, plain, followed):
+            return SecantError(
+                f"the model itself gives {_shown(plain[1])} for this text and {_shown(plain[0])} for its baseline, and its operations "
+                f"followed one by one {_shown(followed[1])} and {_shown(followed[0])}: one of them is not followed right, and the "
+                f"scores would belong to another number. Use {setting(method='ig')}"
+            )
+        seen.add(kind)
+    return solutions
+
+
+def _is_word(item: Any) -> bool:
+    return isinstance(item, str)
+
+
+def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"]]:
+    return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
+
+
+def _apart(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
+    """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
+    eps = torch.finfo(solution.case.ends.end.dtype).eps
+    size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
+    room = max(eps**0.5 * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
+    off = (torch.where(a == b, 0.0, a - b).abs().max() for a, b in zip(plain, followed, strict=True))
+    return not all(float(each) <= room for each in off)
+
+
+def _shown(value: Tensor) -> str:
+    return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {float(value.norm()):.6g}"
 
 
 def finer(

@@ -172,13 +172,20 @@ def warn_unsettled(results: Sequence[Result], *, depth: int) -> None:
     largest = max(cert.error_estimate, default=0.0)
     warnings.warn(
         f"{many} not settled within tolerance {cert.tolerance:g} (gap {cert.gap:.2g}, largest error estimate {largest:.2g}, "
-        f"{cert.nodes} nodes). Ways out: raise max_nodes or n_steps, {_ways_out(worst, depth)}.{_precision(worst)}",
+        f"{cert.nodes} nodes). Ways out: {_ways_out(worst, depth)}.{_precision(worst)}",
         ConvergenceWarning,
         stacklevel=4,  # the line that called `pl.explain`
     )
 
 
 def _ways_out(result: Result, depth: int) -> str:
+    """What to do, in one line; secants have no nodes, and what is missing of their sum is rounding."""
+    if result.certificate.nodes == 0:
+        return f"the model in float64 ({setting('dtype=torch.float64')}), another baseline, a looser tolerance, or {setting(method='ig')}"
+    return f"raise max_nodes or n_steps, {_of_integral(result, depth)}"
+
+
+def _of_integral(result: Result, depth: int) -> str:
     origin, layer = result.origin, result.origin.layer or 0
     deeper = f"a deeper layer ({setting(layer=layer + 1)}), " if layer < depth else ""
     score = (origin.chosen or {}).get("score")  # none of a vector, a similarity, a caller's function

@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pathlens.errors import SecantError, setting
+from pathlens.errors import SecantError, first_line, setting
 from pathlens.integrand.batch import Batch, Integrand, share_of
 from pathlens.integrand.directional import TOKENS_AT_ONCE
-from pathlens.integrand.secant import attention, pooling, products, reductions
-from pathlens.integrand.secant.both import Both, followed_run, is_choice, watching_integrated
+from pathlens.integrand.secant import attention, pooling, products, recurrent, reductions
+from pathlens.integrand.secant.both import Both, followed_run, is_choice, passes, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
 from pathlens.integrand.secant.table import add_in_place_rules
 
@@ -37,6 +37,7 @@ __all__ = [
     "attention",
     "pooling",
     "products",
+    "recurrent",
     "reductions",
     "watching_integrated",
 ]
@@ -45,7 +46,17 @@ __all__ = [
 def _followed(score: Callable[[Tensor], Tensor], x: Both) -> Both:
     ends = x.start.clone(), x.end.detach().clone()
     with followed_run() as run:
-        output = score(x)
+        try:
+            output = score(x)
+        except Exception as error:
+            if passes(error):
+                raise
+            with torch.no_grad():
+                score(ends[1])  # a plain run that fails as well has an error of its own to show
+            raise SecantError(
+                f"the model cannot be run on both ends at once ({type(error).__name__}: {first_line(error)}); use "
+                f"{setting(method='ig')}"
+            ) from error
         if not isinstance(output, Both):
             raise SecantError("the model's output does not depend on its embeddings, or leaves torch on the way")
         if is_choice(output):
@@ -80,9 +91,16 @@ def _both_ways(batch: Batch) -> tuple[Both, list[Tensor]]:
     with torch.enable_grad(), recorded_segments() as segments:
         output = _followed(batch.reverse_score, Both(start, position.clone()))
         numbers = output.end.reshape(len(output), -1).sum(0).unbind()
-    return output, [
-        share_of(slope.double(), batch.direction.double()) for slope in slopes_of(numbers, position, segments)
-    ]
+    try:
+        slopes = slopes_of(numbers, position, segments)
+    except Exception as error:
+        if passes(error):
+            raise
+        raise SecantError(
+            f"the way back cannot be taken through this model's operations ({type(error).__name__}: {first_line(error)}); use "
+            f"{setting(method='ig')}"
+        ) from error
+    return output, [share_of(slope.double(), batch.direction.double()) for slope in slopes]
 
 
 @dataclass(frozen=True)

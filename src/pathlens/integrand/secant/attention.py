@@ -111,21 +111,25 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    if dropout_p > 0 or isinstance(attn_mask, Both):
-        return _opened(query, key, value, attn_mask, is_causal, scale, enable_gqa) if dropout_p == 0 else NotImplemented
+    if dropout_p > 0:
+        return NotImplemented
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         times = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+    if isinstance(attn_mask, Both):
+        return _opened(query, key, value, attn_mask, is_causal, scale)
+    if attn_mask is not None and attn_mask.ndim < 2:
+        attn_mask = attn_mask.expand(1, key.shape[-2])
     size = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
     starts, ends = ([of(x) for x in (query, key, value)] for of in (start_of, end_of))
     same = starts[0].shape[:-2] == starts[1].shape[:-2] == starts[2].shape[:-2]
     change = next(x.change for x in (query, key, value) if moves(x))
     if not same or (change is not None and not all(moves(x) for x in (query, key, value))):
-        return _opened(query, key, value, attn_mask, is_causal, size, False)
+        return _opened(query, key, value, attn_mask, is_causal, size)
     if change is not None:
         every = slice(0, ends[0].shape[-2])
         mask = _mask_of(attn_mask, is_causal, every, ends[1].shape[-2], ends[0])
-        return _pushed(starts, ends, [x.change for x in (query, key, value)], size, mask)
+        return _of_units(starts, ends, [x.change for x in (query, key, value)], size, mask)
     more = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
     with torch.no_grad():
         start, end = (functional.scaled_dot_product_attention(*each, **more) for each in (starts, ends))
@@ -133,7 +137,7 @@ def attention(
         return Both(start, _Attention.apply((size, attn_mask, is_causal, end), *ends, *starts))  # type: ignore[no-untyped-call]
 
 
-def _pushed(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], scale: float, mask: _Mask) -> Both:
+def _of_units(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], scale: float, mask: _Mask) -> Both:
     """Forward mode: the changes of all units lie as (…, S_q, U, ·), so that each product is a long one."""
     (q0, k0, v0), (q1, k1, v1), (dq, dk, dv) = starts, ends, changes
     z0, z1 = mask.scores(q0, k0, scale), mask.scores(q1, k1, scale)
@@ -149,7 +153,7 @@ def _pushed(starts: list[Tensor], ends: list[Tensor], changes: list[Tensor], sca
     return Both(p0 @ v0, p1 @ v1, change.movedim(-2, 0))
 
 
-def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> Any:
+def _opened(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None) -> Any:
     """The same out of its parts: shapes that broadcast, and attention in which not all of the three move."""
     size = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
     scores = torch.matmul(query * size, key.mT)

@@ -8,8 +8,9 @@ autograd itself takes the transpose: one rule serves both.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +21,8 @@ from torch import Tensor
 from torch.func import jvp, vmap
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from pathlens.errors import SecantError, setting
+from pathlens.errors import PathlensError, SecantError, first_line, setting
+from pathlens.integrand.batch import out_of_memory
 from pathlens.integrand.forward_tensor import RULES as PUSH_RULES
 from pathlens.integrand.forward_tensor import ForwardTensor
 from pathlens.integrand.forward_tensor import by_torch as push_by_torch
@@ -31,6 +33,7 @@ AFFINE: set[Any] = set()  # torch functions that are affine in everything that m
 FACTS: set[Any] = (
     set()
 )  # rules that ask a tensor for its shape, its kind or itself, not for its values; filled by table.py
+COMPLEX: set[Any] = set()  # rules that hold for complex numbers too; filled by table.py and products.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
 
 
@@ -53,11 +56,17 @@ def followed_run() -> Iterator[Run]:
     run = Run()
     token = _RUN.set(run)
     try:
-        yield run
+        with _uncompiled():
+            yield run
     finally:
         _RUN.reset(token)
         for each in run.written:
             _become_plain(each)
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Compiled modules run as they were written: in a compiler's graph there are no operations to follow."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def doubt(reason: str) -> None:
@@ -70,14 +79,15 @@ class Both(Tensor):
     """`start` and `end`: the value in the baseline's run and in the text's.
 
     Forward mode: `change` (U, …) is each unit's share of end − start. Reverse mode: `change` is None, and `end` carries
-    the graph. `inverse_of` is n where this is known to be 1/n: a product with it is then a division, whose rule is bounded.
+    the graph. `remembered` is n where this was made as 1/n, with the versions of both: a product with it is then a division,
+    whose rule is bounded, for as long as nobody writes into either.
     It has no memory of its own: what goes past the rules is an error, never a value without its change.
     """
 
     start: Tensor
     end: Tensor
     change: Tensor | None
-    inverse_of: Both | None
+    remembered: tuple[Both, tuple[int, ...]] | None
     chosen: bool  # made of choices alone: a count, or a truth value as a number
 
     @staticmethod
@@ -85,14 +95,24 @@ class Both(Tensor):
         made = Tensor._make_wrapper_subclass(
             cls, end.shape, strides=end.stride(), dtype=end.dtype, device=end.device, requires_grad=False
         )
-        made.start, made.end, made.change, made.inverse_of, made.chosen = start, end, change, None, False
+        made.start, made.end, made.change, made.remembered, made.chosen = start, end, change, None, False
         return made
 
     def kept(self) -> Both:
         """The same as an object of its own: a tensor that was written into is plain again when the run is over."""
         made = Both(self.start, self.end, self.change)
-        made.inverse_of, made.chosen = self.inverse_of, self.chosen
+        made.remembered, made.chosen = self.remembered, self.chosen
         return made
+
+    def remember_inverse_of(self, n: Both) -> None:
+        self.remembered = n, _versions(self, n)
+
+    @property
+    def inverse_of(self) -> Both | None:
+        """n, where this is 1/n to this day."""
+        if self.remembered is None or _versions(self, self.remembered[0]) != self.remembered[1]:
+            return None
+        return self.remembered[0]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,16 +123,16 @@ class Both(Tensor):
                 raise SecantError(
                     f"{_name(func)} writes its result with out=, which has no rule; use {setting(method='ig')}"
                 )
-        rule = RULES.get(func)
-        if rule is not None and func not in FACTS and _chosen_alone(func, (*args, *(kwargs or {}).values())):
-            return affine(func, args, kwargs or {})
-        if rule is not None:
-            result = rule(*args, **(kwargs or {}))
-            if result is not NotImplemented:
-                return result
-        if func in AFFINE or (rule is None and _name(func) == "__get__"):
-            return affine(func, args, kwargs or {})
-        return along_own_line(func, args, kwargs or {})
+            args, kwargs = _in_order(args, kwargs)
+        try:
+            return _followed(func, args, kwargs or {})
+        except Exception as error:
+            if passes(error):
+                raise
+            raise SecantError(
+                f"{_name(func)} is called in a way that secants cannot follow ({type(error).__name__}: {first_line(error)}); use "
+                f"{setting(method='ig')}"
+            ) from error
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
@@ -123,6 +143,56 @@ class Both(Tensor):
 
     def __repr__(self) -> str:  # type: ignore[override]  # the inherited one would read the memory that is not there
         return f"Both({tuple(self.shape)}, {self.dtype})"
+
+
+LEADING = (  # what torch calls its first operands, in the order in which every operation takes them
+    "condition input self x1 query other x2 mat1 batch1 tensor1 vec1 mat mat2 batch2 tensor2 vec2 vec tensor".split()
+)
+
+
+def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Operands first and without their names, as rules take them."""
+    named = [name for name in LEADING if name in kwargs]
+    return (*args, *(kwargs[name] for name in named)), {k: v for k, v in kwargs.items() if k not in named}
+
+
+def passes(error: Exception) -> bool:
+    """Is it ours, for the plan of memory, or torch's own signal to a checkpoint that is run again? Others are put in our words."""
+    return isinstance(error, PathlensError) or out_of_memory(error) or type(error).__name__.startswith("_")
+
+
+def _followed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """By its rule, as an affine operation, or along its own line."""
+    rule = RULES.get(func)
+    if rule is not None and func not in FACTS:
+        items = (*args, *kwargs.values())
+        if any(isinstance(each, list | tuple) for each in items):  # most operations: nothing to be opened
+            items = tuple(tree_flatten(items)[0])
+        leaves = [each for each in items if isinstance(each, Both)]
+        if not all(
+            moves(each) for each in leaves
+        ):  # choices and nothing that moves: it makes a choice, whatever its rule is
+            _check_choices(func, leaves)
+            return affine(func, args, kwargs)
+        if func not in COMPLEX and any(each.end.is_complex() for each in leaves):
+            return along_own_line(func, args, kwargs)
+    if rule is not None:
+        result = rule(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
+    name = _name(func)
+    if name == "__set__" and func.__self__.__name__ != "requires_grad":
+        raise SecantError(
+            f"the model puts another tensor into one that has two values (tensor.{func.__self__.__name__} = ...); use "
+            f"{setting(method='ig')}"
+        )
+    if func in AFFINE or (rule is None and name == "__get__"):
+        return affine(func, args, kwargs)
+    return along_own_line(func, args, kwargs)
+
+
+def _versions(*items: Both) -> tuple[int, ...]:
+    return tuple(value._version for item in items for value in (item.start, item.end))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +243,18 @@ class _Pull(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Any, value: list[Tensor], *tensors: Tensor) -> Tensor:
         ctx.pull, count = plan
-        ctx.spare = len(tensors) - count
+        ctx.spare, ctx.whole = (
+            len(tensors) - count,
+            [each.is_complex() or not value[0].is_complex() for each in tensors[:count]],
+        )
         ctx.save_for_backward(*tensors[count:])
         return value.pop().data
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> Any:
-        return None, None, *ctx.pull(slope, *ctx.saved_tensors), *[None] * ctx.spare
+        slopes = ctx.pull(slope, *ctx.saved_tensors)
+        slopes = (each if whole else each.real for each, whole in zip(slopes, ctx.whole, strict=True))
+        return None, None, *slopes, *[None] * ctx.spare
 
 
 def start_of(item: Any) -> Any:
@@ -202,7 +277,7 @@ def still(item: Any) -> Any:
 
 def moves(item: Any) -> bool:
     """Does it carry a change? Whole numbers and truth values that differ between the runs are choices, not changes."""
-    return isinstance(item, Both) and not item.chosen and (item.end.is_floating_point() or item.end.is_complex())
+    return isinstance(item, Both) and not item.chosen and _is_number(item.end)
 
 
 def is_choice(item: Any) -> bool:
@@ -211,18 +286,6 @@ def is_choice(item: Any) -> bool:
 
 def _name(func: Any) -> str:
     return getattr(func, "__name__", str(func))
-
-
-def _chosen_alone(func: Any, items: tuple[Any, ...]) -> bool:
-    """Is it given choices and nothing that moves? Then it makes a choice, whatever its rule is; both together are refused."""
-    if not any(isinstance(each, list | tuple) for each in items):  # most operations: nothing to be opened
-        leaves = [each for each in items if isinstance(each, Both)]
-    else:
-        leaves = [each for each in tree_flatten(items)[0] if isinstance(each, Both)]
-    if all(moves(each) for each in leaves):
-        return False
-    _check_choices(func, leaves)
-    return True
 
 
 def _check_choices(func: Any, leaves: list[Any]) -> None:
@@ -247,7 +310,7 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.no_grad():  # most operations: one tensor that moves, in reverse mode
             start = func(args[0].start, *args[1:])
         with torch.enable_grad():
-            return _joined(func, start, func(args[0].end, *args[1:]))
+            return both_results(func, start, func(args[0].end, *args[1:]))
     leaves, form = tree_flatten((args, kwargs))
     _check_choices(func, leaves)
     in_place = _in_place(func, kwargs)
@@ -262,10 +325,34 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if change is None:
         end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
         with torch.enable_grad():
-            made = _joined(func, start, func(*end_args, **end_kwargs))
+            made = both_results(func, start, func(*end_args, **end_kwargs))
         return made if any(moves(leaf) for leaf in leaves) else tree_map(_still_chosen, made)
     pushed = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
-    return _joined(func, start, _pushed(func, pushed, form))
+    made = both_results(func, start, _changed(func, pushed, form))
+    for each in tree_flatten(made)[0]:
+        if isinstance(each, Both):
+            _share_change(each, leaves)
+    return made
+
+
+def _share_change(made: Both, leaves: list[Any]) -> None:
+    """Forward mode: where the value is a view of another's, so is the change, for a model may write into either."""
+    for leaf in leaves:
+        if not moves(leaf) or made.change is None or (leaf.end is made.end and leaf.change is made.change):
+            continue
+        whole, part = leaf.end, made.end
+        if (whole.dtype, whole.is_conj()) != (
+            part.dtype,
+            part.is_conj(),
+        ) or whole.untyped_storage().data_ptr() != part.untyped_storage().data_ptr():
+            continue
+        if leaf.change.stride()[1:] != whole.stride():
+            reach = 1 + sum((n - 1) * step for n, step in zip(whole.shape, whole.stride(), strict=True))
+            room = leaf.change.new_empty(len(leaf.change) * reach)
+            leaf.change = room.as_strided(leaf.change.shape, (reach, *whole.stride())).copy_(leaf.change)
+        first = leaf.change.storage_offset() + part.storage_offset() - whole.storage_offset()
+        shape, strides = (len(leaf.change), *part.shape), (leaf.change.stride(0), *part.stride())
+        made.change = leaf.change.as_strided(shape, strides, first)
 
 
 def _still_chosen(item: Any) -> Any:
@@ -287,7 +374,7 @@ def _are_plain(args: tuple[Any, ...]) -> bool:
 _PLAIN = (int, float, bool, slice, type(Ellipsis), torch.dtype, torch.device)
 
 
-def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
+def _changed(func: Any, leaves: list[Any], form: Any) -> Any:
     """An affine operation on value and changes: by forward mode's rules, by torch, or unit by unit as f(change) − f(0)."""
     args, kwargs = tree_unflatten(leaves, form)
     if not any(leaf.is_complex() for leaf in leaves if isinstance(leaf, Tensor)):
@@ -297,8 +384,9 @@ def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
             result = push_by_torch(func, args, kwargs) if result is NotImplemented else result
             if not any(isinstance(x, Tensor) and x.is_complex() for x in tree_flatten(result)[0]):
                 return result
-        except NotImplementedError:  # a kernel without forward mode
-            pass
+        except RuntimeError as error:  # a kernel without forward mode
+            if out_of_memory(error):
+                raise
     count = next(len(leaf.change) for leaf in leaves if isinstance(leaf, ForwardTensor))
 
     def at(pick: Callable[[ForwardTensor], Tensor]) -> Any:
@@ -310,17 +398,21 @@ def _pushed(func: Any, leaves: list[Any], form: Any) -> Any:
     (zero, shape), (value, _) = at(lambda x: torch.zeros_like(x.value)), at(lambda x: x.value)
     units = [at(partial(_change_of, unit))[0] for unit in range(count)]
     parts = [
-        ForwardTensor(each, torch.stack([unit[i] - zero[i] for unit in units])) if isinstance(each, Tensor) else each
+        ForwardTensor(each, torch.stack([unit[i] - zero[i] for unit in units])) if _is_number(each) else each
         for i, each in enumerate(value)
     ]
     return tree_unflatten(parts, shape)
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, Tensor) and (item.is_floating_point() or item.is_complex())
 
 
 def _change_of(unit: int, tensor: ForwardTensor) -> Tensor:
     return tensor.change[unit]
 
 
-def _joined(func: Any, start: Any, end: Any) -> Any:
+def both_results(func: Any, start: Any, end: Any) -> Any:
     """The results of both runs, leaf by leaf; what is the same in both is given as it is."""
     if isinstance(end, Tensor):
         return _one(func, start, end)
@@ -340,7 +432,7 @@ def _one(func: Any, start: Any, end: Any) -> Any:
         return end
     if start.shape != end.shape:
         raise differ(func)
-    if end.is_floating_point() or end.is_complex():
+    if _is_number(end):
         return Both(start, end)
     return end if torch.equal(start, end) else Both(start, end)
 
@@ -393,7 +485,7 @@ def _take_on(target: Tensor, start: Tensor, end: Tensor, change: Tensor | None, 
         run.written.append(target)
 
 
-_ATTRIBUTES = ("start", "end", "change", "inverse_of", "chosen")
+_ATTRIBUTES = ("start", "end", "change", "remembered", "chosen")
 
 
 def _become_plain(target: Tensor) -> None:
@@ -429,11 +521,14 @@ def _followed_in_place(func: Any, leaves: list[Any], form: Any, start: Any) -> A
     """The same writing in the text's run, where torch follows it through views; changes are written likewise."""
     target = leaves[0]
     if target.change is not None:
+        if target.end._base is not None and target.end._base.dtype != target.end.dtype:
+            raise SecantError(
+                f"{_name(func)} writes into the parts of complex numbers, which has no rule; use {setting(method='ig')}"
+            )
         target.change.copy_(_changes_after(func, leaves, form))
     end_args, end_kwargs = tree_unflatten([end_of(leaf) for leaf in leaves], form)
     with writable(_name(func)), torch.enable_grad():
         func(*end_args, **end_kwargs)
-    target.inverse_of = None
     return None if func is Tensor.__setitem__ else target
 
 
@@ -486,13 +581,7 @@ def along_own_line(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return affine(func, args, kwargs)
     if _in_place(func, kwargs) or kwargs.get("inplace") or kwargs.get("out") is not None:
         raise SecantError(f"{_name(func)} changes a tensor in place, and has no rule here; use method='ig'")
-    with torch.no_grad():
-        probe = func(*tree_map(start_of, args), **tree_map(start_of, kwargs))
-    outputs = tree_flatten(probe)[0]
-    if not any(isinstance(each, Tensor) and each.is_floating_point() for each in outputs):
-        with torch.no_grad():  # a size, a mask, a choice
-            return _joined(func, probe, func(*tree_map(end_of, args), **tree_map(end_of, kwargs)))
-    return follow(func, leaves, form, probe)
+    return follow(func, leaves, form)
 
 
 def note_integrated(name: str) -> None:

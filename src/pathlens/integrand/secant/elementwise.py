@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pathlens.errors import SecantError
+from pathlens.errors import SecantError, setting
 from pathlens.integrand.secant.both import RULES, Both, Rule, Step, affine, end_of, moves, start_of, values
 from pathlens.integrand.secant.table import named, rule, write
 
@@ -22,15 +22,18 @@ KINKED = (
 JUMPING = "hardshrink sign sgn round floor ceil trunc frac fix heaviside"
 
 
+ROUNDING = 16  # units in the last place by which the values of a function may be off: gelu's, of x
+
+
 def wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def step_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: str = "smooth") -> Step:
-    """Both values, and (f(x1) − f(x0)) / (x1 − x0) of each number; where the two are close, the mean of f′ at two Gauss points.
+    """Both values, and (f(x1) − f(x0)) / (x1 − x0) of each number; where that loses its digits, the mean of f′.
 
-    `kind` says how close is close: beside 1 and x ("smooth"), beside x ("scaled"), or never but for equality ("kinked").
-    The bound is where what the difference loses to rounding meets the Gauss points' own error, Δ⁴/4320.
+    `kind` says where that is looked for: close beside 1 and x ("smooth"), beside x ("scaled"), or only if equal ("kinked").
+    The bound is where what the difference loses meets the error of two Gauss points, Δ⁴/4320, for a function whose scale is 1.
     """
     wide0, wide1 = wide(x0), wide(x1)
     first, last, delta = f(wide0), f(wide1), wide1 - wide0
@@ -42,10 +45,16 @@ def step_between(f: Callable[[Tensor], Tensor], x0: Tensor, x1: Tensor, kind: st
         close = delta.abs() <= bound * size
     at = close.reshape(-1).nonzero()[:, 0]
     if len(at):
-        centre = (wide0.take(at) + wide1.take(at)) / 2
-        half = delta.take(at) / (2 * math.sqrt(3.0))
+        near, step = wide0.take(at), delta.take(at)
+        centre, half = near + step / 2, step / (2 * math.sqrt(3.0))
         points = centre[None] if kind == "kinked" else torch.stack([centre - half, centre + half])
-        slope.put_(at, _derivative(f, points).mean(0))
+        mean = _derivative(f, points).mean(0)
+        if kind != "kinked":  # whatever the scale of f: a mean that gives its change to rounding, or the difference
+            value, change = first.take(at), last.take(at).sub_(first.take(at))
+            off = (mean * step).sub_(change).abs_()
+            good = off <= torch.maximum(value.abs_(), near.abs_()).mul_(ROUNDING * torch.finfo(off.dtype).eps)
+            mean = torch.where(good, mean, slope.take(at))
+        slope.put_(at, mean)
     if wide0 is not x0:  # the values are the model's own, in its own precision
         first, last = f(x0), f(x1)
     return scaled(first, last, slope)
@@ -95,15 +104,19 @@ for kind, names in (("smooth", SMOOTH), ("scaled", SCALED), ("kinked", KINKED)):
         RULES[each] = elementwise(each, kind)
 
 
+def _jumps(name: str) -> str:
+    return (
+        f"{name} jumps between the baseline and the text, so no mean derivative exists; use {setting(method='sig')}, or "
+        f"{setting(rule='split')}"
+    )
+
+
 def _jumping(function: Any) -> Rule:
     def follow(x: Any, *args: Any, **more: Any) -> Any:
         with torch.no_grad():
             start, end = (function(of(x), *(of(a) for a in args), **more) for of in (start_of, end_of))
         if not torch.equal(start, end):
-            raise SecantError(
-                f"{function.__name__} jumps between the baseline and the text, so no mean derivative exists; use method='sig', "
-                "or rule='split'"
-            )
+            raise SecantError(_jumps(function.__name__))
         return end
 
     return follow
@@ -111,6 +124,35 @@ def _jumping(function: Any) -> Rule:
 
 for each in named(JUMPING):
     RULES[each] = _jumping(each)
+
+
+def _threshold(function: Any) -> Rule:
+    """x above the threshold, a value below: it jumps there unless that value is the threshold."""
+
+    def follow(x: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+        x0, x1 = values(x)
+        if value != threshold and not torch.equal(x0 > threshold, x1 > threshold):
+            raise SecantError(_jumps("threshold"))
+        return elementwise(function, "kinked")(x, threshold, value, inplace=inplace)
+
+    return follow
+
+
+for each in named("threshold _threshold"):
+    RULES[each] = _threshold(each)
+
+
+@rule("abs absolute")
+def size_of(x: Any) -> Any:
+    """Of a complex number, the length of its two parts."""
+    if x.is_complex():
+        return torch.linalg.vector_norm(torch.view_as_real(x.resolve_conj()), dim=-1)
+    return elementwise(torch.abs, "kinked")(x)
+
+
+@rule("hypot")
+def hypot(a: Any, b: Any) -> Any:
+    return torch.sqrt(a * a + b * b)
 
 
 @rule("exp")
@@ -148,7 +190,7 @@ def inverse(n: Any) -> Both:
         same_sign(n0, n1)
         step = scaled(1 / n0, 1 / n1, -1 / (n0 * n1))
     result = step.of(n)
-    result.inverse_of = n
+    result.remember_inverse_of(n)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Max pooling: in each window, the share of the way on which each entry is the largest; and what else is made of maxima."""
+"""Max pooling: in each window, the share of the way on which each entry is the largest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from pathlens.integrand.secant.both import RULES, Both, Rule, Step, values
 from pathlens.integrand.secant.reductions import largest_shares
-from pathlens.integrand.secant.table import rule
 
 Windows = Callable[[int, int, int], Tensor]  # one dimension's number, length and number of windows -> its places
 
@@ -80,41 +79,3 @@ for name, windows in (("max_pool", _regular), ("adaptive_max_pool", _adaptive)):
         RULES[getattr(functional, f"{name}{number}d_with_indices")] = _pooling(plain, number, windows, pairs=True)
         if hasattr(torch, f"{name}{number}d"):  # torch's own adaptive one always gives the places too
             RULES[getattr(torch, f"{name}{number}d")] = _pooling(plain, number, windows, pairs=windows is _adaptive)
-
-
-@rule("rnn_relu")
-def rnn_relu(
-    x: Any,
-    hidden: Any,
-    weights: Any,
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool = False,
-) -> Any:
-    """Step by step: its kinks are not where one line through all of its steps would look for them."""
-    if isinstance(weights, Tensor) or (train and dropout > 0):  # packed sequences have another signature
-        return NotImplemented
-    directions, size, last = 2 if bidirectional else 1, 4 if has_biases else 2, []
-    x = x.transpose(0, 1) if batch_first else x
-    for layer in range(layers):
-        outputs = []
-        for direction in range(directions):
-            number = layer * directions + direction
-            w_in, w_hidden, *biases = weights[number * size : (number + 1) * size]
-            b_in, b_hidden = biases or (None, None)
-            entering, h, states = functional.linear(x, w_in, b_in), hidden[number], []
-            for each in reversed(entering.unbind()) if direction else entering.unbind():
-                h = torch.relu(each + functional.linear(h, w_hidden, b_hidden))
-                states.append(h)
-            last.append(h)
-            outputs.append(torch.stack(states[::-1] if direction else states))
-        x = torch.cat(outputs, -1)
-    return x.transpose(0, 1) if batch_first else x, torch.stack(last)
-
-
-@rule("rnn_relu_cell")
-def rnn_relu_cell(x: Any, hidden: Any, w_in: Any, w_hidden: Any, b_in: Any = None, b_hidden: Any = None) -> Any:
-    return torch.relu(functional.linear(x, w_in, b_in) + functional.linear(hidden, w_hidden, b_hidden))

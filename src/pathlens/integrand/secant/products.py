@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pathlens.integrand import products as layouts
-from pathlens.integrand.secant.both import RULES, Both, Rule, Step, affine, moves, values
+from pathlens.integrand.secant.both import COMPLEX, RULES, Both, Rule, Step, affine, moves, values
 from pathlens.integrand.secant.elementwise import inverse, power, same_sign
 from pathlens.integrand.secant.table import named, rule
 
@@ -23,10 +23,10 @@ def _mean(x: Both) -> Tensor:
 def bilinear(function: Any) -> Rule:
     """Δ(ab) = ā·Δb + Δa·b̄; with one side constant the operation is its own mean derivative."""
 
-    def follow(a: Any, b: Any, **more: Any) -> Any:
+    def follow(a: Any, b: Any, *args: Any, **more: Any) -> Any:
         if not (moves(a) and moves(b)):
-            return affine(function, (a, b), more)
-        return bilinear_of(lambda x, y: function(x, y, **more), a, b)
+            return affine(function, (a, b, *args), more)
+        return bilinear_of(lambda x, y: function(x, y, *args, **more), a, b)
 
     return follow
 
@@ -46,21 +46,28 @@ def _lift(f: Callable[[Tensor, Tensor], Tensor], u: Tensor, mean_b: Tensor, v: T
     return torch.vmap(lambda one, other: f(one, mean_b) + f(mean_a, other))(u, v)
 
 
-for each in named("matmul mm bmm __matmul__ dot mv inner outer multiply kron tensordot cross"):
+for each in (
+    *named("matmul mm bmm __matmul__ dot mv inner outer ger vdot kron tensordot cross"),
+    torch.linalg.cross,
+    torch.linalg.vecdot,
+):
     RULES[each] = bilinear(each)
 RULES[Tensor.__rmatmul__] = lambda b, a: torch.matmul(a, b)
+COMPLEX.update(
+    (Tensor.__rmatmul__, *named("matmul mm bmm __matmul__ mv outer mul multiply __mul__ __rmul__ einsum abs absolute"))
+)
 
 
 @rule("mul multiply __mul__ __rmul__")
 def mul(a: Any, b: Any, **more: Any) -> Any:
     """A product; with 1/n, the quotient by n."""
     for x, other in ((a, b), (b, a)):
-        if moves(other) and other.inverse_of is not None and isinstance(x, Both) and x is not other:
-            return divide(x, other.inverse_of)
+        if moves(other) and isinstance(x, Both) and x is not other and (n := other.inverse_of) is not None:
+            return divide(x, n)
     if moves(a) and moves(b):
-        if a is b:
+        if a is b and not a.is_complex():
             return power(a, 2)
-        return bilinear_of(torch.mul, a, b, lambda g, mean_a, mean_b: (g * mean_b, g * mean_a))
+        return bilinear_of(torch.mul, a, b, lambda g, mean_a, mean_b: (g * mean_b.conj(), g * mean_a.conj()))
     return affine(torch.mul, (a, b), more)
 
 
@@ -141,8 +148,13 @@ def addcdiv(base: Any, a: Any, b: Any, *, value: float = 1) -> Any:
 
 
 @rule("lerp")
-def lerp(a: Any, b: Any, weight: Any) -> Any:
-    return a + (b - a) * weight
+def lerp(start: Any, end: Any, weight: Any) -> Any:
+    return start + (end - start) * weight
+
+
+@rule("cdist")
+def cdist(a: Any, b: Any, p: float = 2.0, *_: Any, **more: Any) -> Any:
+    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), ord=p, dim=-1)
 
 
 def _convolution(function: Any) -> Rule:

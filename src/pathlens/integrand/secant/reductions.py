@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from pathlens.errors import SecantError, setting
 from pathlens.integrand.secant.both import RULES, Both, Rule, Step, doubt, end_of, moves, start_of, still, values
@@ -23,10 +24,16 @@ def _soft(z: Both, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return l0, l1, mean, mean / torch.where(total == 0, 1.0, total)
 
 
+def _in_type(x: Both, *asked: Any) -> Both:
+    """In the type that is asked for, by name or by its place."""
+    dtype = next((each for each in asked if isinstance(each, torch.dtype)), x.dtype)
+    return x if dtype == x.dtype else x.to(dtype)  # type: ignore[return-value]
+
+
 @rule("softmax")
 def softmax(x: Any, dim: int, *args: Any, dtype: torch.dtype | None = None, **more: Any) -> Any:
     """Δp = L·(Δz − Σ w·Δz)."""
-    x = x if dtype in (None, x.dtype) else x.to(dtype)
+    x = _in_type(x, *args, dtype)
     dim = dim % x.ndim - x.ndim  # from the end: the changes of U units stand in front
     with torch.no_grad():
         *_, mean, weight = _soft(x, dim)
@@ -43,7 +50,7 @@ def softmax(x: Any, dim: int, *args: Any, dtype: torch.dtype | None = None, **mo
 @rule("log_softmax")
 def log_softmax(x: Any, dim: int, *args: Any, dtype: torch.dtype | None = None, **more: Any) -> Any:
     """Δ log p = Δz − Σ w·Δz."""
-    x = x if dtype in (None, x.dtype) else x.to(dtype)
+    x = _in_type(x, *args, dtype)
     dim = dim % x.ndim - x.ndim
     with torch.no_grad():
         *_, weight = _soft(x, dim)
@@ -83,7 +90,7 @@ def _normalised(x: Both, dims: tuple[int, ...], eps: float, gain: Gain, *, centr
 
     def push(v: Tensor) -> Tensor:
         v = v - v.mean(dims, keepdim=True) if centred else v
-        return gain.scaled((v - y * (u * v).mean(dims, keepdim=True)) / n)
+        return gain.scaled((v - y * (u * v).mean(dims, keepdim=True)) / n).contiguous()
 
     def pull(g: Tensor, u: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor]:
         share = gain.scaled(g) / n
@@ -97,31 +104,61 @@ def _normalised(x: Both, dims: tuple[int, ...], eps: float, gain: Gain, *, centr
         n0, n1 = (torch.sqrt(each.square().mean(dims, keepdim=True) + eps) for each in (u0, u1))
         y0, y1, n = u0 / n0, u1 / n1, (n0 + n1) / 2
         u, y = torch.lerp(u0, u1, 0.5) / n, torch.lerp(y0, y1, 0.5)
-        step = Step(gain.of(y0).to(x.dtype), gain.of(y1).to(x.dtype), push, pull, (u, y, n))
+        first, last = (gain.of(each).to(x.dtype).contiguous() for each in (y0, y1))  # as torch lays it
+        step = Step(first, last, push, pull, (u, y, n))
     return step.of(x)
 
 
 @rule("layer_norm")
-def layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
     if moves(weight) or moves(bias):
         return NotImplemented
-    return _normalised(x, tuple(range(-len(shape), 0)), eps, Gain(still(weight), still(bias)), centred=True)
+    return _normalised(x, tuple(range(-len(normalized_shape), 0)), eps, Gain(still(weight), still(bias)), centred=True)
+
+
+@rule("native_layer_norm")
+def native_layer_norm(x: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    dims = tuple(range(-len(normalized_shape), 0))
+    made = functional.layer_norm(x, normalized_shape, weight, bias, eps)
+    return made, x.mean(dims, keepdim=True), torch.rsqrt(x.var(dims, correction=0, keepdim=True) + eps)
 
 
 @rule("rms_norm")
-def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     if moves(weight):
         return NotImplemented
     eps = torch.finfo(x.dtype).eps if eps is None else eps
-    return _normalised(x, tuple(range(-len(shape), 0)), eps, Gain(still(weight)), centred=False)
+    return _normalised(x, tuple(range(-len(normalized_shape), 0)), eps, Gain(still(weight)), centred=False)
 
 
 @rule("group_norm")
-def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    unit = _normalised(x.reshape(x.shape[0], groups, -1), (-1,), eps, Gain(), centred=True).reshape(x.shape)
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    unit = _normalised(x.reshape(x.shape[0], num_groups, -1), (-1,), eps, Gain(), centred=True).reshape(x.shape)
     ones = (-1, *[1] * (x.ndim - 2))
-    unit = unit if weight is None else unit * weight.detach().reshape(ones)
-    return unit if bias is None else unit + bias.detach().reshape(ones)
+    unit = unit if weight is None else unit * still(weight).reshape(ones)
+    return unit if bias is None else unit + still(bias).reshape(ones)
+
+
+def instance_norm(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """A group of each channel; with the statistics that it has learnt it is affine."""
+    if use_input_stats:
+        return group_norm(x, x.shape[1], weight, bias, eps)
+    return functional.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+
+
+RULES[functional.instance_norm] = instance_norm
+RULES[torch.instance_norm] = lambda x, weight, bias, mean, var, *more: instance_norm(
+    x, mean, var, weight, bias, *more[:3]
+)
 
 
 @rule("norm")

@@ -22,7 +22,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pathlens.integrand.secant.both import AFFINE, FACTS, RULES, Both, Rule, affine, become_both, end_of, writable
+from pathlens.errors import SecantError, setting
+from pathlens.integrand.secant.both import (
+    AFFINE,
+    FACTS,
+    RULES,
+    Both,
+    Rule,
+    affine,
+    become_both,
+    end_of,
+    moves,
+    writable,
+)
 
 HOMES = (Tensor, torch, functional, torch.special, torch.fft)
 
@@ -47,14 +59,14 @@ AFFINE.update(
         "moveaxis t adjoint expand expand_as broadcast_to broadcast_tensors repeat repeat_interleave tile roll flip fliplr "
         "flipud rot90 cat concat concatenate stack hstack vstack dstack chunk split split_with_sizes tensor_split unbind "
         "narrow select index_select gather take take_along_dim masked_select diagonal diag diag_embed diagonal_scatter tril "
-        "triu masked_fill masked_fill_ masked_scatter scatter scatter_ scatter_add scatter_add_ index_add index_add_ "
-        "index_copy index_copy_ index_put index_put_ index_fill index_fill_ where pad unfold fold as_strided view_as "
+        "triu masked_fill masked_fill_ masked_scatter masked_scatter_ scatter_add scatter_add_ index_add index_add_ "
+        "index_copy index_copy_ index_put index_put_ index_fill index_fill_ where pad unfold fold view_as "
         "reshape_as clone to type_as type float double half bfloat16 cpu cuda sum mean nansum cumsum add sub subtract rsub "
         "neg negative positive __add__ __radd__ __sub__ __rsub__ __neg__ __pos__ __iadd__ __isub__ add_ sub_ neg_ zero_ "
         "fill_ copy_ avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d interpolate pixel_shuffle fft ifft fft2 "
-        "ifft2 fftn ifftn rfft irfft rfftn irfftn fftshift view_as_real view_as_complex real imag __getitem__ __setitem__ "
+        "ifft2 fftn ifftn rfft irfft rfftn irfftn fftshift ifftshift stft istft complex view_as_real view_as_complex real imag __getitem__ __setitem__ "
         "trace block_diag tril_ triu_ unsqueeze_ squeeze_ transpose_ diff atleast_1d atleast_2d dropout_ slice_scatter "
-        "select_scatter resolve_conj resolve_neg conj logical_not"
+        "select_scatter resolve_conj resolve_neg conj logical_not _pack_padded_sequence _pad_packed_sequence"
     )
 )
 
@@ -92,11 +104,61 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False
     return NotImplemented if training and p > 0 else x
 
 
-@rule("batch_norm")
-def batch_norm(x: Any, *args: Any, training: bool = False, **more: Any) -> Any:
-    if training or (len(args) > 4 and args[4]):
-        return NotImplemented
-    return affine(functional.batch_norm, (x, *args), more)
+def _batch_norm(function: Any) -> Rule:
+    """With the statistics that it has learnt it is affine."""
+
+    def follow(*args: Any, **more: Any) -> Any:
+        of_batch = more.get("training") or (len(args) > 5 and args[5])
+        return (
+            NotImplemented
+            if of_batch or not moves(args[0]) or any(map(moves, args[1:]))
+            else affine(function, args, more)
+        )
+
+    return follow
+
+
+for each in named("batch_norm"):
+    RULES[each] = _batch_norm(each)
+
+
+def _scatter(function: Any) -> Rule:
+    def follow(*args: Any, **more: Any) -> Any:
+        return NotImplemented if more.get("reduce") == "multiply" else affine(function, args, more)
+
+    return follow
+
+
+for each in named("scatter scatter_"):
+    RULES[each] = _scatter(each)
+
+
+def _reach(shape: Sequence[int], stride: Sequence[int]) -> int:
+    return sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+
+
+@rule("as_strided")
+def as_strided(x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    """Within the tensor itself: what lies around it in memory belongs to another run."""
+    alike = x.start.stride() == x.end.stride()
+    if storage_offset is not None or not alike or _reach(size, stride) > _reach(x.shape, x.end.stride()):
+        raise SecantError(
+            f"as_strided reads memory outside of its tensor, or from an offset; use {setting(method='ig')}, or write it by slices"
+        )
+    return affine(torch.as_strided, (x, size, stride), {})
+
+
+@rule("embedding_bag")
+def embedding_bag(input: Any, weight: Any, *args: Any, **more: Any) -> Any:
+    """A sum of rows that stay, with weights of their own that may move."""
+    return NotImplemented if moves(weight) else affine(functional.embedding_bag, (input, weight, *args), more)
+
+
+@rule("numpy __array__ tolist")
+def numpy(x: Both, *args: Any, **more: Any) -> Any:
+    raise SecantError(
+        f"the model takes its numbers out of torch (numpy, tolist), and whatever hangs on them is lost; use {setting(method='ig')}"
+    )
 
 
 def write(target: Both, result: Both, name: str = "an operation in place") -> Both:
@@ -106,7 +168,6 @@ def write(target: Both, result: Both, name: str = "an operation in place") -> Bo
         target.end.copy_(result.end)
     if target.change is not None and result.change is not None:
         target.change.copy_(result.change)
-    target.inverse_of = None
     return target
 
 
@@ -122,8 +183,14 @@ def _writing(follow: Rule, name: str) -> Rule:
 
 def add_in_place_rules() -> None:
     """`x.tanh_()` and `x *= y` by the rule of their plain sister; called when all of these are there."""
-    for name in dir(Tensor):
-        plain = f"__{name[3:]}" if name in ("__imul__", "__itruediv__", "__ipow__") else name[:-1]
-        function = getattr(Tensor, plain, None) if name.endswith("_") else None
-        if function in RULES and getattr(Tensor, name) not in RULES and getattr(Tensor, name) not in AFFINE:
-            RULES[getattr(Tensor, name)] = _writing(RULES[function], name)
+    for home in (Tensor, torch, functional):
+        for name in dir(home):
+            plain = f"__{name[3:]}" if name in ("__imul__", "__itruediv__", "__ipow__") else name[:-1]
+            function = getattr(home, plain, None) if name.endswith("_") else None
+            if function in RULES and getattr(home, name) not in {
+                *RULES,
+                *AFFINE,
+                Tensor.as_strided_,
+                torch.as_strided_,
+            }:
+                RULES[getattr(home, name)] = _writing(RULES[function], name)
