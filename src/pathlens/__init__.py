@@ -68,10 +68,6 @@ if TYPE_CHECKING:
     from pathlens.studies.answer import answer as answer
     from pathlens.studies.compare import Comparison as Comparison
     from pathlens.studies.compare import compare as compare
-    from pathlens.studies.layers import layers as layers
-    from pathlens.studies.nodes import nodes as nodes
-    from pathlens.studies.pathview import pathview as pathview
-    from pathlens.studies.whatif import whatif as whatif
     from pathlens.studies.zoom import zoom as zoom
     from pathlens.text.chat import chat as chat
     from pathlens.vectors.encode import Vectors as Vectors
@@ -95,10 +91,6 @@ _DOOR = {  # module → the names it gives
     "report": "Report",
     "studies.answer": "answer",
     "studies.compare": "Comparison compare",
-    "studies.layers": "layers",
-    "studies.nodes": "nodes",
-    "studies.pathview": "pathview",
-    "studies.whatif": "whatif",
     "studies.zoom": "zoom",
     "text.chat": "chat",
     "vectors.encode": "Vectors encode",
@@ -147,5 +139,5 @@ if not TYPE_CHECKING:  # a checker that saw this would take any misspelt name fo
 
 
 def __dir__() -> list[str]:
-    """What is at the door; what stands in its rooms is shown there."""
-    return sorted(__all__)
+    """What is at the door, and the studies that people look for there; the rooms show the rest."""
+    return sorted([*__all__, "layers", "nodes", "pathview", "whatif"])

@@ -427,7 +427,11 @@ def test_everyones_options_are_what_everyone_takes():
 
 
 def test_the_rooms_behind_the_door_show_what_can_be_written():
-    assert {"explain", "studies", "models"} <= set(dir(pl)) and {"whatif", "layers", "nodes"} <= set(pl.studies.__all__)
+    assert (
+        {"explain", "studies", "models"} <= set(dir(pl))
+        and {"whatif", "pathview"} <= set(dir(pl))
+        and {"whatif", "layers", "nodes"} <= set(pl.studies.__all__)
+    )
     assert pl.whatif is pl.studies.whatif
     with pytest.raises(AttributeError, match="did you mean 'whatif'"):
         pl.whatiff  # noqa: B018

@@ -490,7 +490,7 @@ class Reader(HTMLParser):
 
 
 TAGS = re.compile(
-    "html|head|meta|title|style|body|article|header|h1|h2|h3|p|section|span|table|thead|tbody|tr|th|td|i|u|b|footer|"
+    "html|head|meta|title|style|body|main|article|header|h1|h2|h3|p|section|span|table|thead|tbody|tr|th|td|i|u|b|footer|"
     "strong|ul|li|script|figure|div|label|input|output|svg|path|g|text|details|summary|small|img"
 )
 

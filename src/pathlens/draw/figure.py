@@ -29,6 +29,7 @@ LETTERS = 300  # of a plain text
 SIZE = 9.0  # of letters in a table
 GAP, NEIGHBOUR = 0.45, 6.45  # between neighbours, and the widest that a block with one is
 SCATTER, LISTED = 5.2, 5.6  # inches of a plot of points, and of a short list of bars
+STRETCH = 0.9  # inches that a coloured column takes at most of what is left
 LEFT = 4.0  # inches beside a table that a list of bars needs
 
 T = TypeVar("T")
@@ -68,7 +69,8 @@ def body(every: Sequence[blocks.Block], inner: float) -> Drawn:
     parts: list[Part] = []
     notes: list[str] = []
     for row in _rows(every, inner):
-        widths = [wide for _, wide in row] if len(row) > 1 else [inner]
+        spare = max(inner - sum(wide + GAP for _, wide in row) + GAP, 0.0) / len(row)
+        widths = [wide + spare for _, wide in row] if len(row) > 1 else [inner]
         drawn = [draw_block(block, wide) for (block, _), wide in zip(row, widths, strict=True)]
         notes += [note for _, left_out in drawn for note in left_out]
         columns = [(wide, each) for wide, (each, _) in zip(widths, drawn, strict=True)]
@@ -290,6 +292,9 @@ def listing(block: blocks.Listing, inner: float) -> Drawn:
     while sum(widths) > inner and max(widths) > 0.6:
         widest = widths.index(max(widths))
         widths[widest] = max(widths[widest] * 0.92, 0.6)
+    colored = [k for k, end in enumerate(block.numeric, 1) if end and block.limit is not None]
+    for k in colored:  # no empty half beside coloured cells
+        widths[k] += min(max(inner - sum(_natural(block)), 0.0) / len(colored), STRETCH)
     head = [_table_row(block, ("", *block.columns), (None,) * len(widths), widths, DIM)] if any(block.columns) else []
     marks = block.marks or ("",) * len(block.rows)
     rows = (
