@@ -701,7 +701,7 @@ def test_a_missing_font_is_said_on_the_picture(matplotlib, monkeypatch):
     canvas.advance.cache_clear()
     made = figure.draw(samples.japanese())
     with pytest.warns(UserWarning, match="no font on this machine has .* fonts-noto-cjk"):
-        missing = canvas.finish(made)
+        missing = canvas.fit(made)
     assert {"映", "画"} <= missing and "a" not in missing
     assert any("U+3001" in text.get_text() and "drawn as boxes" in text.get_text() for text in made.findobj(Text))
     canvas.advance.cache_clear()
@@ -721,7 +721,7 @@ def test_japanese_needs_no_note_where_a_font_exists(matplotlib):
         pytest.skip("no Japanese font on this machine")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert canvas.finish(figure.draw(samples.japanese())) == set()
+        assert canvas.fit(figure.draw(samples.japanese())) == set()
 
 
 def test_lines_fit_and_lose_nothing(matplotlib):

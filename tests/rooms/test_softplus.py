@@ -238,7 +238,7 @@ def test_logarithmic_axes_are_labelled_in_numbers():
 
     drawn = plots.curve([1, 10, 50], {"a": [0.2, 0.7, 4.0]})
     plots.logarithmic(drawn.axes[0], "x", "y")
-    canvas.finish(drawn)
+    canvas.fit(drawn)
     drawn.canvas.draw()
     (axes,) = drawn.axes
     shown = [label.get_text() for label in axes.get_xticklabels(which="both")]

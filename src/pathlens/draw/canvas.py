@@ -64,16 +64,16 @@ def save(figure: Figure, path: str | Path) -> Path:
     """Write PNG, SVG or PDF by suffix."""
     path = Path(path)
     check_kind(path)
-    finish(figure)
+    fit(figure)
     with warnings.catch_warnings():
-        # `finish` has already said which characters are missing, once and in words
+        # `fit` has already said which characters are missing, once and in words
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
         # no date inside: the same picture gives the same bytes
         figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
     return path
 
 
-def finish(figure: Figure) -> set[str]:
+def fit(figure: Figure) -> set[str]:
     """Give every text of a figure fonts that have its characters; warn and note on it what none has."""
     from matplotlib.text import Text
 

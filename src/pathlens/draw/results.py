@@ -56,10 +56,10 @@ def explanation(result: record.Explanation) -> Page:
     if not adds_up(result) and not result.difference:
         numbers = "a number is the change when that token alone is put back; the numbers have no common sum"
     legend = f"{_colors(result)}; {numbers}; full colour is {full_color(bars.limit)}, the largest |value|."
-    return page_of_result(result, (*texts(result), bars, *_way(result)), legend, bars.limit)
+    return page_of_result(result, (*texts(result), bars, *_word_path(result)), legend, bars.limit)
 
 
-def _way(result: record.Explanation) -> tuple[Listing, ...]:
+def _word_path(result: record.Explanation) -> tuple[Listing, ...]:
     """The words that each token's path goes through, where it goes through words."""
     moving = [token for token in getattr(result.path, "tokens", ()) if token.words]
     if not moving:

@@ -53,7 +53,7 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
         with torch.no_grad():
             plain = [score(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
         followed = [solution.f_start.double().cpu(), solution.f_end.double().cpu()]
-        if _apart(solution, plain, followed):
+        if _differ(solution, plain, followed):
             return SecantError(
                 f"the model itself gives {_shown(plain[1])} for this text and {_shown(plain[0])} for its baseline, and its operations "
                 f"followed one by one {_shown(followed[1])} and {_shown(followed[0])}: one of them is not followed right, and the "
@@ -71,7 +71,7 @@ def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"
     return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
 
 
-def _apart(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
+def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)

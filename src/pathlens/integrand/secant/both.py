@@ -327,8 +327,8 @@ def affine(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.enable_grad():
             made = both_results(func, start, func(*end_args, **end_kwargs))
         return made if any(moves(leaf) for leaf in leaves) else tree_map(_still_chosen, made)
-    pushed = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
-    made = both_results(func, start, _changed(func, pushed, form))
+    moving = [ForwardTensor(leaf.end, leaf.change) if moves(leaf) else end_of(leaf) for leaf in leaves]
+    made = both_results(func, start, _changed(func, moving, form))
     for each in tree_flatten(made)[0]:
         if isinstance(each, Both):
             _share_change(each, leaves)

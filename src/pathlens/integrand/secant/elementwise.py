@@ -256,5 +256,5 @@ def log_mean(l0: Tensor, l1: Tensor) -> Tensor:
 
 def log_mean_below(larger: Tensor, logs_apart: Tensor) -> Tensor:
     """The same from the larger of the two: larger·(1 − e^−a)/a with a the distance of their logarithms (written over)."""
-    apart = logs_apart.abs_().clamp_min_(torch.finfo(logs_apart.dtype).tiny)
-    return torch.expm1(-apart).div_(apart).mul_(larger).neg_().nan_to_num_(0.0)
+    distance = logs_apart.abs_().clamp_min_(torch.finfo(logs_apart.dtype).tiny)
+    return torch.expm1(-distance).div_(distance).mul_(larger).neg_().nan_to_num_(0.0)

@@ -62,7 +62,7 @@ def follow(func: Any, leaves: list[Any], form: Any) -> Any:
         first, last = line.values(0.0), line.values(1.0)
         if inputs[0].change is not None:
             joined = [
-                Both(*each) for each in zip(first, last, line.pushed(plan, [x.change for x in inputs]), strict=True)
+                Both(*each) for each in zip(first, last, line.changes_of(plan, [x.change for x in inputs]), strict=True)
             ]
         else:
             with torch.enable_grad():
@@ -92,15 +92,15 @@ class Between:
     def along(self, t: float, changes: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """J(x_t) on the changes."""
         try:
-            pushed: tuple[Tensor, ...] = jvp(self.step, self.at(t), tuple(changes))[1]
+            moved: tuple[Tensor, ...] = jvp(self.step, self.at(t), tuple(changes))[1]
         except (
             NotImplementedError
-        ):  # a kernel without forward mode; but the way back is linear, and has a way back of its own
+        ):  # a kernel without forward mode; the way back is linear, and has a way back of its own
             made, *back = vjp(self.step, *self.at(t))
-            pushed = vjp(lambda *slopes: back[0](slopes), *map(torch.zeros_like, made))[1](tuple(changes))
-        return pushed
+            moved = vjp(lambda *slopes: back[0](slopes), *map(torch.zeros_like, made))[1](tuple(changes))
+        return moved
 
-    def pushed(self, plan: Plan, changes: Sequence[Tensor]) -> list[Tensor]:
+    def changes_of(self, plan: Plan, changes: Sequence[Tensor]) -> list[Tensor]:
         """J̄ on the changes of every unit."""
         try:
             return vmap(lambda *some: self._sum(plan, lambda t: self.along(t, some)))(*changes)
