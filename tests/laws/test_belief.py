@@ -180,7 +180,11 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     assert "none of them was tried alone" in printed, "three may agree where each is far off"
     page = result.to_html()
     assert f"{verdict[2:]}: with “not”" in page and "<b>bad" not in page
-    assert ("predict -0.3, the model makes it -0.33" if agrees else "predict +0.28, the model makes it -3.3") in page
+    assert (
+        "predict a change of -0.3, the model makes it -0.33"
+        if agrees
+        else "predict a change of +0.28, the model makes it -3.3"
+    ) in page
     assert "-3.3; none" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
     assert pl.load(result.save(tmp_path / "a.json"), strict=True).check == check
     assert result.words().check == check and (result - result).check is None

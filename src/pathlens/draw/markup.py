@@ -399,7 +399,9 @@ def answered(block: Answered) -> Drawn:
     right = element("div", None, element("h2", None, "the sources"), element("div", pane, *texts))
     table = element("section", None, element("h2", None, block.grid.title), heat_table(block.grid))
     parts = element("section", None, element("h2", None, "strongest parts"), strongest)
-    whole = element("div", _marks(block, "said answered"), element("div", {"class": "beside"}, left, right), parts, table)
+    whole = element(
+        "div", _marks(block, "said answered"), element("div", {"class": "beside"}, left, right), parts, table
+    )
     return whole, block.grid.notes
 
 

@@ -146,7 +146,7 @@ def check_line(check: Belief) -> str:
     if check.vector:
         off = f"a change of length {check.predicted:.3g}, the model makes one of {check.actual:.3g}, {check.difference:.2g} apart"
     else:
-        off = f"{check.predicted:+.3g}, the model makes it {check.actual:+.3g}"
+        off = f"a change of {check.predicted:+.3g}, the model makes it {check.actual:+.3g}"
     asked = f"{verdict}: with {named} at the baseline{' together' if several else ''} the scores predict {off}"
     return asked + ("; none of them was tried alone" if several else "")
 
