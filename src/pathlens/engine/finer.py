@@ -25,6 +25,7 @@ from pathlens.engine.solve import Solution, solve
 from pathlens.errors import SecantError, setting
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, TextModel
+from pathlens.text.similarity import ReadAgainst, ReadEmbedding
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
 
@@ -51,7 +52,8 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
         if kind in seen:
             continue
         with torch.no_grad():
-            plain = [score(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
+            alone = _alone(score, solution.case)
+            plain = [alone(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
         followed = [solution.f_start.double().cpu(), solution.f_end.double().cpu()]
         if _differ(solution, plain, followed):
             return SecantError(
@@ -61,6 +63,22 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
             )
         seen.add(kind)
     return solutions
+
+
+def _alone(score: Any, case: Case) -> Any:
+    """The score of one point at a time: a length that is held at the text's, with both ends at hand, is read there."""
+    read = score
+    while (inner := getattr(read, "read", None)) is not None:
+        read = inner
+    if not isinstance(read, ReadAgainst) or read.similarity == "dot":
+        return score
+    vector = _reading(score, ReadEmbedding())(case.ends.end.clone()[None], [case])
+    return _reading(score, replace(read, length=float(vector.norm())))
+
+
+def _reading(score: Any, read: Any) -> Any:
+    """The same score, with something else read in the end."""
+    return replace(score, read=_reading(score.read, read)) if hasattr(score, "read") else read
 
 
 def _is_word(item: Any) -> bool:

@@ -50,6 +50,7 @@ class ReadAgainst:
     """
 
     similarity: str
+    length: float | None = None  # the text's, where another point is read alone
 
     def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
         rows = torch.stack([case.target for case in cases]).to(end_of(output))
@@ -57,6 +58,7 @@ class ReadAgainst:
         if self.similarity == "dot":
             return value
         length = end_of(output).detach().norm(dim=-1)
+        length = length if self.length is None else torch.full_like(length, self.length)
         if bool((length == 0).any()):
             raise NumberError(NO_COSINE)
         cosine: Tensor = value / length.reshape([-1] + [1] * (value.ndim - 1))
