@@ -74,7 +74,7 @@ def _plain(score: Any, solution: Solution) -> tuple[Scores, Scores]:
     """What one plain pass of each row says; a reading that looks at both runs gets both."""
     case = solution.case
     if getattr(getattr(score, "read", None), "reads_both_runs", False):
-        start, end = (score.model.forward(row[None], [case], score.layer) for row in _rows(solution))
+        start, end = (score.output(row[None], [case]) for row in _rows(solution))
         return values(score.read(Both(start, end), [case]))
     start, end = (score(row[None], [case]) for row in _rows(solution))
     return start, end

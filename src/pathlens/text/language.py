@@ -51,7 +51,11 @@ class Score:
     read: Callable[[Any, Sequence[Case]], Scores]
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
-        return self.read(self.model.forward(points, cases, self.layer), cases)
+        return self.read(self.output(points, cases), cases)
+
+    def output(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Any:
+        """What is read."""
+        return self.model.forward(points, cases, self.layer)
 
     def lean(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         """The same, keeping less for the reverse pass; where no blocks are known, just the same."""
