@@ -104,9 +104,8 @@ class Explainer(Generic[R]):
     # fmt: on
     def __init__(self, model: Any, *, method: str | Method[Any] | None = None, **choices: Any) -> None:
         check_choices(method, choices)
-        named = dict(choices)
+        self.model, named = loaded(model, choices)
         common, accuracy, room = taken(CommonOptions, named), taken(Accuracy, named), taken(Resources, named)
-        self.model = load(model, **given(taken(LoadOptions, named)))
         if self.model.similarity in SIMILARITIES:
             named.setdefault("similarity", self.model.similarity)
         counted = vars(self.model).setdefault("counted", {})
@@ -447,6 +446,12 @@ class Explainer(Generic[R]):
 
 
 _version = cache(version)  # it reads a file
+
+
+def loaded(model: Any, choices: Mapping[str, Any]) -> tuple[TextModel, dict[str, Any]]:
+    """The model, loaded as the choices say (dtype, device, …), and what else is chosen: verbs explain with it more than once."""
+    others = dict(choices)
+    return load(model, **given(taken(LoadOptions, others))), others
 
 
 def check_choices(
