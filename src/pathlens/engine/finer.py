@@ -27,6 +27,9 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
+SINGLE = (
+    100 * torch.finfo(torch.float32).eps
+)  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
@@ -75,7 +78,7 @@ def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tens
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
-    room = max(eps**0.5 * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
+    room = max(eps**0.5 * size, SINGLE * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
     off = (torch.where(a == b, 0.0, a - b).abs().max() for a, b in zip(plain, followed, strict=True))
     return not all(float(each) <= room for each in off)
 
