@@ -28,8 +28,7 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Scores, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
-
-FLOAT32 = torch.finfo(torch.float32).eps  # models in float64 compute their norms in float32 all the same
+FLOAT32 = 100 * torch.finfo(torch.float32).eps  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
@@ -86,9 +85,9 @@ def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"
 
 def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
-    eps = max(torch.finfo(solution.case.ends.end.dtype).eps, FLOAT32)
+    eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
-    room = max(eps**0.5 * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
+    room = max(max(eps**0.5, FLOAT32) * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
     off = (torch.where(a == b, 0.0, a - b).abs().max() for a, b in zip(plain, followed, strict=True))
     return not all(float(each) <= room for each in off)
 

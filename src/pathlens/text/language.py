@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pathlens.checks import did_you_mean, plain_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
 from pathlens.integrand.batch import out_of_memory
+from pathlens.integrand.products import kept_products
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
 from pathlens.text.baseline import Baseline
@@ -155,6 +156,12 @@ class LanguageModel(TextModel):
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         return self.output(self.network.run(points, collate(cases, points), layer), cases)
+
+    @torch.no_grad()
+    def plain_forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
+        """The same where nothing is differentiated: by the weights as the run has laid them out."""
+        with kept_products():
+            return self.forward(points, cases, layer)
 
     def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
         """The hidden states of a layer, from the text's rows."""
@@ -308,8 +315,8 @@ class LanguageModel(TextModel):
 
     def output_at(self, case: Case, layer: int = 0) -> Any:
         """The model's output at the text itself, one row, checked for NaN."""
-        with self.in_our_words(layer), torch.no_grad():
-            output = self.forward(case.ends.end[None], [case], layer)
+        with self.in_our_words(layer):
+            output = self.plain_forward(case.ends.end[None], [case], layer)
         return self.checked(output)
 
     def checked(self, output: Any) -> Any:
