@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from pathlens.checks import did_you_mean, plain_number
-from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line
+from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line, setting
 from pathlens.integrand.batch import out_of_memory
 from pathlens.integrand.products import kept_products
 from pathlens.text import baseline as baselines
@@ -426,13 +426,13 @@ def choose_label(wanted: Any, labels: dict[int, str], predicted: int, what: str 
         same = [i for i, name in labels.items() if name.lower() == wanted.lower()]
         if not same:
             hint = did_you_mean(wanted, labels.values())
-            raise InputError(f"{what}={wanted!r} is not a label of this model; labels: {_list(labels)}{hint}").plainly(
-                f"“{wanted}” is none of this model's classes: {_names(labels)}{hint or '.'}", "target"
-            )
+            raise InputError(
+                f"{setting(**{what: wanted})} is not a label of this model; labels: {_list(labels)}{hint}"
+            ).plainly(f"“{wanted}” is none of this model's classes: {_names(labels)}{hint or '.'}", "target")
         return same[0]
     if not -len(labels) <= wanted < len(labels):
         raise InputError(
-            f"{what}={wanted} is out of range: the model has {len(labels)} labels: {_list(labels)}"
+            f"{setting(**{what: wanted})} is out of range: the model has {len(labels)} labels: {_list(labels)}"
         ).plainly(f"The model has no class number {wanted}; it has {_names(labels)}.", "target")
     return wanted % len(labels)
 
