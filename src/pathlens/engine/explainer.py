@@ -55,6 +55,7 @@ from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
+from pathlens.integrand.products import kept_layouts
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
@@ -355,8 +356,10 @@ class Explainer(Generic[R]):
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Held around all work: one at a time, the model in evaluation mode, and gradients where the caller forbids them."""
-        with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet():
+        """Held around all work: one at a time, the model in evaluation mode, gradients where the caller forbids them, and
+        weights laid out once for whatever is asked inside."""
+        laid_out = kept_layouts(self.choices.limits.for_weights())
+        with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet(), laid_out:
             yield
 
     def prepare(self, text: Any, text_b: Any = None) -> Prepared:

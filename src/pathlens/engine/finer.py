@@ -23,11 +23,14 @@ from pathlens.engine.options import Accuracy
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import SecantError, setting
+from pathlens.integrand.secant.both import Both, values
 from pathlens.integrate.memory import Limits
-from pathlens.text.adapter import Case, TextModel
-from pathlens.text.similarity import ReadAgainst, ReadEmbedding
+from pathlens.text.adapter import Case, Scores, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
+FLOAT32 = (
+    100 * torch.finfo(torch.float32).eps
+)  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
@@ -52,8 +55,7 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
         if kind in seen:
             continue
         with torch.no_grad():
-            alone = _alone(score, solution.case)
-            plain = [alone(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
+            plain = [each[0].double().cpu() for each in _plain(score, solution)]
         followed = [solution.f_start.double().cpu(), solution.f_end.double().cpu()]
         if _differ(solution, plain, followed):
             return SecantError(
@@ -65,42 +67,34 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
     return solutions
 
 
-def _alone(score: Any, case: Case) -> Any:
-    """The score of one point at a time: a length that is held at the text's, with both ends at hand, is read there."""
-    read = score
-    while (inner := getattr(read, "read", None)) is not None:
-        read = inner
-    if not isinstance(read, ReadAgainst) or read.similarity == "dot":
-        return score
-    vector = _reading(score, ReadEmbedding())(case.ends.end.clone()[None], [case])
-    return _reading(score, replace(read, length=float(vector.norm())))
-
-
-def _reading(score: Any, read: Any) -> Any:
-    """The same score, with something else read in the end."""
-    return replace(score, read=_reading(score.read, read)) if hasattr(score, "read") else read
-
-
 def _is_word(item: Any) -> bool:
     return isinstance(item, str)
+
+
+def _plain(score: Any, solution: Solution) -> tuple[Scores, Scores]:
+    """What one plain pass of each row says; a reading that looks at both runs gets both."""
+    case = solution.case
+    if getattr(getattr(score, "read", None), "reads_both_runs", False):
+        start, end = (score.output(row[None], [case]) for row in _rows(solution))
+        return values(score.read(Both(start, end), [case]))
+    start, end = (score(row[None], [case]) for row in _rows(solution))
+    return start, end
 
 
 def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"]]:
     return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
 
 
-def _differ(
-    solution: Solution, plain: Sequence[Float[Tensor, "..."]], followed: Sequence[Float[Tensor, "..."]]
-) -> bool:
+def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
-    room = max(eps**0.5 * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
+    room = max(max(eps**0.5, FLOAT32) * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
     off = (torch.where(a == b, 0.0, a - b).abs().max() for a, b in zip(plain, followed, strict=True))
     return not all(float(each) <= room for each in off)
 
 
-def _shown(value: Float[Tensor, "..."]) -> str:
+def _shown(value: Tensor) -> str:
     return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {float(value.norm()):.6g}"
 
 

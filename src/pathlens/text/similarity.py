@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -50,7 +50,7 @@ class ReadAgainst:
     """
 
     similarity: str
-    length: float | None = None  # the text's, where another point is read alone
+    reads_both_runs: ClassVar[bool] = True  # the start's number takes the length from the text's run
 
     def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
         rows = torch.stack([case.target for case in cases]).to(end_of(output))
@@ -58,7 +58,6 @@ class ReadAgainst:
         if self.similarity == "dot":
             return value
         length = end_of(output).detach().norm(dim=-1)
-        length = length if self.length is None else torch.full_like(length, self.length)
         if bool((length == 0).any()):
             raise NumberError(NO_COSINE)
         cosine: Tensor = value / length.reshape([-1] + [1] * (value.ndim - 1))
