@@ -28,9 +28,8 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Scores, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
-FLOAT32 = (
-    100 * torch.finfo(torch.float32).eps
-)  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
+# a model in float64 may still norm, turn and weigh in float32 (Llama does)
+FLOAT32 = 100 * torch.finfo(torch.float32).eps
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
@@ -85,7 +84,9 @@ def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"
     return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
 
 
-def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
+def _differ(
+    solution: Solution, plain: Sequence[Float[Tensor, "..."]], followed: Sequence[Float[Tensor, "..."]]
+) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
@@ -94,7 +95,7 @@ def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tens
     return not all(float(each) <= room for each in off)
 
 
-def _shown(value: Tensor) -> str:
+def _shown(value: Float[Tensor, "..."]) -> str:
     return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {float(value.norm()):.6g}"
 
 
