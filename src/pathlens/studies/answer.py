@@ -126,7 +126,7 @@ def opened(
 def _model(model: Any, choices: dict[str, Any]) -> CausalLM:
     loaded = load(model, **{name: choices.pop(name) for name in ("dtype", "device_map") if name in choices})
     if not isinstance(loaded, CausalLM):
-        raise InputError(f"answers come from a causal language model; {loaded.name!r} is a {loaded.kind} model")
+        raise InputError(f"answers come from a causal language model; {loaded.name!r} is {loaded.plain_kind}")
     if choices.get("target") is not None:
         raise InputError("target: what is explained is the answer; give its words as answer='…', or leave both out")
     if choices.get("layer"):
