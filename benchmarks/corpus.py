@@ -129,7 +129,7 @@ def rates(methods: list[str], out: Path) -> dict[str, float]:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "pathlens.cli", "run", "sentiment", str(DATA), "--text", "sentence",
+            [sys.executable, "-m", "pathlens", "run", "sentiment", str(DATA), "--text", "sentence",
              "--method", method, "--out", str(out / method), "--overwrite"], check=True, capture_output=True, text=True,
         )  # fmt: skip
         wall = time.perf_counter() - started

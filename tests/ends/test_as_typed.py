@@ -71,6 +71,8 @@ def test_a_model_is_not_loaded_as_a_result_and_that_is_said(tmp_path):
 
 
 def test_slips_are_seen_and_what_was_meant_is_named(pair):
+    with pytest.raises(pl.InputError, match='swapped.*so sentiment and then "a lovely film"'):
+        pl.explain("a lovely film", "sentiment")
     names = {0: "negative", 1: "positive"}
     with pytest.raises(pl.InputError, match="did you mean 'positive'"):
         choose_label("postive", names, 0)

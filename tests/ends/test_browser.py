@@ -468,6 +468,27 @@ def test_every_kind_of_result_fits_a_phone(page, address, method, part):
     looked_at(page, method)
 
 
+def test_bars_start_at_one_line_and_take_all_of_the_width(page, address):
+    """Lengths can be compared only where they start alike; a scale that nothing needs leaves half of the picture empty."""
+    page.set_viewport_size({"width": 1200, "height": 900})
+    ready(page, address)
+    page.fill("[name=text]", TEXT)
+    assert ask(page) == ""
+    wide = {side: [] for side in ("below", "above")}
+    for side, widths in wide.items():
+        widths += [bar.bounding_box()["width"] for bar in page.locator(f"#result .bars .{side} i").all()]
+        room = page.locator(f"#result .bars .{side}").first.bounding_box()["width"]
+        assert abs(max(widths) - room) < 3, (side, max(widths), room)
+    assert min(max(each) for each in wide.values()) > 0
+    options(page)
+    page.select_option("[name=method]", "idg")
+    for width in (1200, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert ask(page) == ""
+        starts = [bar.bounding_box()["x"] for bar in page.locator("#result .tree .room").all()]
+        assert len(starts) > 3 and max(starts) - min(starts) < 1, (width, starts)
+
+
 def test_exports_and_permalink(page, address, tmp_path):
     ready(page, address)
     page.fill("[name=text]", TEXT)

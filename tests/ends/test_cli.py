@@ -269,6 +269,9 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["index", "build", "minilm", "{folder}", "out", "--method", "ij,magic"], ["magic"]),
         (["explain", "a lovely film", "sentiment"], ["swapped", 'sentiment and then "a lovely film"']),
         (["compare", "great", "{folder}"], ["swapped", 'and then "great"']),
+        (["run", "{folder}/config.json", "sentiment", "--out", "out"], ["swapped", "so sentiment and then"]),
+        (["explain", "{folder}", TEXT, "--target", "sideways"], ["--target sideways is not a label"]),
+        (["explain", "{folder}", TEXT, "--target", "9"], ["--target 9 is out of range"]),
         (["explain", "a lovely film", "and so on"], ["'a lovely film' is no model", "MODEL comes first"]),
         (["explain", "{folder}", "reviews.csv"], ["'reviews.csv' looks like a file's name", "pathlens run"]),
         (["compare", "{folder}", "{folder}/config.json"], ["config.json' is a file", "standard input"]),
@@ -343,7 +346,7 @@ def test_methods_lists_all_and_speaks_json():
 
 
 def test_a_reader_that_leaves_is_no_error(folder):
-    line = f"{sys.executable} -m pathlens.cli methods | head -1"
+    line = f"{sys.executable} -m pathlens methods | head -1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=ENV, timeout=HANGS)
     assert done.stdout.strip() and "Traceback" not in done.stderr and "Error" not in done.stderr
 

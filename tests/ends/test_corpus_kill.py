@@ -19,7 +19,7 @@ ROWS, KILLS = 800, 10
 
 
 def command(model, data, out):
-    return [sys.executable, "-m", "pathlens.cli", "run", model, data, "--out", out, "--id", "name",
+    return [sys.executable, "-m", "pathlens", "run", model, data, "--out", out, "--id", "name",
             "--batch-size", "8", "--rows-per-shard", "8", "--n-steps", "8"]  # fmt: skip
 
 

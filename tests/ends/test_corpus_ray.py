@@ -146,7 +146,7 @@ def test_a_cluster_with_too_few_cpus_gets_fewer_workers_and_one_with_none_an_err
 @pytest.mark.slow
 def test_the_command_line_starts_a_cluster_and_ends_it(tmp_path, tmp_path_factory):
     model, data = saved(tmp_path_factory), table(tmp_path / "t.tsv", 24)
-    command = [sys.executable, "-m", "pathlens.cli", "run", model, data, "--out", tmp_path / "out",
+    command = [sys.executable, "-m", "pathlens", "run", model, data, "--out", tmp_path / "out",
                "--engine", "ray", "--workers", "2", "--n-steps", "3"]  # fmt: skip
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0 and "24 rows" in done.stdout and "0 failed" in done.stdout, done

@@ -276,7 +276,7 @@ def test_shares_of_one_division_may_run_at_once(tmp_path):
 def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(model, twenty, tmp_path):
     """The file system refuses to write more than a few kB into a file: what a full disk does."""
     source, reference = twenty
-    ask = [sys.executable, "-m", "pathlens.cli", "run", model, source.data, "--id", "name", "--out", str(tmp_path),
+    ask = [sys.executable, "-m", "pathlens", "run", model, source.data, "--id", "name", "--out", str(tmp_path),
            "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8"]  # fmt: skip
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # noqa: E731
     done = subprocess.run(
@@ -505,7 +505,7 @@ def test_files_of_others_are_never_deleted(model, twenty, tmp_path):
 def test_workers_leave_in_good_order(model, twenty, tmp_path):
     """Killed ones leave semaphores behind, and Python says so on standard error after the run."""
     source, reference = twenty
-    ask = [sys.executable, "-m", "pathlens.cli", "run", model, source.data, "--id", "name", "--out", tmp_path,
+    ask = [sys.executable, "-m", "pathlens", "run", model, source.data, "--id", "name", "--out", tmp_path,
            "--n-steps", "3", "--batch-size", "4", "--rows-per-shard", "8", "--workers", "2"]  # fmt: skip
     done = subprocess.run(list(map(str, ask)), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0 and done.stderr == "" and "20 explained" in done.stdout, done

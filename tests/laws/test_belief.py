@@ -177,12 +177,16 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     result.show(width=200)
     verdict = "✓ agrees" if agrees else "✗ does not agree"
     printed = capsys.readouterr().out
-    assert f"{verdict} for these 2 at the baseline together: “not”" in printed
-    assert "no single one was asked" in printed, "three may agree where each is far off"
+    assert f"{verdict}: with “not”, “<b>bad</b>” at the baseline together the scores predict" in printed
+    assert "none of them was tried alone" in printed, "three may agree where each is far off"
     page = result.to_html()
-    assert f"{verdict[2:]} for these 2" in page and "<b>bad" not in page
-    assert ("predicted -0.3, the model does -0.33" if agrees else "predicted +0.28, the model does -3.3") in page
-    assert "does -3" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
+    assert f"{verdict[2:]}: with “not”" in page and "<b>bad" not in page
+    assert (
+        "predict a change of -0.3, the model makes it -0.33"
+        if agrees
+        else "predict a change of +0.28, the model makes it -3.3"
+    ) in page
+    assert "-3.3; none" in result.to_png(tmp_path / "a.svg").read_text(encoding="utf-8") or agrees
     assert pl.load(result.save(tmp_path / "a.json"), strict=True).check == check
     assert result.words().check == check and (result - result).check is None
     assert result.derived(edited="by hand").to_html().count("at the baseline together") == 0, (

@@ -30,7 +30,7 @@ from pathlens.engine.options import EVERYONES as OF_ALL_METHODS
 from pathlens.engine.options import Accuracy, AnswerOptions, Compared, options
 from pathlens.engine.progress import elapsed
 from pathlens.errors import CLOSE, ONLY_PYTHON, OPEN, InputError
-from pathlens.text.options import BUILT_IN, LoadOptions, offered_options
+from pathlens.text.options import BUILT_IN, LoadOptions, offered_options, refuse_swap
 from pathlens.types import BASELINES
 
 AT_HAND: ContextVar[Callable[..., None] | None] = ContextVar("the command at hand", default=None)
@@ -222,14 +222,8 @@ AllExplainFlags: Any = make_dataclass(
 def check_order(values: Mapping[str, Any]) -> None:
     """A text where the model belongs is a slip that is said before anything is loaded or looked up."""
     model = values.get("model")
-    if not isinstance(model, str) or model in BUILT_IN or os.path.exists(model):
-        return
-    others = [each for name, each in values.items() if name != "model" and isinstance(each, str)]
-    known = [each for each in others if each in BUILT_IN or os.path.isfile(os.path.join(each, "config.json"))]
-    if known:
-        then = f"so {known[0]} and then {json.dumps(model)}"
-        raise InputError(f"the model and the text are swapped: MODEL comes first, {then}")
-    if len(model.split()) > 1:
+    refuse_swap(model, (each for name, each in values.items() if name != "model"))
+    if isinstance(model, str) and len(model.split()) > 1 and not os.path.exists(model):
         raise InputError(
             f"{model!r} is no model, it has blanks: MODEL comes first ({', '.join(BUILT_IN)}, a folder, or a hub id), then "
             "the text"

@@ -39,8 +39,10 @@
     const bars = (column, limit) => {
       const order = [...column.keys()].filter((u) => column[u] !== 0).sort((a, b) => Math.abs(column[b]) - Math.abs(column[a]));
       const shown = order.slice(0, view.bars);
-      const [falls, rises] = [shown.some((u) => column[u] < 0), shown.some((u) => column[u] > 0)];
+      const most = (sign) => Math.max(0, ...shown.map((u) => (sign * column[u]) / limit));
+      const [falls, rises] = [most(-1), most(1)]; // the line stands where the bars need it
       const table = el("table", !falls ? "bars rising" : rises ? "bars" : "bars falling");
+      table.style.setProperty("--below", `${falls / (falls + rises || 1)}`);
       const row = (name, value, kind) => {
         const line = table.insertRow();
         if (kind) line.className = kind;
@@ -49,7 +51,7 @@
         line.append(head, el("td", "value", number(value)));
         if (kind) return;
         const bar = el("i", value > 0 ? "up" : "down");
-        bar.style.width = `${((100 * Math.abs(value)) / limit).toFixed(1)}%`;
+        bar.style.width = `${((100 * Math.abs(value)) / limit / (value > 0 ? rises : falls)).toFixed(1)}%`;
         const cells = [...(falls ? [el("td", "below")] : []), ...(rises || !falls ? [el("td", "above")] : [])];
         cells[value > 0 ? cells.length - 1 : 0].append(bar);
         line.append(...cells);

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,31 +167,44 @@ def _plain(name: str, text: str) -> Markup:
 def bars(block: blocks.Bars) -> Drawn:
     """A bar per unit (the strongest of many), one line for the others and the sum: the column adds up."""
     shown, sums, notes = block.pick(BARS)
-    kind = _kind(shown)
-    rows = [_bar(bar, block.text(bar.value), block.limit, block.signed, kind) for bar in shown]
+    sides = _sides([(bar.value, block.limit) for bar in shown], block.signed)
+    rows = [_bar(bar, block.text(bar.value), block.limit, sides) for bar in shown]
     for name, text in sums:
         head = element("th", {"scope": "row"}, name)
         rows.append(element("tr", {"class": "sum"}, head, element("td", {"class": "value"}, text)))
-    return element("table", {"class": kind}, *rows), notes
+    return _bar_table(rows, sides), notes
 
 
-def _kind(bars: Iterable[blocks.Bar]) -> str:
-    """Of a table: one in which nothing falls has no room for bars to the left, one in which nothing rises none to the right."""
-    values = [bar.value for bar in bars]
-    return (
-        "bars"
-        if min(values, default=0) < 0 < max(values, default=0)
-        else f"bars {'falling' if min(values, default=0) < 0 else 'rising'}"
-    )
+class _Sides(NamedTuple):
+    """How far the longest bars of a table reach to the left and to the right of its line, as shares of a full one."""
+
+    below: float
+    above: float
+    signed: bool
 
 
-def _bar(bar: blocks.Bar, text: str, limit: float, signed: bool, table: str = "bars") -> Markup:
-    """One row of a table of that kind."""
+def _sides(values: Iterable[tuple[float, float]], signed: bool) -> _Sides:
+    """Of values, each with its limit. Where nothing falls there is no room to the left, where nothing rises none to the right."""
+    drawn = [(value, palette.strength(value, limit)) for value, limit in values]
+    below = max((long for value, long in drawn if signed and value < 0), default=0.0)
+    return _Sides(below, max((long for value, long in drawn if not signed or value > 0), default=0.0), signed)
+
+
+def _bar_table(rows: Sequence[Markup], sides: _Sides) -> Markup:
+    """The line stands where the bars need it: all of the width is theirs, on one scale for both sides."""
+    kind = "bars" if sides.below and sides.above else "bars falling" if sides.below else "bars rising"
+    share = sides.below / (sides.below + sides.above) if sides.below else 0.0
+    return element("table", {"class": kind, "style": f"--below:{share:.3f}"}, *rows)
+
+
+def _bar(bar: blocks.Bar, text: str, limit: float, sides: _Sides) -> Markup:
+    """One row of a table with those sides."""
     name, value, low, high, unit = bar
-    both, kind = table == "bars", "length" if not signed else "up" if value > 0 else "down"
-    drawn = element("i", {"class": kind, "style": f"width:{100 * palette.strength(value, limit):.1f}%"})
-    below = [element("td", {"class": "below"}, drawn if value < 0 else "")] if signed and table != "bars rising" else []
-    above = [element("td", {"class": "above"}, drawn if value >= 0 else "")] if both or not below else []
+    falls, kind = sides.signed and value < 0, "length" if not sides.signed else "up" if value > 0 else "down"
+    share = palette.strength(value, limit) / ((sides.below if falls else sides.above) or 1.0)
+    drawn = element("i", {"class": kind, "style": f"width:{100 * share:.1f}%"})
+    below = [element("td", {"class": "below"}, drawn if falls else "")] if sides.below else []
+    above = [element("td", {"class": "above"}, "" if falls else drawn)] if sides.above or not below else []
     return element(
         "tr", {"title": "" if low is None or high is None else f"{value:.4g} [{low:.4g}, {high:.4g}]", "data-unit": unit},
         element("th", {"scope": "row"}, visible(name)), element("td", {"class": "value"}, text),
@@ -232,10 +245,13 @@ def _phrase(node: Phrase, limit: float) -> Markup:
     share = float(np.copysign(node.dividend, node.signed))
     tip = f"value {node.value:.4f}, own dividend {node.dividend:.4f}, integral {node.signed:+.4g}"
     sign = "+" if node.signed > 0 else "-" if node.signed < 0 else "±"
-    bar = element("i", {"class": "up" if node.signed > 0 else "down", "style": f"width:{9 * min(node.value, 1):.2f}em"})
+    bar = element(
+        "i", {"class": "up" if node.signed > 0 else "down", "style": f"width:{100 * min(node.value, 1):.1f}%"}
+    )
     label = [element("small", None, node.label)] if node.label else []
     text = element("span", {"class": _unit(share, limit), "title": tip}, visible(node.text))
-    return join([text, " ", *label, element("span", {"class": "value"}, f"{sign} {node.value:.3f}"), bar])
+    value = element("span", {"class": "value"}, f"{sign}{node.value:.3f}")
+    return join([text, " ", *label, value, element("span", {"class": "room"}, bar)])
 
 
 @draw.register
@@ -284,17 +300,18 @@ def charts(block: blocks.Charts) -> Drawn:
 @draw.register
 def panels(block: blocks.Panels) -> Drawn:
     common, every = palette.limit([panel.limit for panel in block.panels]), []
-    kind = _kind(bar for panel in block.panels for bar in panel.bars)
-    for panel in block.panels:
-        limit = common if block.common else panel.limit
+    limits = [common if block.common else panel.limit for panel in block.panels]
+    signed = all(panel.signed for panel in block.panels)
+    sides = _sides(
+        [(b.value, lim) for panel, lim in zip(block.panels, limits, strict=True) for b in panel.bars], signed
+    )
+    for panel, limit in zip(block.panels, limits, strict=True):
         rows = []
         for bar in panel.bars:
             text = palette.number(bar.value, palette.decimals(limit)) if panel.signed else f"{bar.value:,.0f}"
-            rows.append(_bar(bar, text, limit, panel.signed, kind))
+            rows.append(_bar(bar, text, limit, sides))
         head = element("h3", _level(block), f"{panel.title}, {panel.axis}" if panel.axis else panel.title)
-        every.append(
-            element("section", None, head, element("table", {"class": kind if panel.signed else "bars"}, *rows))
-        )
+        every.append(element("section", None, head, _bar_table(rows, sides)))
     return element("div", {"class": "panels"}, *every), ()
 
 
@@ -376,13 +393,15 @@ def answered(block: Answered) -> Drawn:
         element("h2", None, "the answer: choose a sentence (click, or the arrow keys) to see its sources"),
         element("p", {**LISTBOX, "aria-label": "sentences of the answer"}, *_said_sentences(block)),
         element("p", CHOSEN, f"{block.facts['whole']}: {block.facts['ends'][-1]}"),
-        element("h2", None, "strongest parts"),
-        element("div", {"class": "strongest"}, draw(block.bars)[0]),
     )  # fmt: skip
+    strongest = element("div", {"class": "strongest"}, draw(block.bars)[0])
     pane = {"class": "prompt", "tabindex": 0, "role": "region", "aria-label": "sources"}
     right = element("div", None, element("h2", None, "the sources"), element("div", pane, *texts))
     table = element("section", None, element("h2", None, block.grid.title), heat_table(block.grid))
-    whole = element("div", _marks(block, "said answered"), element("div", {"class": "beside"}, left, right), table)
+    parts = element("section", None, element("h2", None, "strongest parts"), strongest)
+    whole = element(
+        "div", _marks(block, "said answered"), element("div", {"class": "beside"}, left, right), parts, table
+    )
     return whole, block.grid.notes
 
 

@@ -172,9 +172,9 @@ def phrases(result: record.PhraseTree) -> Page:
     """The tree of phrases."""
     tree = Phrases(result.nodes)
     legend = (
-        f"{_colors(result)}; the number is a phrase's value from 0 to 1 (the whole text): its own dividend and "
-        f"those of the phrases inside it, with the sign of its own integral; the shade is its own "
-        f"dividend, full colour {full_color(tree.limit)}, the largest."
+        f"{_colors(result)}; a phrase's number is its value (the whole text has 1), the sum of its own dividend and "
+        f"those of the phrases inside it; the sign is that of its own integral; the shade is its own dividend alone, "
+        f"full colour {full_color(tree.limit)}, the largest."
     )
     return page_of_result(
         result, (tree,), legend, tree.limit, notes=(f"tree: {visible(result.tree)}",) if result.tree else ()
@@ -351,6 +351,8 @@ def adds_up(result: base.Result) -> bool:
 
 
 def _target(result: base.Result) -> str:
+    if result.target.startswith("'"):  # what a generator says stands in quotes already
+        return result.target
     return f"“{result.target}”" if result.target else "the target"
 
 

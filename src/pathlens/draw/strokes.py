@@ -203,7 +203,7 @@ def phrase_tree(block: blocks.Phrases, depth: Mapping[int, int], paper: Paper) -
         blank = " " * (label - 4 * depth[i] - cell_len(name) + 1)
         sign = "+" if node.signed > 0 else "-" if node.signed < 0 else " "
         bar = "█" * max(round(arm * min(node.value, 1.0)), 1)
-        return Text.assemble((name, style), blank, f"{sign} {node.value:.3f} ", (bar, ink(node.signed)), no_wrap=True)
+        return Text.assemble((name, style), blank, f"{sign}{node.value:.3f} ", (bar, ink(node.signed)), no_wrap=True)
 
     def grow(branch: Tree, i: int) -> Tree:
         for child in nodes[i].children:

@@ -143,19 +143,12 @@ def check_line(check: Belief) -> str:
     named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
     verdict = "agrees" if check.agrees else "does not agree"
     several = len(check.units) > 1
-    asked = (
-        f"{verdict} for these {len(check.units)} at the baseline together"
-        if several
-        else f"{verdict} for this one at the baseline"
-    )
     if check.vector:
-        off = (
-            f"predicted a change of length {check.predicted:.3g}, the model's is {check.actual:.3g}, "
-            f"{check.difference:.2g} apart"
-        )
+        off = f"a change of length {check.predicted:.3g}, the model makes one of {check.actual:.3g}, {check.difference:.2g} apart"
     else:
-        off = f"predicted {check.predicted:+.3g}, the model does {check.actual:+.3g}"
-    return f"{asked}: {named}, {off}" + ("; no single one was asked" if several else "")
+        off = f"a change of {check.predicted:+.3g}, the model makes it {check.actual:+.3g}"
+    asked = f"{verdict}: with {named} at the baseline{' together' if several else ''} the scores predict {off}"
+    return asked + ("; none of them was tried alone" if several else "")
 
 
 def in_short(result: Result) -> str:

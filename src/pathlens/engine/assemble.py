@@ -123,8 +123,8 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
     if likeliest(start) == name:
         others = probabilities[0].others if probabilities[0] is not None else {}
         notes.append(
-            f"the baseline itself says {name} ({percent(start[name])}): the scores tell what moved the output from there, not "
-            f"why it is {name}; {_another(name, others)}"
+            f"the baseline itself says {name} ({percent(start[name])}), so the scores tell what moved the output from there, "
+            f"not why it is {name}. {_another(name, others)}"
         )
     return notes
 
@@ -132,14 +132,14 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
 def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:
     """A baseline that does not say `name` already; where there is none, the one that comes nearest to that."""
     if not others:
-        return "to ask that, give a text the model calls something else as the baseline"
+        return "To ask that, give as the baseline a text that the model calls something else"
     least = min(others, key=lambda each: others[each][name])
     answer = likeliest(others[least])
     if answer != name:
-        return f"from {least!r} it says {answer} ({percent(others[least][answer])}): try {least!r} as the baseline"
+        return f"From {least!r} it says {answer} ({percent(others[least][answer])}): try {least!r} as the baseline"
     return (
-        f"all of this model's own baselines say so ({least!r} is least sure, {percent(others[least][name])}): to ask why, give a "
-        "text the model calls something else as the baseline"
+        f"All of this model's own baselines say {name} ({least!r} is least sure, {percent(others[least][name])}); to ask why, "
+        "give as the baseline a text that the model calls something else"
     )
 
 

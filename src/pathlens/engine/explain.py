@@ -10,7 +10,7 @@ from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Sev
 from pathlens.errors import InputError
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
 from pathlens.text.adapter import TextModel
-from pathlens.text.options import ENCODERS, ONE_TEXT_ALONE
+from pathlens.text.options import ENCODERS, ONE_TEXT_ALONE, refuse_swap
 
 if TYPE_CHECKING:  # for the signatures alone
     from pathlens.engine.typed import Encoder
@@ -129,6 +129,7 @@ def explain(
         pooling ("mean", "cls", "last") for a bare encoder; dtype and device_map for a folder or hub id; device ("cuda",
         "mps", "cpu", "auto") for any model given by name.
     """
+    refuse_swap(model, (text, text_b))
     alone = isinstance(text, str) and text.strip() and all(x is None for x in (text_b, method, choices.get("target")))
     if alone and isinstance(model, str) and model in ENCODERS:
         raise InputError(ONE_TEXT_ALONE)  # before the model is loaded

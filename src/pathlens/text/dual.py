@@ -113,7 +113,11 @@ class ImageScore:
     read: Callable[[Any, Sequence[Case]], Scores]
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
-        return self.read(self.model.forward(points, self.layer), cases)
+        return self.read(self.output(points, cases), cases)
+
+    def output(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B k"]:
+        """The embeddings that are read."""
+        return self.model.forward(points, self.layer)
 
 
 class ClipImage(TextModel):

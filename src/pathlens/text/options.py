@@ -5,7 +5,8 @@ Light: nobody who asks what may be chosen waits for torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,6 +31,7 @@ POOLINGS = ("mean", "cls", "last")
 TEMPLATES = ("held", "shown")  # a chat template's own tokens
 WORDS = ("none", "empty", "blank", "random", "neutral", "nothing", "default")  # people mean a kind of baseline by them
 ALMOST = 0.8  # alike enough to be a slip: "masked" and "quite" are, "meal" and "task" are not
+LONGEST = 255  # letters of a folder's name; a text can be longer than any path
 RESTS = ("held", "moving")  # what is no passage, where passages are asked for
 
 
@@ -64,6 +66,20 @@ def refuse_slip(name: str) -> None:
         raise ModelError(
             f"{name!r} is not a model; did you mean the built-in {close[0]!r}? (Others: a folder, or a hub id like owner/name)"
         )
+
+
+def refuse_swap(model: Any, others: Iterable[Any]) -> None:
+    """A text where the model belongs, and the model where the text does, is noticed before anything is loaded or looked up."""
+    if not isinstance(model, str) or model in BUILT_IN or Path(model).is_dir():
+        return
+    for each in others:
+        if isinstance(each, str) and (
+            each in BUILT_IN or (len(each) < LONGEST and Path(each, "config.json").is_file())
+        ):
+            then = json.dumps(model, ensure_ascii=False)
+            raise InputError(
+                f"the model and what it reads are swapped: the model comes first, so {each} and then {then}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -180,6 +180,7 @@ export const oneSided = () => known((each) => each.result === "Explanation");
 export const atLayers = () => known((each) => each.layer);
 export const alongNodes = () => known((each) => each.nodes);
 export const baselines = () => model().baselines;
+export const usualBaseline = () => pick("baseline").placeholder;
 // which methods give something that can stand beside a result of this kind; of a generator those that need few passes first
 export const besides = (kind, body) => {
   const slow = (name) => model().generator && methods.find((each) => each.name === name).integral;

@@ -1,6 +1,6 @@
 // A result: what the model says, the words to edit, what else can be asked of the same text, and ways to keep it.
 import { Job, Stopped, howFar } from "/static/api.js";
-import { alongNodes, atLayers, baselines, besides, model, others, point, scoredBy, view } from "/static/form.js";
+import { alongNodes, atLayers, baselines, besides, model, others, point, scoredBy, usualBaseline, view } from "/static/form.js";
 
 const at = (id) => document.getElementById(id);
 export const el = (name, attributes = {}, ...children) => {
@@ -392,7 +392,7 @@ const openStudy = (kind) => {
   if (kind === "compare") {
     const beside = besides(shownKind(), job.body);
     const boxes = el("div", { class: "row" }, checks("methods", beside, [method, beside.find((each) => each !== method)]));
-    if (view() !== "answer") boxes.append(checks("baselines", baselines(), beside.length > 1 ? [] : baselines().slice(0, 2)));
+    if (view() !== "answer") boxes.append(checks("baselines", baselines(), beside.length > 1 ? [job.body.baseline || usualBaseline()] : baselines().slice(0, 2)));
     if (view() !== "answer" && others().length) boxes.append(checks("other models", others(), []));
     section.append(boxes, button("Compare", run));
   }

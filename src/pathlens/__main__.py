@@ -1,0 +1,5 @@
+"""`python -m pathlens`: the command line."""
+
+from pathlens.cli import main
+
+main()

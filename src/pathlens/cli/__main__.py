@@ -1,5 +1,0 @@
-"""`python -m pathlens.cli`."""
-
-from pathlens.cli import main
-
-main()
