@@ -28,7 +28,9 @@ from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Scores, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
-FLOAT32 = 100 * torch.finfo(torch.float32).eps  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
+FLOAT32 = (
+    100 * torch.finfo(torch.float32).eps
+)  # a model in float64 may still norm, turn and weigh in float32 (Llama does)
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
