@@ -85,7 +85,9 @@ def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"
     return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
 
 
-def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
+def _differ(
+    solution: Solution, plain: Sequence[Float[Tensor, "..."]], followed: Sequence[Float[Tensor, "..."]]
+) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
@@ -94,7 +96,7 @@ def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tens
     return not all(float(each) <= room for each in off)
 
 
-def _shown(value: Tensor) -> str:
+def _shown(value: Float[Tensor, "..."]) -> str:
     return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {float(value.norm()):.6g}"
 
 
