@@ -110,7 +110,7 @@ def score_texts(
     choices = dict(choices or {})
     if model.kind not in KINDS:
         raise InputError(
-            f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is a {model.kind} model"
+            f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is {model.plain_kind}"
         )
     request = request_of(model, choices)
     cases: dict[int, tuple[Case, Case]] = {}

@@ -297,7 +297,7 @@ class Predictions(Viewable):
         rows = tuple(_refused(each) if isinstance(each, Exception) else _row(next(probabilities)) for each in read)
         if len({row.get("error") for row in rows} - {None}) == 1 and all("error" in row for row in rows):
             # it is not the texts' fault
-            raise InputError(f"{rows[0]['error']} ({model.name!r} is a {model.kind} model)").plainly(rows[0]["words"])
+            raise InputError(f"{rows[0]['error']} ({model.name!r} is {model.plain_kind})").plainly(rows[0]["words"])
         return Predictions(rows)
 
 

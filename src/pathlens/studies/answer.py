@@ -125,7 +125,7 @@ def opened(
 def _model(model: Any, choices: Mapping[str, Any]) -> tuple[CausalLM, dict[str, Any]]:
     one, others = loaded(model, choices)
     if not isinstance(one, CausalLM):
-        raise InputError(f"answers come from a causal language model; {one.name!r} is a {one.kind} model")
+        raise InputError(f"answers come from a causal language model; {one.name!r} is {one.plain_kind}")
     if choices.get("target") is not None:
         raise InputError("target: what is explained is the answer; give its words as answer='…', or leave both out")
     if choices.get("layer"):

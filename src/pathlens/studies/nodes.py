@@ -122,6 +122,8 @@ def softplus_curve(
 
     The first falls like 1/β, the second grows with β: choose the smallest β whose output change you can accept.
     """
+    if choices.pop("method", "ih") != "ih":
+        raise InputError("method: softplus is for second derivatives, so the curve is of ih; leave method out")
     points = []
     one, named = loaded(model, choices)
     for beta in betas:

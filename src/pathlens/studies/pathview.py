@@ -91,6 +91,8 @@ def pathview(
     """
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
+    if "method" in choices:
+        raise InputError("method: paths are drawn side by side; use methods=[…]")
     for name in methods or ():
         if name not in ALONG_ONE_PATH:
             raise InputError(f"a path is drawn for {', '.join(ALONG_ONE_PATH)}; got {name!r}")

@@ -36,7 +36,7 @@ class DualEncoder(TextModel):
     def __init__(self, a: TextModel, b: TextModel, *, name: str | None = None) -> None:
         for side in (a, b):
             if not side.two_texts_are_a_pair():
-                raise ModelError(f"{side.name!r} is a {side.kind} model; both sides must give embeddings")
+                raise ModelError(f"{side.name!r} is {side.plain_kind}; both sides must give embeddings")
         self.a, self.b = a, b
         self.similarity = a.similarity if a.similarity == b.similarity else None
         self.name = name or f"{a.name} | {b.name}"

@@ -156,7 +156,7 @@ class SideEncoder:
                 raise InputError(f"{name}: not for vectors of texts; the similarity is what is explained")
         if not explainer.model.two_texts_are_a_pair():
             raise InputError(
-                f"{explainer.model.name!r} is a {explainer.model.kind} model, and vectors are for sentence encoders; use "
+                f"{explainer.model.name!r} is {explainer.model.plain_kind}, and vectors are for sentence encoders; use "
                 "'minilm', a SentenceTransformer, or (encoder, tokenizer)"
             )
         settled = explainer.method.settled(encoder=True, two_texts=True)
