@@ -155,7 +155,10 @@ def test_results_stay_results(pair, tmp_path):
     results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
     again = pl.load(results.save(tmp_path / "r.json"))
     for several in (again, results + again, results[:2], results.copy()):
-        assert isinstance(several, pl.Results) and several.to_csv().startswith("result,target,token")
+        assert isinstance(several, pl.Results) and several.to_csv().startswith("result,text,prediction,target,token")
+        table = several.to_dataframe().drop_duplicates("result")
+        assert list(table["text"]) == [each.text for each in several]
+        assert list(table["prediction"]) == [each.prediction for each in several]
     assert (results + again).to_csv() == pl.Results([*results, *results]).to_csv()
     compared = pl.compare(pair, MANY[0], methods=["ig", "sig"], n_steps=2, tolerance=1)
     assert isinstance(pl.load(compared.save(tmp_path / "c.json")), pl.Results)

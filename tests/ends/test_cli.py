@@ -276,6 +276,7 @@ def test_a_comparison_names_model_target_and_text(folder):
         (["explain", "{folder}", "reviews.csv"], ["'reviews.csv' looks like a file's name", "pathlens run"]),
         (["compare", "{folder}", "{folder}/config.json"], ["config.json' is a file", "standard input"]),
         (["compare", "{folder}", "{folder}/config.json"], ["(pathlens compare MODEL - < FILE)"]),
+        (["rank", "{folder}", "{folder}/config.json", "who sings"], ["swapped", 'rank MODEL "who sings" /']),
         (["rank", "{folder}", "{folder}/config.json", "-"], ["is a file", "(pathlens rank MODEL - DOCUMENTS < FILE)"]),
         (["explain", "{folder}", TEXT, "--baseline", "Mask"], ["--baseline Mask is not a name; did you mean 'mask'?"]),
         (["explain", "minilm", TEXT], ["give a second text", "--method vaig"]),

@@ -177,10 +177,10 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     result.show(width=200)
     verdict = "✓ agrees" if agrees else "✗ does not agree"
     printed = capsys.readouterr().out
-    assert f"{verdict}: with “not”, “<b>bad</b>” at the baseline together the scores predict" in printed
-    assert "none of them was tried alone" in printed, "three may agree where each is far off"
+    assert f"{verdict} when “not”, “<b>bad</b>” are at the baseline together: the scores predict" in printed
+    assert "none was tried alone" in printed, "three may agree where each is far off"
     page = result.to_html()
-    assert f"{verdict[2:]}: with “not”" in page and "<b>bad" not in page
+    assert f"{verdict[2:]} when “not”" in page and "<b>bad" not in page
     assert (
         "predict a change of -0.3, the model makes it -0.33"
         if agrees

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,10 @@ def rank(
 
     cat lines.txt | pathlens rank minilm "a query" - --one-sided --json -
     """
+    if os.path.isfile(query) and str(documents) != "-" and not os.path.exists(documents):
+        raise InputError(
+            f"the query and the documents are swapped: pathlens rank MODEL {json.dumps(str(documents), ensure_ascii=False)} {query}"
+        )
     asked, texts = o.read_text(query), list(read_documents(documents, column).values())
     places = parse_places(why, len(texts))
     shown = max([top, *[place + 1 for place in places]])

@@ -147,8 +147,8 @@ def check_line(check: Belief) -> str:
         off = f"a change of length {check.predicted:.3g}, the model makes one of {check.actual:.3g}, {check.difference:.2g} apart"
     else:
         off = f"a change of {check.predicted:+.3g}, the model makes it {check.actual:+.3g}"
-    asked = f"{verdict}: with {named} at the baseline{' together' if several else ''} the scores predict {off}"
-    return asked + ("; none of them was tried alone" if several else "")
+    where = "are at the baseline together" if several else "is at the baseline"
+    return f"{verdict} when {named} {where}: the scores predict {off}" + ("; none was tried alone" if several else "")
 
 
 def in_short(result: Result) -> str:

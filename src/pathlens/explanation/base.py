@@ -207,7 +207,7 @@ class Result(TableExport, Viewable):
         """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
         text = shortened(" | ".join(self.origin.texts))
         spoken = in_words(self.probabilities, {}) or self._written(alone=True)
-        return self.target, text and repr(text), "" if self.difference else spoken
+        return shortened(self.target), text and repr(text), "" if self.difference else spoken
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
@@ -225,7 +225,9 @@ class Result(TableExport, Viewable):
         return list(self)[place]
 
     def __repr__(self) -> str:
-        top = ", ".join(" ".join(map(str, names)) + f" {value:+.3g}" for *names, value in self.top(3) if value)
+        top = ", ".join(
+            " ".join(shortened(str(n), 30) for n in names) + f" {value:+.3g}" for *names, value in self.top(3) if value
+        )
         how = self.headline if self.difference else self.method
         return brief(self, how, *self.about, top, "✗ altered" if self.altered else "")
 

@@ -403,10 +403,11 @@ class Results(list[R], TableExport, Viewable):
     """The results of several texts, in their order. A plain list in everything a list can do."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of every result, each with its number (from 0) and what it explains."""
+        """The rows of every result, each with its number (from 0), its text, what the model says of it and what is explained."""
         for number, result in enumerate(self._each()):
+            text = " | ".join(result.origin.texts)
             for row in result.rows():
-                yield {"result": number, "target": result.target, **row}
+                yield {"result": number, "text": text, "prediction": result.prediction, "target": result.target, **row}
 
     def _each(self) -> Iterator[Result]:
         return (result for result in self if isinstance(result, Result))
