@@ -144,7 +144,3 @@ def known_query(quick: bool) -> list[Row]:
                     note="errors of the rows with a known query are differences from the matrix by pushes")
             )  # fmt: skip
     return rows
-
-
-def secants(quick: bool) -> list[Row]:
-    return [*classifier(quick), *generator(quick), *pairs(quick), *known_query(quick)]

@@ -15,6 +15,7 @@ import argparse
 import csv
 import pickle
 import random
+import sys
 import time
 import warnings
 from functools import cache
@@ -23,12 +24,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.stats import spearmanr
-from siamese_figures import draw_curves, draw_errors, draw_relations, draw_shares
 from torch.func import jvp
-from train_exact_encoder import load_exact, read_stsb
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pathlens as pl
 from experiments.pair_statistics import agreement, relation_table, relations, top_share
+from experiments.siamese_figures import draw_curves, draw_errors, draw_relations, draw_shares
+from experiments.train_exact_encoder import load_exact, read_stsb
 from pathlens.integrand.batch import any_derivative
 from pathlens.quadrature import rule
 from pathlens.text.adapter import Request

@@ -17,6 +17,7 @@ import argparse
 import csv
 import json
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -27,8 +28,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from scipy.stats import spearmanr
 from torch.nn.functional import cosine_similarity, mse_loss
-from train_sentiment import TARGETS, base_folder, export, merge
 from transformers import AutoModel, AutoTokenizer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments.train_sentiment import TARGETS, base_folder, export, merge
 
 MODELS = {  # name -> (shifted, similarity)
     "shifted-cosine": (True, "cosine"),

@@ -18,7 +18,7 @@ import regex
 
 from experiments.hessian_studies.sentiment import both_models, explain
 from experiments.hessian_studies.writing import Folder, Rows, interval
-from pathlens.corpus.summary import tagger
+from pathlens.units.parse import pipeline
 
 NEGATORS = ("not", "never", "hardly")
 BAD = (
@@ -75,7 +75,7 @@ def negated_phrases(data: Path) -> list[Phrase]:
 
 def adjectives(phrases: Sequence[Phrase]) -> set[str]:
     """The second words that are adjectives in "it is not …" (empty where no spaCy model is installed)."""
-    nlp = tagger()
+    nlp = pipeline()
     if nlp is None:
         return set()
     return {p.second for p in phrases if nlp(f"It is {p.first} {p.second}.")[3].pos_ == "ADJ"}

@@ -15,7 +15,7 @@ import torch
 
 from experiments.referee import page
 from experiments.referee.exams import EXAMS, Exam
-from experiments.referee.own import JUDGE, OWN, TOGETHER
+from experiments.referee.own import JUDGE, OURS, TOGETHER
 from experiments.referee.peers import PEERS
 from experiments.referee.record import keep, missing
 
@@ -40,7 +40,7 @@ def sit(exam: Exam, contender, items, ends: float) -> None:
 
 def run(choice: argparse.Namespace) -> None:
     ends = time.time() + 60 * choice.minutes
-    field = (OWN if choice.only != "peers" else ()) + (PEERS if choice.only != "ours" else ())
+    field = (OURS if choice.only != "peers" else ()) + (PEERS if choice.only != "ours" else ())
     for exam in EXAMS:
         if exam.name not in choice.exams:
             continue
@@ -66,7 +66,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if choice.what == "run":
         run(choice)
-    page.write(choice.data, [*(row.name for row in OWN), *(peer.name for peer in PEERS)])
+    page.write(choice.data, [*(row.name for row in OURS), *(peer.name for peer in PEERS)])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import pathlens as pl
+from pathlens.serve.tasks import BOUNDS
 from pathlens.text.load import load
 from pathlens.types import TEXT_UNITS
 from tests.rooms.test_chat import generator
@@ -278,6 +279,18 @@ def test_a_text_file_has_a_text_a_line_and_no_header(page, address, tmp_path):
     page.set_input_files("#file", str(tmp_path / "lines.txt"))
     predicted(page)
     assert page.locator(".many .open").all_inner_texts() == lines and not page.is_checked("#named")
+
+
+def test_a_row_longer_than_the_server_takes_is_named(page, address, tmp_path):
+    """By the server's own bound, which is written once."""
+    ready(page, address)
+    view(page, "table")
+    long = "the film " * (BOUNDS["characters"] // 9 + 1)
+    (tmp_path / "lines.txt").write_text(f"not funny\n{long}\n", encoding="utf-8")
+    page.set_input_files("#file", str(tmp_path / "lines.txt"))
+    predicted(page)
+    assert f"longer than {BOUNDS['characters']} characters" in page.inner_text(".many > tbody > tr:nth-child(2)")
+    assert "longer than" not in page.inner_text(".many > tbody > tr:nth-child(1)")
 
 
 REJECTED = {

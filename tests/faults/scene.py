@@ -256,7 +256,7 @@ def _index_content(folder: Path) -> dict[str, bytes]:
     index = Index.open(folder)
     numbers = b""
     for part in index.manifest["parts"]:
-        for row in sorted(index.table.part(part["part"], index.manifest["version"]), key=lambda row: row.slot):
+        for row in sorted(index.table.part(part["part"]), key=lambda row: row.slot):
             numbers += repr((row.part, row.slot, row.document, row.name, row.start, row.text)).encode()
             numbers += np.asarray(row.vector, dtype=np.float32).tobytes()
     expect(index.table.count() == len(index), "the table has other rows too")

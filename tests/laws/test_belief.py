@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import pathlens as pl
+from experiments import belief as study
 from pathlens.explanation.check import Belief, few_of
 from pathlens.text.adapter import Request
 from pathlens.text.load import load
@@ -203,3 +204,11 @@ def test_a_corpus_counts_it(tmp_path):
     facts = dict(summarise(tmp_path / "run", speech=False)["overview"].rows)
     assert len(agreed) == len(TEXTS) and facts["checked against the model"] == len(TEXTS)
     assert facts["share where it does what the scores predict"] == pytest.approx(np.mean(agreed))
+
+
+def test_the_page_has_the_table_of_the_rows():
+    """400 texts by the default methods: what docs/adding-up.md says of them is made from the rows that are kept."""
+    rows = study.known()
+    assert set(rows) == {(number, method) for number in range(study.TEXTS) for method in ("sig", "secant", "ig")}
+    assert load(classifier("bert")).default_method in {method for _, method in rows}
+    assert study.table(rows) in study.PAGE.read_text(encoding="utf-8")

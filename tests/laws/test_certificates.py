@@ -15,6 +15,7 @@ from pathlens.explanation.certificate import Certificate, bound_of
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Continuation, Explanation
 from pathlens.vectors.rank import difference, token_difference
+from tests.support import models
 from tests.support.bank import BANK, TEXT, BankModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
@@ -273,3 +274,9 @@ def test_a_result_that_does_not_say_which_tokens_are_special_has_none():
     assert pl.explain(pl.ToyModel(), "a b", method="idg", tree="right-branching").homes == (0, 0)
     for drawn in (bare, marked):
         assert "piece" in drawn.to_html() or drawn.tokens[-1] in drawn.to_html()
+
+
+def test_of_vectors_no_difference_of_lengths_is_shown():
+    proof = pl.explain(models.classifier("bert"), models.TEXTS[0], method="vaig").certificate
+    assert f"settled · vectors that sum to length {proof.total:.6g} · gap" in repr(proof)
+    assert f"{proof.f_input - proof.f_baseline:.6g}" not in repr(proof)

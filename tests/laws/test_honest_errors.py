@@ -150,7 +150,7 @@ def test_vectors(method, problem, options):
 
 
 @problems
-@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}, {"n_steps": 24}], ids=str)
 @held("ij")
 def test_pairs_by_the_sums_of_rows_and_columns(method, problem, options):
     model = BankModel(BANK[problem], BANK["cubic"], BANK["sigmoids"])
@@ -159,7 +159,7 @@ def test_pairs_by_the_sums_of_rows_and_columns(method, problem, options):
     exact = a @ b.T / (np.linalg.norm(a.sum(0)) * np.linalg.norm(b.sum(0)))
     off = result.full_matrix - exact
     errors = np.concatenate([np.abs(off.sum(1))[1:], np.abs(off.sum(0))[1:]])
-    check(errors, result.certificate, FACTOR)
+    check(errors, result.certificate, FIXED if "n_steps" in options else FACTOR)
 
 
 @problems
@@ -186,14 +186,15 @@ def drawn(draw: np.random.Generator, kind: str, most: float) -> Term:
     return Term(1.0, lambda s: KINDS[kind](s / change - place), tuple(map(float, direction)), (place * change,))
 
 
-@pytest.mark.parametrize("most", [0.6, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("most", [0.6, 1.0, 1.5, 3.0, 8.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_ig_across_any_bend_where_tokens_cancel(kind, most):
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-4])
+def test_ig_across_any_bend_where_tokens_cancel(tolerance, kind, most):
     """What the whole sum misses is known, and a token may be off by a multiple of it."""
     draw = np.random.default_rng(0)
     for _ in range(25):
         model = BankModel((drawn(draw, kind, most),))
-        result = pl.explain(model, TEXT, method="ig", check=False)
+        result = pl.explain(model, TEXT, method="ig", tolerance=tolerance, check=False)
         check(np.abs(result.scores - scores(model.problems[0], *model.ends())), result.certificate, FACTOR)
 
 

@@ -31,7 +31,9 @@ def readings(entry: Entry) -> Iterator[dict]:
     asked = {"method": entry.name, **needs(entry.name)}
     yield asked
     if not entry.telescopes and not entry.record().through_words:  # rules of second order, which many legs make slow
-        yield from ({**asked, "rule": rule} for rule in ("split", "midpoint") if rule in entry.rules)
+        # a model whose path bends sharply somewhere, as random ones may, takes this rule a thousand nodes
+        further = {"split": {}, "midpoint": {"max_nodes": 1024}}
+        yield from ({**asked, "rule": rule, **more} for rule, more in further.items() if rule in entry.rules)
     for each in options_of(entry.record):
         if each.name in ("coordinates", "context"):
             yield from ({**asked, each.name: value} for value in each.choices or (True,) if value != each.default)
@@ -60,7 +62,8 @@ def ends_and_score(model, text, **request):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("choice", FIRST_ORDER, ids=name)
 def test_scores_sum_to_the_outputs_change(architecture, choice):
-    result = pl.explain(models.classifier(architecture), TEXTS[0], **choice)
+    """In float64, and with nodes enough for a plain rule: whether it settles is then no matter of a processor's rounding."""
+    result = pl.explain(models.in_double(models.classifier(architecture)), TEXTS[0], max_nodes=4096, **choice)
     cert = result.certificate
     change = cert.f_input - cert.f_baseline
     assert abs(change) > 1e-3, "a model that does not move tests nothing"

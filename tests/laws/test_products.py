@@ -92,6 +92,27 @@ class TestWhereItIsThere:
             assert [layouts.find(layer.weight, x) is not None for _ in range(4)] == [False, False, True, True]
         assert products.CURRENT.get() is None
 
+    def test_a_run_inside_another_is_a_part_of_it(self, at_once):
+        layer, x = nn.Linear(64, 64), torch.randn(4, 64)
+        with products.kept_layouts():
+            layouts = products.CURRENT.get()
+            with products.kept_layouts():
+                layouts.find(layer.weight, x)
+            assert products.CURRENT.get() is layouts and layouts.laid
+        assert products.CURRENT.get() is None
+
+    def test_classes_at_both_ends_come_by_what_is_laid_out(self, at_once):
+        """Two passes of the model, and a short text has few others."""
+        model = load("sentiment")
+        explainer = pl.Explainer(model)
+        explainer(TEXTS)  # the first of a kind are held against the model itself
+        with products.kept_layouts():
+            read = explainer.read([(text, None) for text in TEXTS])
+            assert products.CURRENT.get().laid
+        with products.kept_layouts():
+            model.says([each.cases[0] for each in read])
+            assert products.CURRENT.get().laid
+
     def test_no_more_than_the_room(self, at_once):
         first, second = nn.Linear(64, 64), nn.Linear(64, 64)
         x = torch.randn(2, 64)

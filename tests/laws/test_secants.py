@@ -201,7 +201,18 @@ def test_two_runs_that_go_different_ways_are_refused_in_one_line(net):
 
 
 @pytest.mark.parametrize(
-    "choices, word", [({"n_steps": 8}, "no nodes"), ({"rule": "gauss"}, "rule"), ({"gives": "words"}, "gives")]
+    "choices, word",
+    [
+        ({"n_steps": 8}, "no nodes"),
+        ({"rule": "gauss"}, "rule"),
+        ({"gives": "words"}, "gives"),
+        ({"block": "encoder.layer.1", "gives": "scores", "target": 0}, "a block has vectors"),
+        ({"block": "encoder.layer.1", "gives": "pair"}, "a block has vectors"),
+        ({"hold": "hidden_states"}, "name it with block"),
+        ({"similarity": "dot"}, "compares no vectors; leave similarity out"),
+        ({"norm": "inside"}, "compares no vectors; leave norm out"),
+        ({"gives": "vectors", "baseline": ["mask", "pad"]}, "for scores, of ig, sig, ih or secant"),
+    ],
 )
 def test_choices_that_mean_nothing_are_refused(choices, word):
     with pytest.raises(InputError, match=word):

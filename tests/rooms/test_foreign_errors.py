@@ -136,3 +136,12 @@ def test_a_mixed_adapter_is_opened():
     result = pl.explain((mixed, tokenizer), "a good film", target=0, check=False)
     expected = mixed(**tokenizer("a good film", return_tensors="pt")).logits[0, 0].item()
     assert result.certificate.f_input == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_study_of_certain_methods_says_so_of_another():
+    """It was Python's own "multiple values for keyword argument"."""
+    model = models.classifier("bert")
+    with pytest.raises(InputError, match=r"^method: .*use methods=\["):
+        pl.pathview(model, models.TEXTS[0], method="udig")
+    with pytest.raises(InputError, match=r"^method: .* leave method out$"):
+        pl.softplus_curve(model, models.TEXTS[0], method="ig")

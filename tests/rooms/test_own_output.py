@@ -541,6 +541,32 @@ def test_a_zero_shot_pipeline_is_explained_with_its_hypothesis():
         )
 
 
+def test_one_candidate_label_is_the_one_that_is_asked_about():
+    """As the pipeline takes it: against its contradiction. With no rival it is not "predicted", however unlikely."""
+    whole = zero_shot()
+    printed = whole(TEXTS[0], ["very bad"])["scores"][0]
+    assert printed < 0.5, "the example is a label that does not hold"
+    for asked in ({"candidate_labels": ["very bad"]}, {"target": "very bad"}):
+        result = pl.explain(whole, TEXTS[0], score="prob", **asked)
+        assert result.target == "very bad (prob)" and result.certificate.f_input == pytest.approx(printed, abs=1e-6)
+        assert result.headline.startswith(f"very bad is {100 * printed:.3g} % likely (from the baseline alone: ")
+        assert result.prediction == "" and "predicted" not in repr(result)
+
+
+@pytest.mark.parametrize("place", ["meta", "inference"])
+def test_weights_without_numbers_or_gradients_are_one_line(place):
+    if place == "meta":
+        module, words = (
+            copy.deepcopy(models.classifier("bert")[0]).to("meta"),
+            "no numbers in it: its weight 'bert.*' is on the meta",
+        )
+    else:
+        with torch.inference_mode():
+            module, words = hf.BertForSequenceClassification(models.config("bert")), "made under torch.inference_mode"
+    with pytest.raises(ModelError, match=words):
+        pl.explain((module.eval(), models.tokenizer()), TEXTS[0])
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_a_choice_is_explained_by_its_logit_among_the_others(name):
     torch.manual_seed(7)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import pathlens as pl
-from pathlens.checks import options_of
-from pathlens.engine.options import EVERYONES, RECORDS, Method, Scores
-from pathlens.engine.typed import ByScore, Options, options_by_name
+from pathlens.checks import option_names, options_of
+from pathlens.engine.options import EVERYONES, RECORDS, Compared, Method, Scores
+from pathlens.engine.typed import ByScore, Options, SourceOptions, StudyOptions, VectorOptions, options_by_name
 from pathlens.text import options as of_models
 from pathlens.text.sentence import SentenceEncoder
+from pathlens.vectors.why import SPLIT
 from tests.support import models
 
 
@@ -33,6 +34,33 @@ def test_every_option_is_typed_as_its_record_has_it():
     assert set(typed) == set(records), "an option of a record that no editor shows, or the other way round"
     for name, kinds in records.items():
         assert typed[name] in kinds, name
+
+
+def test_what_other_verbs_take_is_typed_as_explain_takes_it():
+    """`pl.encode`, `pl.answer`, … leave some options out; a prompt may be one of each side there."""
+    every = get_type_hints(Options)
+    for some in (StudyOptions, VectorOptions, SourceOptions):
+        typed = {name: kind for name, kind in get_type_hints(some).items() if name not in ("method", *SPLIT)}
+        assert len(typed) > 10 and not {name for name, kind in typed.items() if every[name] != kind}
+    compared = {name for record in RECORDS.values() if issubclass(record, Compared) for name in option_names(record)}
+    assert compared - set(get_type_hints(VectorOptions)) == {"coordinates", "block", "hold", "gives"}, (
+        "encode refuses these"
+    )
+
+
+def test_every_verb_says_by_name_what_it_takes():
+    """Not `**choices: Any`: an editor shows the options, and a checker sees a slip."""
+    verbs = {name: getattr(pl, name) for room in (pl, pl.studies) for name in room.__all__} | {"run": pl.corpus.run}
+    vague = {
+        name
+        for name, verb in verbs.items()
+        if inspect.isfunction(verb)
+        for each in inspect.signature(verb).parameters.values()
+        if each.kind is each.VAR_KEYWORD and not str(each.annotation).startswith("Unpack[")
+    }
+    assert vague == {"chat", "softplus_curve"}, (
+        "what a template takes; a curve's `path` is a file, and no option of its method"
+    )
 
 
 def test_the_methods_with_a_score_for_each_unit_are_those_of_the_records():
@@ -90,6 +118,8 @@ CALLS = {  # what a user writes → what a checker says of it; each is also call
 SLIPS = (
     *("pl.explain(m, 'x', basline='mask')", "pl.explain(m, 'x', layer='two')", "pl.Explainer(m, show_progress=True)"),
     *("pl.explian(m, 'x')", "pl.corpus.sumarise('x')", "pl.models.laod('x')"),
+    *("pl.compare(m, 'x', basline='mask')", "pl.rank(e, 'x', ['y'], layer='two')", "pl.whatif(m, 'x', topp=1)"),
+    *("pl.answer(m, 'x', ['y'], sinck=True)", "pl.evaluate(m, ['x'], seeed=1)", "pl.encode(e, ['x'], target=0)"),
 )
 FILE = """
 from typing import Any

@@ -251,7 +251,7 @@ def test_spans_of_the_second_text():
 @pytest.mark.parametrize(
     ("unit", "message"),
     [
-        ("phrase", "'phrase' is unknown; use \"token\""),
+        ("phrase", "'phrase' is unknown; use token"),
         ([], "no spans"),
         (7, "got 7"),
         ([(0, 8), (4, 11)], "overlap.*\n.*\n {6}\\^{4}$"),

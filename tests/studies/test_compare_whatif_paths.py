@@ -119,6 +119,10 @@ def test_methods_are_compared_on_one_number():
     assert every == {"logprob"} and pl.explain(odd, TEXT, method="ig", check=False).origin.score == "prob"
     asked = compare(odd, TEXT, methods=["ig", "sig"], score="prob", check=False)
     assert {result.origin.score for result in asked.results} == {"prob"}
+    by_name = compare(odd, TEXT, methods=["ig", "secant"], check=False)
+    by_record = compare(odd, TEXT, methods=[pl.IG(), pl.SECANT()], check=False)
+    assert np.array_equal(by_name.values, by_record.values) and by_name.labels == by_record.labels
+    assert len({result.origin.baseline for result in by_record.results}) == 1
 
 
 def test_what_cannot_be_compared_is_said():

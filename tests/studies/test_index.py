@@ -352,7 +352,7 @@ def test_a_query_may_have_a_prompt_of_its_own(tmp_path):
         Index.open(tmp_path / "index", cut)
 
 
-@pytest.mark.parametrize("baseline", ["given a text of words", "default", "pad", None])
+@pytest.mark.parametrize("baseline", ["given a text of words", "the default", "pad", None])
 def test_a_query_has_the_baseline_of_the_build(minilm, tmp_path, baseline):
     """Whatever words a baseline's text begins with: it is no name of the format."""
     build(DOCUMENTS[:2], tmp_path, minilm, baseline=baseline)

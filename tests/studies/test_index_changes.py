@@ -162,7 +162,7 @@ def test_an_interrupted_build_goes_on_and_the_old_index_stays(model, tmp_path, f
 
 def test_a_build_of_other_documents_takes_nothing_of_an_interrupted_one(model, tmp_path, few, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(building.IndexWriter, "finish", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(building.IndexWriter, "complete", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             build(DOCUMENTS, tmp_path, model, storage="plain")
     with pytest.raises(pl.PathlensError, match="half written.*finished files are kept"):

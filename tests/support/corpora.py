@@ -13,8 +13,6 @@ import numpy as np
 from pathlens.corpus.shard import read_rows
 from tests.support.models import WORDS, classifier, encoder
 
-COMMON = ("--n-steps", "3")
-
 
 @cache
 def _saved(where: Path, kind: str) -> Path:

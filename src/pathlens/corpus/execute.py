@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from pathlens.corpus.schema import ExplainedBatch, Failure, Tally, tally
 from pathlens.corpus.shard import read_facts, read_rows, shard_path, write_shard
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.progress import Progress
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError, ModelError, PathlensError
 from pathlens.files import remove_left_behind
 
@@ -86,7 +87,7 @@ def run(
     rows_per_shard: int = RunOptions.rows_per_shard,
     show_progress: bool = False,
     tell: Callable[[Tally], None] = lambda counts: None,
-    **choices: Any,
+    **choices: Unpack[StudyOptions],
 ) -> Outcome:
     """Explain every row of a source; Parquet shards and a manifest in `out`.
 
@@ -100,7 +101,7 @@ def run(
         limit=limit, shard=shard, overwrite=overwrite, engine=engine, workers=workers, address=address, gpus=gpus,
         batch_size=batch_size, rows_per_shard=rows_per_shard,
     )  # fmt: skip
-    job = prepare(model, source, out, options, choices)
+    job = prepare(model, source, out, options, {**choices})
     with _engine(job) as chosen:  # a cluster is reached before anything is touched
         place.make_writable(job.folder)
         started = time.perf_counter()

@@ -35,7 +35,8 @@ class RunOptions:
         check_options(self)
         pair = [plain_number(each) for each in self.shard] if isinstance(self.shard, list | tuple) else []
         if not (len(pair) == 2 and all(type(each) is int for each in pair) and 0 <= pair[0] < pair[1]):
-            raise InputError(f"shard must be (i, n), typed i/n, with 0 ≤ i < n (0/4 to 3/4), got {self.shard!r}")
+            shown = "/".join(map(str, pair)) if len(pair) == 2 else repr(self.shard)
+            raise InputError(f"shard must be (i, n), typed i/n, with 0 ≤ i < n (0/4 to 3/4), got {shown}")
         if self.gpus < 0:
             raise InputError(f"gpus must be a number from 0 upwards, got {self.gpus!r}")
         if self.engine != "ray" and (self.address is not None or self.gpus):

@@ -32,6 +32,7 @@ from pathlens.units import parse
 TAGGED = 20_000  # texts that are tagged at most, evenly over the run
 FEW = 12  # a column with at most so many values is a slice without being asked for
 SHOWN = 100  # explanations on a page: more make it slow to open
+NO_SPEECH = f"no parts of speech: spaCy or a model of it is not installed ({parse.INSTALL})"
 MEASURED = ("times", "texts", "mean", "low", "high")
 
 
@@ -127,8 +128,10 @@ def summarise(
         notes = _notes(counts, about, ask, by_word)
         tables += _slices(ask, by, about, most, least)
         if speech and ask.has_scores and asked["unit"] != "sentence":
-            tables += _speech(ask, parse.pipeline(pipeline), least, notes)
-    title = f"{Path(folder).name}: {choices.get('method', 'ig')} of {about['model']} over {counts['rows']} rows"
+            tagger = parse.pipeline(pipeline)
+            tables += [] if tagger is None else [_speech(ask, tagger, least)]
+            notes += [NO_SPEECH] if tagger is None else []
+    title = f"{Path(folder).name}: {choices['method']} of {about['model']} over {counts['rows']} rows"
     answered = {table.name: table for table in tables if table.rows}
     return Summary(title, answered, tuple(notes), choices.get("tolerance", TOLERANCE))
 
@@ -232,15 +235,12 @@ def _beside(name: str, *ours: str) -> tuple[str, ...]:
     return (f"data_{name}" if name in ours else name, *ours)
 
 
-def _speech(ask: Questions, pipeline: Any, least: int, notes: list[str]) -> list[SummaryTable]:
-    if pipeline is None:
-        notes.append(f"no parts of speech: spaCy or a model of it is not installed ({parse.INSTALL})")
-        return []
+def _speech(ask: Questions, pipeline: Any, least: int) -> SummaryTable:
     texts = ask.texts(TAGGED)
     measured = ask.speech(tag(pipeline, texts), [row for row, *_ in texts], least)
     note = (f"{len(texts)} texts tagged by spaCy, {pipeline.meta.get('name', '')}",)
     columns = ("class", "part_of_speech", *MEASURED)
-    return [SummaryTable("speech", "by part of speech", columns, tuple(measured), note)]
+    return SummaryTable("speech", "by part of speech", columns, tuple(measured), note)
 
 
 def tag(pipeline: Any, texts: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, int, int, int, str]]:

@@ -15,13 +15,13 @@ from pathlens.draw.words import cut, in_short, visible
 from pathlens.explanation.origin import Origin
 from pathlens.explanation.record import Explanation, Interactions
 from pathlens.explanation.store import many_to_dict
+from pathlens.metrics.record import CONTROLS
 
 if TYPE_CHECKING:
     from pathlens.metrics.record import Column, Evaluation
     from pathlens.vectors.rank import Ranking
 
 ARROWS = {"lower": " ↓", "higher": " ↑", "": ""}
-CONTROLS = ("random", "leave-one-out")
 MEETINGS = 4  # pairs of words named per hit
 SURE = 10  # texts: fewer redrawn say nothing of a mean, however their intervals lie
 LONG = 160  # characters of a document on one line

@@ -106,7 +106,8 @@ def spoken(probabilities: Sequence[Probabilities | None]) -> dict[str, Any]:
         return {}
     text = known[0].text
     start = {name: float(np.mean([each.baseline[name] for each in known])) for name in text}
-    return {"prediction": likeliest(text), "probabilities": text, "baseline_probabilities": start}
+    predicted = likeliest(text) if len(text) > 1 else ""  # a label with no rival is not predicted
+    return {"prediction": predicted, "probabilities": text, "baseline_probabilities": start}
 
 
 def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
@@ -114,9 +115,9 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
     if not (fields := spoken(probabilities)):
         return []
     name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
-    notes, rest = [], [share for each, share in text.items() if each != name]
-    if not rest:  # one label alone has no rival
+    if not name:
         return []
+    notes, rest = [], [share for each, share in text.items() if each != name]
     if text[name] - max(rest) < UNSURE:
         notes.append(f"the model is unsure: {', '.join(f'{each} {percent(text[each])}' for each in ranked(text))}")
     if likeliest(start) == name:

@@ -55,6 +55,7 @@ from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
 from pathlens.explanation.check import Belief
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
+from pathlens.integrand.products import kept_layouts
 from pathlens.integrate.memory import Limits
 from pathlens.path.words.options import WordOptions
 from pathlens.path.words.store import path_cache
@@ -104,9 +105,8 @@ class Explainer(Generic[R]):
     # fmt: on
     def __init__(self, model: Any, *, method: str | Method[Any] | None = None, **choices: Any) -> None:
         check_choices(method, choices)
-        named = dict(choices)
+        self.model, named = loaded(model, choices)
         common, accuracy, room = taken(CommonOptions, named), taken(Accuracy, named), taken(Resources, named)
-        self.model = load(model, **given(taken(LoadOptions, named)))
         if self.model.similarity in SIMILARITIES:
             named.setdefault("similarity", self.model.similarity)
         counted = vars(self.model).setdefault("counted", {})
@@ -148,7 +148,7 @@ class Explainer(Generic[R]):
         pair = self.model.two_texts_are_a_pair() and text_b is not None
         method = self.method or self._build(self._default(pair))
         method = method.settled(encoder=self.model.two_texts_are_a_pair(), two_texts=text_b is not None)
-        check_method(self.choices, entry_for(method), text_b)
+        check_method(self.choices, method, text_b)
         if text_b is not None and "similarity" not in self._options and getattr(method, "similarity", None) is None:
             refuse_distance(self.model)
         return method
@@ -356,8 +356,10 @@ class Explainer(Generic[R]):
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Held around all work: one at a time, the model in evaluation mode, and gradients where the caller forbids them."""
-        with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet():
+        """Held around all work: one at a time, the model in evaluation mode, gradients where the caller forbids them, and
+        weights laid out once for whatever is asked inside."""
+        laid_out = kept_layouts(self.choices.limits.for_weights())
+        with ONE_AT_A_TIME, torch.inference_mode(False), self.model.quiet(), laid_out:
             yield
 
     def prepare(self, text: Any, text_b: Any = None) -> Prepared:
@@ -447,6 +449,12 @@ class Explainer(Generic[R]):
 
 
 _version = cache(version)  # it reads a file
+
+
+def loaded(model: Any, choices: Mapping[str, Any]) -> tuple[TextModel, dict[str, Any]]:
+    """The model, loaded as the choices say (dtype, device, …), and what else is chosen: verbs explain with it more than once."""
+    others = dict(choices)
+    return load(model, **given(taken(LoadOptions, others))), others
 
 
 def check_choices(

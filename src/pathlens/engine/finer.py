@@ -23,10 +23,13 @@ from pathlens.engine.options import Accuracy
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import SecantError, setting
+from pathlens.integrand.secant.both import Both, values
 from pathlens.integrate.memory import Limits
-from pathlens.text.adapter import Case, TextModel
+from pathlens.text.adapter import Case, Scores, TextModel
 
 EXACT = 1e-5  # of the change: more of a gap than this is taken away where it can be
+# a model in float64 may still norm, turn and weigh in float32 (Llama does)
+FLOAT32 = 100 * torch.finfo(torch.float32).eps
 
 _SEEN: WeakKeyDictionary[TextModel, set[Any]] = WeakKeyDictionary()  # kinds of requests that were compared
 
@@ -51,7 +54,7 @@ def _compared(model: TextModel, text: Prepared, solutions: tuple[Solution, ...])
         if kind in seen:
             continue
         with torch.no_grad():
-            plain = [score(row[None], [solution.case])[0].double().cpu() for row in _rows(solution)]
+            plain = [each[0].double().cpu() for each in _plain(score, solution)]
         followed = [solution.f_start.double().cpu(), solution.f_end.double().cpu()]
         if _differ(solution, plain, followed):
             return SecantError(
@@ -67,20 +70,32 @@ def _is_word(item: Any) -> bool:
     return isinstance(item, str)
 
 
+def _plain(score: Any, solution: Solution) -> tuple[Scores, Scores]:
+    """What one plain pass of each row says; a reading that looks at both runs gets both."""
+    case = solution.case
+    if getattr(getattr(score, "read", None), "reads_both_runs", False):
+        start, end = (score.output(row[None], [case]) for row in _rows(solution))
+        return values(score.read(Both(start, end), [case]))
+    start, end = (score(row[None], [case]) for row in _rows(solution))
+    return start, end
+
+
 def _rows(solution: Solution) -> tuple[Float[Tensor, "S d"], Float[Tensor, "S d"]]:
     return solution.case.ends.start.clone(), solution.case.ends.end.clone()  # a model may write into its input
 
 
-def _differ(solution: Solution, plain: Sequence[Tensor], followed: Sequence[Tensor]) -> bool:
+def _differ(
+    solution: Solution, plain: Sequence[Float[Tensor, "..."]], followed: Sequence[Float[Tensor, "..."]]
+) -> bool:
     """Further apart than rounding explains: half of the digits of the larger end, or what half precision is known to move."""
     eps = torch.finfo(solution.case.ends.end.dtype).eps
     size = max(float(each.nan_to_num(0.0, 0.0, 0.0).abs().max()) for each in plain)
-    room = max(eps**0.5 * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
+    room = max(max(eps**0.5, FLOAT32) * size, 4 * solution.case.meta.get("drift", 0.0)) + 10 * eps
     off = (torch.where(a == b, 0.0, a - b).abs().max() for a, b in zip(plain, followed, strict=True))
     return not all(float(each) <= room for each in off)
 
 
-def _shown(value: Tensor) -> str:
+def _shown(value: Float[Tensor, "..."]) -> str:
     return f"{value.item():.6g}" if value.numel() == 1 else f"a vector of length {float(value.norm()):.6g}"
 
 

@@ -163,6 +163,12 @@ class OfBlock:
     block: str | None = option(None, "The module whose output is explained, by its name in the model.")
     hold: str | Sequence[str] | None = option(None, "Inputs of the block that stay at the text's value, by name.")
 
+    def check_block(self) -> None:
+        if self.hold is not None and self.block is None:
+            raise InputError(
+                f"{setting(hold=self.hold)} names inputs of a block; name it with {setting('block=...')}, or leave hold out"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class IG(_ByCoordinate, PathOptions, Method[Scores]):
@@ -238,6 +244,10 @@ class VAIG(OfBlock, _Products, PathOptions, Method[VectorExplanation]):
 
     name: ClassVar[str] = "vaig"
 
+    def check(self) -> None:
+        super().check()
+        self.check_block()
+
 
 @dataclass(frozen=True, kw_only=True)
 class IJ(_ByCoordinate, Compared, _Products, PathOptions, Method[PairExplanation]):
@@ -294,6 +304,11 @@ class SECANT(OfBlock, Compared, _ByCoordinate, Method[Secants]):
 
     def check(self) -> None:
         self.measure()
+        self.check_block()
+        if self.block is not None and self.gives in ("scores", "pair"):
+            raise InputError(
+                f"{setting(gives=self.gives)}: a block has vectors, and neither a score nor a second text; leave gives out, or block"
+            )
         if self.coordinates and (self.block is not None or self.gives in ("vectors", "pair")):
             raise InputError(
                 f"{setting(coordinates=True)} is for scores; vectors and pairs of single coordinates: 'vaig' and 'ij'"

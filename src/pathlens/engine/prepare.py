@@ -147,9 +147,9 @@ def by_side(given: Any, what: str) -> tuple[Any, ...]:
     return sides
 
 
-def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
+def check_method(choices: Choices, method: Method[Any], text_b: Any) -> None:
     """Do the method, the model, the rule and the number of texts go together?"""
-    model, rule = choices.model, choices.accuracy.rule
+    model, rule, entry = choices.model, choices.accuracy.rule, entry_for(method)
     if entry.sides == 2 and not model.two_texts_are_a_pair():
         raise InputError(
             f"{setting(method=entry.name)} compares the vectors of two texts, and {model.name!r} is a {model.kind} "
@@ -164,6 +164,11 @@ def check_method(choices: Choices, entry: Entry, text_b: Any) -> None:
     if entry.sides == 2 and text_b is None:
         raise InputError(f"{setting(method=entry.name)} needs two texts: explain(model, text, text_b)")
     _refuse_unread(choices, entry, text_b)
+    idle = {name: value for name, value in method.given().items() if name in ("similarity", "norm")}
+    if idle and not model.two_texts_are_a_pair():
+        raise InputError(
+            f"{setting(**idle)}: {model.name!r} is a {model.kind} model and compares no vectors; leave {' and '.join(idle)} out"
+        )
 
 
 def _refuse_unread(choices: Choices, entry: Entry, text_b: Any) -> None:
@@ -189,7 +194,7 @@ def _refuse_unread(choices: Choices, entry: Entry, text_b: Any) -> None:
     if target is not None and entry.vector and not model.places_vector:
         raise InputError(
             f"{asked}: {name} explains the whole output at once and has no target; leave target out, "
-            f"or ask for one with {setting(method='ig')} or 'secant'"
+            f"or ask for one with {setting(method='ig')}"
         ).plainly("This method explains every class at once. Empty the target, or choose another method.", "target")
     if encodes and text_b is not None and entry.sides == 1 and (entry.vector or callable(target)):
         what = f"{name} explains the vector" if entry.vector else f"{asked} is a function of the vector"
@@ -227,7 +232,9 @@ def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> lis
         sides = zip(choices.model.sides(), (text, text_b), by_side(baseline, "baselines"), strict=True)
         return [(model, (each, None, replace(request, baseline=side))) for model, each, side in sides]
     if many and entry.result not in (Explanation, Interactions):
-        raise InputError(f"{setting(method=entry.name)} takes one baseline; a list of baselines is for ig, sig and ih")
+        raise InputError(
+            f"{setting(method=entry.name)} takes one baseline; a list of baselines is for scores, of ig, sig, ih or secant"
+        )
     return [(choices.model, (text, text_b, replace(request, baseline=each))) for each in each_baseline]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from torch import Tensor
 
 from pathlens.checks import Option, options_of
-from pathlens.engine.options import EVERYONES, RECORDS
+from pathlens.engine.options import EVERYONES, RECORDS, Method
 from pathlens.text.chat import Chat, Prompt
 from pathlens.text.options import LoadOptions, kinds_of_options
 
@@ -28,14 +28,11 @@ ByScore = Literal["ig", "sig", "dig", "udig"]  # methods that give `Scores`; a c
 Several = Literal["all"] | list[Any]  # targets of one text: a result for each
 
 
-class OtherOptions(TypedDict, total=False):
-    """Everyone's options but the target, then those of methods and of model kinds; see `pl.explain`."""
+class SharedOptions(TypedDict, total=False):
+    """How exactly, from where, and with which model: what every verb that explains takes by name."""
 
     baseline: Any
     layer: int | None
-    unit: Any
-    score: str | None
-    truncation: bool
     softplus: float | None
     check: bool
     tolerance: float
@@ -48,7 +45,11 @@ class OtherOptions(TypedDict, total=False):
     dtype: Any
     device_map: Any
     device: Any
-    # of methods
+
+
+class PathByName(TypedDict, total=False):
+    """Which way through words."""
+
     path: str | None
     steps: int | None
     neighbours: int | None
@@ -57,6 +58,15 @@ class OtherOptions(TypedDict, total=False):
     preset: str | None
     cache: Any
     wae: bool
+
+
+class OtherOptions(SharedOptions, PathByName, total=False):
+    """Everyone's options but the target, then those of methods and of model kinds; see `pl.explain`."""
+
+    unit: Any
+    score: str | None
+    truncation: bool
+    # of methods
     coordinates: bool
     context: str
     by: str
@@ -85,6 +95,31 @@ class Options(OtherOptions, total=False):
     """What is given by name where one target is meant, or any."""
 
     target: Any
+
+
+class VectorOptions(SharedOptions, PathByName, total=False):
+    """What verbs on the vectors of texts take by name: their similarity is what is explained."""
+
+    method: str | Method[Any] | None
+    unit: Any
+    truncation: bool
+    norm: str
+    mode: str
+    similarity: str | None
+    prompt: Any  # of both sides, or a tuple with one for each
+    prompt_name: Any
+
+
+class SourceOptions(SharedOptions, total=False):
+    """What `pl.answer` takes by name besides its own: what is explained, and in which units, it says itself."""
+
+    sink: str | bool | None
+
+
+class StudyOptions(Options, total=False):
+    """What studies take by name where the method is one more choice."""
+
+    method: str | Method[Any] | None
 
 
 def options_by_name() -> dict[str, Option]:

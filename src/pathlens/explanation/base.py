@@ -66,6 +66,9 @@ def in_words(text: Mapping[str, float], start: Mapping[str, float]) -> str:
     if not text:
         return ""
     name = likeliest(text)
+    if len(text) == 1:  # a label with no rival is not predicted, however likely
+        line = f"{name} is {percent(text[name])} likely"
+        return f"{line} (from the baseline alone: {percent(start[name])})" if start else line
     line = f"predicted {name}, {percent(text[name])}"
     return f"{line} (from the baseline alone: {likeliest(start)}, {percent(max(start.values()))})" if start else line
 

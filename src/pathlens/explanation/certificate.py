@@ -103,6 +103,8 @@ class Certificate:
         alone = self.kind == "per token"
         change = self.f_input if self.kind == "matrix" else self.f_input - self.f_baseline
         sums = "each unit by itself" if alone else f"{self.total:.6g} of {change:.6g}"
+        if self.kind == "vector":  # its numbers are lengths, whose difference is not the change's
+            sums = f"vectors that sum to length {self.total:.6g}"
         verdict = "settled" if self.converged else "NOT settled"
         cost = f"{self.nodes} nodes, {self.passes} passes" if self.nodes else f"{self.passes} passes"
         return brief(self, verdict, sums, f"gap {self.gap:.1g}, {self.bound:.1g} allowed", cost)

@@ -22,6 +22,12 @@ REVERSE_COST = 1.5  # a reverse product keeps and re-reads what a forward produc
 TOKENS_AT_ONCE = {"cpu": 2048, "cuda": 1 << 17}  # of all products together: bounds memory whatever the number of units
 
 
+def products_together(batch: Batch) -> int:
+    """Units, or output coordinates, whose products are taken in one go; each further group runs the point once more."""
+    room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
+    return max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
+
+
 @dataclass(frozen=True)
 class Directional(Integrand):
     """Each unit's share of the output's change along the leg."""
@@ -54,15 +60,10 @@ class Directional(Integrand):
         if not moved.any():
             moved[:1] = True
 
-        shares = torch.cat([_along(batch, some) for some in members[moved].split(self._at_once(batch))])
+        shares = torch.cat([_along(batch, some) for some in members[moved].split(products_together(batch))])
         result = shares.new_zeros(len(members), *shares.shape[1:])
         result[moved] = shares
         return result.transpose(0, 1)
-
-    def _at_once(self, batch: Batch) -> int:
-        """Products taken together; each further group evaluates the point itself once more."""
-        room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
-        return max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
 
     def _reverse(self, batch: Batch) -> Float[Tensor, "B U out k"]:
         """One vector–Jacobian product per output coordinate, then summed over each unit's tokens."""
@@ -75,7 +76,7 @@ class Directional(Integrand):
             share = share_of(slope, batch.direction).sum(-1)
             return torch.einsum("bus,bs->bu", batch.members.to(share.dtype), share)
 
-        result = vmap(of, chunk_size=self._at_once(batch))(basis)  # (out·k, B, U)
+        result = vmap(of, chunk_size=products_together(batch))(basis)  # (out·k, B, U)
         return result.permute(1, 2, 0).reshape(*result.shape[1:], *value.shape[1:])
 
     def _reverse_is_cheaper(self, outputs: int, units: int) -> bool:
@@ -132,9 +133,8 @@ class Jacobian(Integrand):
             value, pull = vjp(batch.score, batch.position)[:2]
             count = value[0].numel()
             basis = torch.eye(count, dtype=value.dtype, device=value.device).reshape(count, 1, *value.shape[1:])
-            room = TOKENS_AT_ONCE.get(value.device.type, TOKENS_AT_ONCE["cuda"])
-            at_once = max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
-            slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=at_once)(basis)  # (out·k, B, S, d)
+            together = products_together(batch)
+            slopes = vmap(lambda one: pull(one.expand_as(value))[0], chunk_size=together)(basis)  # (out·k, B, S, d)
             share = share_of(slopes.permute(1, 2, 3, 0), batch.direction[..., None])
             return share.reshape(*share.shape[:3], *value.shape[1:])
 

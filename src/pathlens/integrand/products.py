@@ -1,10 +1,10 @@
 """Matrix products with weights that stay as they are: laid out once for the processor, then used for many rows.
 
 torch gives a float32 product on a processor to a library that lays the weight out anew at every call. oneDNN, which
-torch carries too, can keep it laid out; a whole reverse pass of many rows then takes about an eighth less. Laying out
-costs what it saves on several hundred rows, and a short run that ends just after it has only paid; so it waits until a
-weight has met WORTH rows, and everything is forgotten when the run ends: between two runs a weight may change, inside
-one it cannot.
+torch carries too, can keep it laid out; a whole reverse pass of many rows then takes about an eighth less, and on
+processors whose widest instructions that library leaves alone, less than half. Laying out costs what it saves on WORTH
+rows at most, and a short run that ends just after it has only paid; so it waits until a weight has met as many, and
+everything is forgotten when the run ends: between two runs a weight may change, inside one it cannot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from torch.overrides import TorchFunctionMode
 
 from pathlens.integrand.batch import Batch
 
-WORTH = {False: 2048, True: 4096}  # rows on the way there and back: transposing is the dearer half
+# rows on the way there and back (transposing is the dearer half) that pay for it: measured 40 to 310 and 70 to 620, by the
+# weight's sides and the processor's instructions
+WORTH = {False: 256, True: 512}
 SMALLEST = 64  # of a weight's two sides
 LONG, PIECE = 8192, 512  # rows of a weight (a head over a vocabulary) whose sum is taken in pieces, and a piece's
 
@@ -65,7 +67,13 @@ CURRENT: ContextVar[Layouts | None] = ContextVar("layouts", default=None)
 
 @contextmanager
 def kept_layouts(room: int = 512 << 20) -> Iterator[None]:
-    """For one run: what is laid out inside is forgotten at the end, and never holds more than `room` bytes."""
+    """For one run: what is laid out inside is forgotten at the end, and never holds more than `room` bytes.
+
+    A run inside another is a part of it.
+    """
+    if CURRENT.get() is not None:
+        yield
+        return
     token = CURRENT.set(Layouts(room) if available() else None)
     try:
         yield

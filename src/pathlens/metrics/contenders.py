@@ -16,11 +16,11 @@ from pathlens.errors import InputError, PathlensError
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.record import Explanation
 from pathlens.metrics.deletion import Question, outputs, places
+from pathlens.metrics.record import CONTROLS, LEAVE_ONE_OUT, RANDOM
 from pathlens.text.adapter import Case, Request, TextModel
 
 KINDS = ("sequence classification", "question answering", "token classification")
-RANDOM, LEAVE_ONE_OUT, GRADIENT = "random", "leave-one-out", "gradient-x-input"
-CONTROLS = (RANDOM, LEAVE_ONE_OUT)
+GRADIENT = "gradient-x-input"
 SCORED = tuple(name for name, entry in METHODS.items() if entry.result is Explanation)  # a score per token
 THROUGH_WORDS = tuple(name for name in SCORED if METHODS[name].record().through_words)
 TOGETHER = 16  # texts explained in one go; between them the progress moves
@@ -110,7 +110,7 @@ def score_texts(
     choices = dict(choices or {})
     if model.kind not in KINDS:
         raise InputError(
-            f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is a {model.kind} model"
+            f"evaluation needs the probability of a class, an answer or a tag; {model.name!r} is {model.plain_kind}"
         )
     request = request_of(model, choices)
     cases: dict[int, tuple[Case, Case]] = {}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from pathlens.checks import listed
-from pathlens.engine.explainer import check_choices
+from pathlens.engine.explainer import check_choices, loaded
 from pathlens.engine.progress import Progress
+from pathlens.engine.typed import Options
 from pathlens.errors import InputError
 from pathlens.explanation.certificate import Certificate
 from pathlens.metrics.contenders import GRADIENT, Contender, ScoredText, contenders, score_texts
@@ -24,7 +25,6 @@ from pathlens.metrics.record import HIGHER, LOWER, SIG_NOTE, Column, Curve, Eval
 from pathlens.metrics.statistics import DRAWS, spearman
 from pathlens.text.adapter import TextModel
 from pathlens.text.chat import as_list
-from pathlens.text.load import load
 
 METHODS = (GRADIENT, "ig", "sig", "secant")
 FORWARD_TEXTS = 32  # texts whose edited versions are packed together
@@ -51,7 +51,7 @@ def evaluate(
     seed: int = 0,
     draws: int = DRAWS,
     show_progress: bool = False,
-    **choices: Any,
+    **choices: Unpack[Options],
 ) -> Evaluation:
     """Log-odds, comprehensiveness and sufficiency of methods, beside random scores and leave-one-out.
 
@@ -88,15 +88,15 @@ def evaluate(
         raise InputError("reference: name at least one token that replaces others (mask, pad, …), or leave it out")
     rows = contenders(listed(methods) or (), baselines, method_options)
     check_choices(None, choices)
-    loaded = load(model)
+    one, named = loaded(model, choices)
     pairs = list(zip(texts, texts_b if texts_b is not None else [None] * len(texts), strict=True))
     with Progress(len(pairs) * len(rows), show_progress) as tick:
-        scored, failures = score_texts(loaded, rows, pairs, reference=reference, seed=seed, choices=choices, tick=tick)
+        scored, failures = score_texts(one, rows, pairs, reference=reference, seed=seed, choices=named, tick=tick)
     evaluation = judge(rows, scored, PROTOCOLS[protocol], shares=shares, seed=seed, draws=draws)
-    evaluation = add_extras(evaluation, Trial(loaded, rows, scored, choices, seed), extra)
-    notes = (*evaluation.notes, *_troubles(failures, scored, rows), *_accuracy(loaded, scored, labels))
-    plain = {name: value for name, value in choices.items() if isinstance(value, str | int | float | bool)}
-    return replace(evaluation, notes=notes, meta={"model": loaded.name, "kind": loaded.kind, **plain})
+    evaluation = add_extras(evaluation, Trial(one, rows, scored, named, seed), extra)
+    notes = (*evaluation.notes, *_troubles(failures, scored, rows), *_accuracy(one, scored, labels))
+    plain = {name: value for name, value in named.items() if isinstance(value, str | int | float | bool)}
+    return replace(evaluation, notes=notes, meta={"model": one.name, "kind": one.kind, **plain})
 
 
 def judge(

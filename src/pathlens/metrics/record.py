@@ -22,6 +22,8 @@ SIG_NOTE = (
     "tokens: they favour sig and leave-one-out by construction"
 )
 LOWER, HIGHER = "lower", "higher"
+RANDOM, LEAVE_ONE_OUT = "random", "leave-one-out"
+CONTROLS = (RANDOM, LEAVE_ONE_OUT)  # rows that are always there, and never the best
 
 
 @dataclass(frozen=True, eq=False)

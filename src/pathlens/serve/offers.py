@@ -19,7 +19,6 @@ SECOND = {"question answering": "Passage", "multiple choice": "Choice"}  # kinds
 BETWEEN = regex.compile(r"entail|contradict|duplicate|paraphrase|equivalent|relevant|similar", regex.IGNORECASE)
 NAMELESS = regex.compile(r"label_\d+", regex.IGNORECASE)  # what a model is given that names no classes
 MANY = 200  # classes that are listed
-RANKED_BY = "secant"  # documents are many, and someone waits: one pass each
 
 
 def offers(model: TextModel) -> dict[str, Any]:
@@ -94,6 +93,7 @@ def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
     from pathlens.engine.options import AnswerOptions, Compared
     from pathlens.explanation.record import Explanation, PhraseTree
     from pathlens.path.words.options import PRESETS
+    from pathlens.vectors.encode import OF_MANY
 
     network = getattr(model, "network", None)
     words = 0 if network is None else network.embedding.weight.shape[0]
@@ -106,7 +106,7 @@ def _methods(model: TextModel, second: str) -> dict[str, list[str]]:
     views = {
         "explain": (model.default_method, [entry.name for entry in one]),
         "pair": (model.default_method, [*compared, *beside]),
-        "rank": (RANKED_BY, compared),
+        "rank": (OF_MANY, compared),
         "answer": (AnswerOptions.method, [n for n, entry in METHODS.items() if entry.record.by_output]),
     }
     each_once = {view: (first, dict.fromkeys(names)) for view, (first, names) in views.items()}
@@ -129,10 +129,10 @@ def _baseline(model: TextModel) -> str:
 
 def _baselines(model: TextModel) -> list[str]:
     """Names that this model's vocabulary has, the default first."""
-    from pathlens.text.baseline import token_ids
+    from pathlens.text.baseline import own_names
 
     tokenizer = getattr(model, "tokenizer", None)
-    known = [*token_ids(tokenizer), "zero", "mean"] if tokenizer is not None else ["zero"]
+    known = own_names(tokenizer) if tokenizer is not None else ("zero",)
     return list(dict.fromkeys([_baseline(model), *(["quiet"] if model.two_texts_are_a_pair() else []), *known]))
 
 

@@ -21,6 +21,7 @@ from pathlens.explanation.view import Viewable
 from pathlens.serve.tasks import BOUNDS
 from pathlens.serve.words import of_error
 from pathlens.studies.compare import side_by_side
+from pathlens.studies.whatif import KINDS
 from pathlens.text.options import RESTS, TEMPLATES, offered_options
 from pathlens.types import PROMPT_UNITS, TEXT_UNITS
 
@@ -152,7 +153,7 @@ class EditRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     unit: int | Name
-    kind: Literal["mask", "delete", "replace"]
+    kind: Literal[KINDS]  # type: ignore[valid-type]
     replacement: Annotated[str, Field(max_length=500)] = ""
 
 
@@ -296,7 +297,7 @@ class Predictions(Viewable):
         rows = tuple(_refused(each) if isinstance(each, Exception) else _row(next(probabilities)) for each in read)
         if len({row.get("error") for row in rows} - {None}) == 1 and all("error" in row for row in rows):
             # it is not the texts' fault
-            raise InputError(f"{rows[0]['error']} ({model.name!r} is a {model.kind} model)").plainly(rows[0]["words"])
+            raise InputError(f"{rows[0]['error']} ({model.name!r} is {model.plain_kind})").plainly(rows[0]["words"])
         return Predictions(rows)
 
 

@@ -14,17 +14,18 @@ from bisect import bisect_right
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.explainer import Explainer, check_choices
+from pathlens.engine.explainer import Explainer, check_choices, loaded
 from pathlens.engine.methods import entry_for
 from pathlens.engine.options import SIG, AnswerOptions
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
+from pathlens.engine.typed import SourceOptions
 from pathlens.errors import InputError, NumberError
 from pathlens.explanation.answer import Answer, cut_into
 from pathlens.explanation.base import shortened
@@ -40,7 +41,6 @@ from pathlens.text.adapter import Case
 from pathlens.text.causal import CausalLM
 from pathlens.text.generator import end_ids
 from pathlens.text.language import Score
-from pathlens.text.load import load
 from pathlens.text.outputs import Reading, ReadOutputs
 from pathlens.text.resumed import Resumed
 from pathlens.types import Points, Span
@@ -64,7 +64,7 @@ def answer(
     generate: int = AnswerOptions.generate,
     truncation: bool = AnswerOptions.truncation,
     redundant: bool | None = AnswerOptions.redundant,
-    **choices: Any,
+    **choices: Unpack[SourceOptions],
 ) -> Answer:
     """Which part of which source made the model say this? Sentences of its answer × parts of the sources.
 
@@ -91,12 +91,12 @@ def answer(
             f"the answer is empty ({answer!r}); give a text with words, or leave it out: the model writes one"
         )
     check_choices(method, {name: value for name, value in choices.items() if value is not None})
-    loaded = _model(model, choices)
-    read = read_sources(loaded, question, sources)
+    one, others = _model(model, choices)
+    read = read_sources(one, question, sources)
     texts = [text for text in (answer, contrast) if text is not None]
-    needed = max([generate if answer is None else 0, *(len(_ids(loaded, text)) for text in texts)])
-    read = read.fitting(loaded, needed, truncation)
-    work = _AnswerTask(loaded, read, method, unit, float(threshold), {**choices, "contrast": contrast})
+    needed = max([generate if answer is None else 0, *(len(_ids(one, text)) for text in texts)])
+    read = read.fitting(one, needed, truncation)
+    work = _AnswerTask(one, read, method, unit, float(threshold), {**others, "contrast": contrast})
     wanted = {"generate": generate} if answer is None else {"target": answer}
     parts = tuple((k, *span) for k, text in enumerate(read.shown) for span in cut_into(unit, text))
     result = work.explained(parts, wanted)
@@ -110,9 +110,8 @@ def opened(
     """The same answer with the chosen parts of its sources cut further (None: those that matter); sums are kept."""
     inside = inside or result.finer()
     chosen = result.strongest() if columns is None else tuple(columns)
-    made = {**result.origin.asked, **choices}
-    loaded = _model(model, made)
-    work = _AnswerTask(loaded, kept_sources(result), result.method, inside, result.threshold, made)
+    one, made = _model(model, {**result.origin.asked, **choices})
+    work = _AnswerTask(one, kept_sources(result), result.method, inside, result.threshold, made)
     finer = work.explained(result.opened(chosen, inside), {"target": result.answer})
     was, now = result.certificate.f_input, finer.certificate.f_input
     if abs(was - now) > 1e-4 * max(1.0, abs(was)):
@@ -123,15 +122,15 @@ def opened(
     return finer.derived(repeats=result.repeats)
 
 
-def _model(model: Any, choices: dict[str, Any]) -> CausalLM:
-    loaded = load(model, **{name: choices.pop(name) for name in ("dtype", "device_map") if name in choices})
-    if not isinstance(loaded, CausalLM):
-        raise InputError(f"answers come from a causal language model; {loaded.name!r} is a {loaded.kind} model")
+def _model(model: Any, choices: Mapping[str, Any]) -> tuple[CausalLM, dict[str, Any]]:
+    one, others = loaded(model, choices)
+    if not isinstance(one, CausalLM):
+        raise InputError(f"answers come from a causal language model; {one.name!r} is {one.plain_kind}")
     if choices.get("target") is not None:
         raise InputError("target: what is explained is the answer; give its words as answer='…', or leave both out")
     if choices.get("layer"):
         raise InputError("only the sources move, which is so at the word embeddings alone; leave layer out")
-    return loaded
+    return one, others
 
 
 def _ids(model: CausalLM, text: str) -> Sequence[int]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from pathlens.checks import listed, option_names
-from pathlens.engine.explainer import Explainer, check_choices
-from pathlens.engine.methods import METHODS
+from pathlens.engine.explainer import Explainer, check_choices, loaded
+from pathlens.engine.methods import entry_for
+from pathlens.engine.options import Method, build
 from pathlens.engine.progress import Progress
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
 from pathlens.explanation.binding import read_only
@@ -27,7 +29,6 @@ from pathlens.metrics.statistics import kendall, ranks, spearman
 from pathlens.text.adapter import Request, TextModel
 from pathlens.text.chat import as_chat, as_list
 from pathlens.text.generator import DEFAULT_SCORE, Generator
-from pathlens.text.load import load
 from pathlens.types import brief
 
 WEAK = 0.1  # of a column's largest |value|: what is smaller has no sign worth quarrelling about
@@ -94,41 +95,41 @@ def compare(
     text: Any,
     text_b: Any = None,
     *,
-    methods: str | Sequence[str] | None = None,
+    methods: str | Sequence[str | Method[Any]] | None = None,
     baselines: Sequence[Any] | None = None,
     models: Sequence[Any] | None = None,
     show_progress: bool = False,
-    **choices: Any,
+    **choices: Unpack[StudyOptions],
 ) -> Comparison:
     """Explain one text in several ways. Every combination of the lists given is one column.
 
-    methods: names as in `pl.methods()` (when nothing else is varied: the model's own beside ig and sig; of two texts ij and secant).
+    methods: names as in `pl.methods()`, or records (when nothing else is varied: the model's own beside ig and sig; of two texts ij and secant).
     baselines: names, texts or tensors. models: further models, each compared with the first.
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
     if isinstance(as_chat(as_list(text)), list):
         raise InputError("compare takes one text (or a pair); of many texts, pl.evaluate says which method to believe")
-    if methods is None and "method" in choices:
-        methods = choices.pop("method")
-    methods = listed(methods)
+    named: dict[str, Any] = {**choices}
+    methods = listed(named.pop("method", None) if methods is None else methods)
     asked = (model, *(models or ()))
     if methods is None and not baselines and len(asked) == 1:
-        asked = (load(model),)
-        methods = _usual(asked[0], text_b is not None)
+        one, named = loaded(model, named)
+        asked, methods = (one,), _usual(one, text_b is not None)
     if len(asked) > 1:
-        choices.setdefault("unit", "word")
-    usual = choices.pop("baseline", None)
+        named.setdefault("unit", "word")
+    usual = named.pop("baseline", None)
     variants = list(product(methods or (None,), baselines or (usual,)))
     if len(asked) * len(variants) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models").plainly(
             "There is one column only, and nothing to compare it with. Tick at least two methods, two baselines or another model."
         )
     for method, baseline in variants:
-        check_choices(method, {**choices, "baseline": baseline}, compare)
-    several = [load(each) for each in asked]
+        check_choices(method, {**named, "baseline": baseline}, compare)
+    ready = [loaded(each, named) for each in asked]
+    several, named = [one for one, _ in ready], ready[0][1]
     columns = []
     for one, (method, baseline) in product(several, variants):
-        shared = _of_one_number(one, methods or (), {**choices, "baseline": baseline})
+        shared = _of_one_number(one, methods or (), {**named, "baseline": baseline})
         columns.append((method, Explainer(one, method=method, **shared).of_one_target("compare")))
     results = []
     with Progress(len(columns), show_progress) as tick:
@@ -140,13 +141,14 @@ def compare(
     return side_by_side(results, labels=_labels(results, varied), varied=" and ".join(varied))
 
 
-def _of_one_number(model: Any, methods: Sequence[str], choices: dict[str, Any]) -> dict[str, Any]:
+def _of_one_number(model: Any, methods: Sequence[str | Method[Any]], choices: dict[str, Any]) -> dict[str, Any]:
     """Methods are compared on one change: a model may have a score, and a baseline, of its own for integrals alone."""
-    known = [name for name in methods if name in METHODS]
-    if choices["baseline"] is None and isinstance(model, Generator) and any(METHODS[name].integrates for name in known):
+    entries = [entry_for(build(method)) for method in methods]
+    if choices["baseline"] is None and isinstance(model, Generator) and any(entry.integrates for entry in entries):
         choices = {**choices, "baseline": model.usual_baseline(Request())}
     differs = getattr(model, "default_score", DEFAULT_SCORE) != DEFAULT_SCORE
-    return {"score": DEFAULT_SCORE, **choices} if differs and len(methods) > 1 and "vaig" not in methods else choices
+    one_number = len(methods) > 1 and not any(entry.vector for entry in entries)
+    return {"score": DEFAULT_SCORE, **choices} if differs and one_number else choices
 
 
 def _usual(model: TextModel, second: bool) -> tuple[str, ...]:

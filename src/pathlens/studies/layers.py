@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
-from pathlens.engine.explainer import Explainer
+from pathlens.engine.explainer import Explainer, loaded
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
 from pathlens.explanation.record import Explanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict
 from pathlens.explanation.view import Viewable
-from pathlens.text.load import load
 from pathlens.types import brief
 
 
@@ -40,13 +40,15 @@ class Layers(Viewable):
         return many_to_dict(self.results, layers=[result.origin.layer for result in self.results])
 
 
-def layers(model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Any) -> Layers:
+def layers(
+    model: Any, text: Any, text_b: Any = None, *, layers: Sequence[int] | None = None, **choices: Unpack[StudyOptions]
+) -> Layers:
     """Explain a text at each of `layers` (default: all of the model's). Choices as in `pl.explain`."""
-    one = load(model)
+    one, named = loaded(model, choices)
     wanted = list(layers) if layers is not None else list(range(one.depth)) or [0]
     if one.two_texts_are_a_pair():  # one value per token is needed, not a matrix
-        choices.setdefault("method", "ig")
-    each = [Explainer(one, layer=layer, **choices).of_one_target("a view of layers") for layer in wanted]
+        named.setdefault("method", "ig")
+    each = [Explainer(one, layer=layer, **named).of_one_target("a view of layers") for layer in wanted]
     results = tuple(explainer(text, text_b) for explainer in each)
     if not all(isinstance(result, Explanation | VectorExplanation) for result in results):
         raise InputError(

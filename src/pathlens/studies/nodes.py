@@ -10,17 +10,17 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from pathlens.engine.explainer import Explainer
+from pathlens.engine.explainer import Explainer, loaded
 from pathlens.engine.methods import ALONG_ONE_PATH
 from pathlens.engine.options import build
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
 from pathlens.explanation.view import Listed, Viewable
-from pathlens.text.load import load
 from pathlens.text.softplus import check_beta
 from pathlens.types import FIXED_RULES, MAX_NODES, brief
 
@@ -53,7 +53,7 @@ def nodes(
     *,
     counts: Sequence[int] = COUNTS,
     rules: Sequence[str] = RULES,
-    **choices: Any,
+    **choices: Unpack[StudyOptions],
 ) -> NodeStudy:
     """Explain a text with fixed numbers of nodes under several rules, and once as asked.
 
@@ -63,23 +63,22 @@ def nodes(
     """
     if not counts or any(not isinstance(n, int) or not 1 <= n <= MOST // 2 for n in counts):
         raise InputError(f"counts are whole numbers from 1 to {MOST // 2}, got {list(counts)!r}")
-    for name in ("n_steps", "rule"):
-        choices.pop(name, None)
-    method = build(choices.setdefault("method", "ig")).name
+    named: dict[str, Any] = {name: value for name, value in choices.items() if name not in ("n_steps", "rule")}
+    method = build(named.setdefault("method", "ig")).name
     if method not in ALONG_ONE_PATH:
         able = ", ".join(ALONG_ONE_PATH)
         raise InputError(f"error against nodes is drawn for {able}; {method} has another integral or none").plainly(
             f"{method} takes no nodes along a path. Choose one of {able}.", "method"
         )
-    one = load(model)
+    one, named = loaded(model, named)
     reference = max(2 * max(counts), 128)
 
     def scores(rule: str, count: int) -> np.ndarray:
         with warnings.catch_warnings():  # few nodes do not settle: that is what is drawn
             warnings.simplefilter("ignore")
-            return Explainer(one, n_steps=count, rule=rule, **{**choices, "check": False})(text, text_b).scores
+            return Explainer(one, n_steps=count, rule=rule, **{**named, "check": False})(text, text_b).scores
 
-    asked = Explainer(one, **choices).of_one_target("error against nodes")(text, text_b)
+    asked = Explainer(one, **named).of_one_target("error against nodes")(text, text_b)
     exact = scores("gauss", reference)
     errors = {rule: tuple(_largest(scores(rule, n), exact) for n in counts) for rule in rules}
     return NodeStudy(asked, tuple(counts), errors, _largest(asked.scores, exact), reference)
@@ -112,17 +111,25 @@ class SoftplusCurve(Listed[CurvePoint], Viewable):
 
 
 def softplus_curve(
-    model: Any, text: Any, betas: Iterable[float] = BETAS, *, path: str | Path | None = None, **choices: Any
+    model: Any,
+    text: Any,
+    betas: Iterable[float] = BETAS,
+    *,
+    path: str | Path | None = None,
+    **choices: Any,  # `path` is a file here
 ) -> SoftplusCurve:
     """Output change and nodes needed against β; with `path`, also drawn there (PNG or SVG).
 
     The first falls like 1/β, the second grows with β: choose the smallest β whose output change you can accept.
     """
-    one, points = load(model), []
+    if choices.pop("method", "ih") != "ih":
+        raise InputError("method: softplus is for second derivatives, so the curve is of ih; leave method out")
+    points = []
+    one, named = loaded(model, choices)
     for beta in betas:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            smooth = Explainer(one, method="ih", softplus=check_beta(beta), **choices)
+            smooth = Explainer(one, method="ih", **{**named, "softplus": check_beta(beta)})
             result = smooth.of_one_target("a curve of softplus")(text)
         proof, count = result.certificate, int(result.origin.history[-1][0])
         moved = result.origin.moved

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 
-from pathlens.engine.explainer import Explainer
-from pathlens.engine.methods import ALONG_ONE_PATH, route_of
+from pathlens.engine.explainer import Explainer, loaded
+from pathlens.engine.methods import ALONG_ONE_PATH, METHODS, route_of
+from pathlens.engine.typed import Options
 from pathlens.errors import InputError
 from pathlens.explanation.base import in_words, shortened
 from pathlens.explanation.view import Viewable
@@ -81,7 +82,7 @@ def pathview(
     methods: Sequence[str] | None = None,
     points: int = 25,
     words: int = 3,
-    **choices: Any,
+    **choices: Unpack[Options],
 ) -> PathView:
     """Walk the paths of `methods` (default: all of ig, dig, udig that this model can walk).
 
@@ -90,11 +91,14 @@ def pathview(
     """
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
+    if "method" in choices:
+        raise InputError("method: paths are drawn side by side; use methods=[…]")
     for name in methods or ():
         if name not in ALONG_ONE_PATH:
             raise InputError(f"a path is drawn for {', '.join(ALONG_ONE_PATH)}; got {name!r}")
-    line_only = {name: value for name, value in choices.items() if name not in OF_WORDS}
-    explainer = Explainer(model, method="ig", **line_only).of_one_target("a view of the path")
+    one, named = loaded(model, choices)
+    line_only = {name: value for name, value in named.items() if name not in OF_WORDS}
+    explainer = Explainer(one, method="ig", **line_only).of_one_target("a view of the path")
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
         (classes,) = explainer.model.says([case])
@@ -102,7 +106,7 @@ def pathview(
         search = None if vocabulary is None else NeighbourSearch(vocabulary.table)
         tracks, notes = [], list(case.notes)
         for name in methods or ALONG_ONE_PATH:
-            walker = Explainer(explainer.model, method=name, **(choices if name != "ig" else line_only))
+            walker = Explainer(one, method=name, **(named if METHODS[name].record().through_words else line_only))
             try:
                 route = route_of(walker.method_for(text_b), case.ends)
             except InputError as error:

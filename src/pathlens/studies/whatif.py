@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pathlens.engine.explainer import Explainer
+from pathlens.engine.explainer import Explainer, loaded
 from pathlens.engine.options import IG, Accuracy
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.record import Continuation, Explanation
 from pathlens.explanation.view import Viewable
@@ -28,7 +29,6 @@ from pathlens.metrics.contenders import SCORED
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
 from pathlens.text.language import LanguageModel
-from pathlens.text.load import load
 from pathlens.types import brief
 
 KINDS = ("mask", "delete", "replace")
@@ -68,7 +68,12 @@ class WhatIf(Viewable):
 
 
 def whatif(
-    model: Any, text: str, edits: Sequence[tuple] | None = None, *, text_b: str | None = None, **choices: Any
+    model: Any,
+    text: str,
+    edits: Sequence[tuple] | None = None,
+    *,
+    text_b: str | None = None,
+    **choices: Unpack[StudyOptions],
 ) -> WhatIf:
     """Explain a text, then make each edit and run the model again.
 
@@ -79,10 +84,10 @@ def whatif(
     """
     if not isinstance(text, str):
         raise InputError(f"what-if edits a text; got {type(text).__name__}")
-    loaded = load(model)
-    if loaded.two_texts_are_a_pair():  # one number is needed, not a matrix
-        choices.setdefault("method", "ig")
-    explainer = Explainer(loaded, **choices).of_one_target("what-if")
+    one, named = loaded(model, choices)
+    if one.two_texts_are_a_pair():  # one number is needed, not a matrix
+        named.setdefault("method", "ig")
+    explainer = Explainer(one, **named).of_one_target("what-if")
     explanation = explainer(text, text_b)
     several = isinstance(explanation, Continuation)
     if isinstance(explanation, Continuation):

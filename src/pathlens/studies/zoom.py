@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pathlens.engine.explainer import Explainer
+from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import Answer
 from pathlens.explanation.base import OfUnits, Result
@@ -32,7 +33,7 @@ def zoom(
     a: Sequence[int] = (),
     b: Sequence[int] = (),
     inside: str = "token",
-    **choices: Any,
+    **choices: Unpack[StudyOptions],
 ) -> Same:
     """Open units of a result: the chosen ones become tokens, the others stay, and everything still adds up.
 

@@ -143,6 +143,11 @@ class TextModel(ABC):
     def __repr__(self) -> str:
         return brief(self, self.name if self.name != self.kind else "", self.kind)
 
+    @property
+    def plain_kind(self) -> str:
+        """Its kind in a sentence: "a masked language model"."""
+        return f"a {self.kind}" if self.kind.endswith("model") else f"a {self.kind} model"
+
     @abstractmethod
     def case(self, text: Any, text_b: Any = None, *, request: Request) -> Case:
         """Prepare one text (or pair)."""
@@ -200,7 +205,7 @@ class TextModel(ABC):
 
     def embed(self, text: Any, request: Request) -> Float[Tensor, " k"]:
         """e(text), of a kind whose two texts are a pair."""
-        raise ModelError(f"{self.name!r} is a {self.kind} model; it gives no vector of a text")
+        raise ModelError(f"{self.name!r} is {self.plain_kind}; it gives no vector of a text")
 
     def embed_all(self, texts: Sequence[Any], request: Request) -> Float[Tensor, "N k"]:
         """e(text) of many; a kind that reads ids in batches does that."""

@@ -14,7 +14,7 @@ from pathlens.errors import InputError, setting
 from pathlens.text.network import Network
 from pathlens.text.options import check_baseline_name
 from pathlens.text.tokens import Tokens
-from pathlens.types import BASELINES
+from pathlens.types import BASELINES, ROWS_FOR_NOTHING, TOKENS_FOR_NOTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Baseline:
 
 def token_ids(tokenizer: Any) -> dict[str, int]:
     """The tokens that may stand for nothing, by name: read from the tokenizer, never hard-coded."""
-    ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "pad", "unk", "eos")}
+    ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in TOKENS_FOR_NOTHING}
     return {name: int(number) for name, number in ids.items() if number is not None}
 
 
@@ -61,14 +61,14 @@ def word_rows(choice: Any, tokens: Tokens, held: Bool[Tensor, " S"], network: Ne
 
 def own_names(tokenizer: Any) -> tuple[str, ...]:
     """Baselines that every text of this model can have, by name."""
-    return (*token_ids(tokenizer), "zero", "mean")
+    return (*token_ids(tokenizer), *ROWS_FOR_NOTHING)
 
 
 def named_rows(
     name: str, ids: Int[Tensor, " S"], held: Bool[Tensor, " S"], network: Network, tokenizer: Any
 ) -> Baseline:
     """One row for every token that is not held: a token's, zero or the mean."""
-    if name in ("zero", "mean"):
+    if name in ROWS_FOR_NOTHING:
         return _constant(name, network.embed(ids), held, network)
     start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(name, tokenizer)))
     return Baseline(network.embed(start), tuple(start.tolist()), name, name)
@@ -84,12 +84,10 @@ def _token_id(name: str, tokenizer: Any) -> int:
             f"{setting(baseline='quiet')} is the reference of a sentence encoder, and this model is none; use 'mask' or 'mean'"
         ).plainly("“quiet” is for models that compare two texts. Choose another baseline, as mean.", "baseline")
     if name not in known:
+        able = ", ".join(own_names(tokenizer))
         raise InputError(
-            f"{setting(baseline=name)}: this model's tokenizer has no {name} token; it offers {', '.join([*known, 'zero', 'mean'])}"
-        ).plainly(
-            f"This model has no {name} token. It takes {', '.join([*known, 'zero', 'mean'])}, or words of yours.",
-            "baseline",
-        )
+            f"{setting(baseline=name)}: this model's tokenizer has no {name} token; it offers {able}"
+        ).plainly(f"This model has no {name} token. It takes {able}, or words of yours.", "baseline")
     return known[name]
 
 

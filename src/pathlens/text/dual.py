@@ -36,7 +36,7 @@ class DualEncoder(TextModel):
     def __init__(self, a: TextModel, b: TextModel, *, name: str | None = None) -> None:
         for side in (a, b):
             if not side.two_texts_are_a_pair():
-                raise ModelError(f"{side.name!r} is a {side.kind} model; both sides must give embeddings")
+                raise ModelError(f"{side.name!r} is {side.plain_kind}; both sides must give embeddings")
         self.a, self.b = a, b
         self.similarity = a.similarity if a.similarity == b.similarity else None
         self.name = name or f"{a.name} | {b.name}"
@@ -113,7 +113,11 @@ class ImageScore:
     read: Callable[[Any, Sequence[Case]], Scores]
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
-        return self.read(self.model.forward(points, self.layer), cases)
+        return self.read(self.output(points, cases), cases)
+
+    def output(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Float[Tensor, "B k"]:
+        """The embeddings that are read."""
+        return self.model.forward(points, self.layer)
 
 
 class ClipImage(TextModel):

@@ -91,12 +91,11 @@ class Headed(LanguageModel):
             raise output
         return self.finished(draft, output if output is None else self.checked(output))
 
-    @torch.no_grad()
     def _outputs(self, cases: Sequence[Case]) -> dict[int, Any]:
         """The model's output for each text, one row of its own length."""
         outputs: dict[int, Any] = {}
         for some in in_batches(cases):
-            output = or_error(self.forward, texts_of(some), some, 0)
+            output = or_error(self.plain_forward, texts_of(some), some, 0)
             if isinstance(output, Exception):  # find the one that fails: each text alone
                 outputs |= {id(case): or_error(self.output_at, case) for case in some}
                 continue
@@ -226,12 +225,12 @@ class Classifier(Headed):
             known: Float[Tensor, "rows C"] = super().output_of(draft)
             return known
         ends = draft.case.ends
-        with self.in_our_words(), torch.no_grad():
-            output: Float[Tensor, "rows C"] = self.forward(torch.stack([ends.end, ends.start]), [draft.case] * 2, 0)
+        with self.in_our_words():
+            both = torch.stack([ends.end, ends.start])
+            output: Float[Tensor, "rows C"] = self.plain_forward(both, [draft.case] * 2, 0)
         self.checked(output[:1])  # a baseline that is not a number is told as one
         return output
 
-    @torch.no_grad()
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
         """At the text as it was read; baselines that several texts share (as many tokens, the same ones held) run once."""
         known = [case for case in cases if isinstance(case.score, Score) and case.output is not None]
@@ -239,12 +238,19 @@ class Classifier(Headed):
         alike = {_start_of(case): case for case in known if _start_of(case) not in starts}
         layer = max((case.score.layer for case in known if isinstance(case.score, Score)), default=0)  # one in a call
         for some in [[case] for case in alike.values()] if self.packs is False else in_batches([*alike.values()]):
-            output = self.forward(starts_of(some), some, layer)
+            output = self.plain_forward(starts_of(some), some, layer)
             starts |= {_start_of(case): self._probabilities(row) for case, row in zip(some, output, strict=True)}
         some_classes = self.function != "none"  # logits as they are say nothing of classes, and one alone is a score
         classes = [some_classes and case in known and case.output.shape[1] > 1 for case in cases]
         both = zip(cases, classes, strict=True)
+        self._forget_other_baselines()
         return [self._both_ends(case, starts[_start_of(case)]) if named else None for case, named in both]
+
+    def _forget_other_baselines(self) -> None:
+        """Where the weights are others by now."""
+        weights = [(each.data_ptr(), each._version) for each in self.module.parameters() if not each.is_inference()]
+        if self.other_baselines[0] != weights or len(self.other_baselines[1]) > LENGTHS:
+            self.other_baselines = weights, {}
 
     def _both_ends(self, case: Case, start: dict[str, float]) -> Probabilities:
         text = self._probabilities(case.output[0])
@@ -253,9 +259,6 @@ class Classifier(Headed):
 
     def _elsewhere(self, case: Case) -> dict[str, dict[str, float]]:
         """What the model says at its other baselines: one batch for each length of text, kept as long as the weights are."""
-        weights = [(each.data_ptr(), each._version) for each in self.module.parameters() if not each.is_inference()]
-        if self.other_baselines[0] != weights or len(self.other_baselines[1]) > LENGTHS:
-            self.other_baselines = weights, {}
         ids, held = case.context["input_ids"], torch.tensor(case.special, device=self.network.device)
         key = (case.segments, tuple(ids[held].tolist()))
         if key not in self.other_baselines[1]:
@@ -263,7 +266,7 @@ class Classifier(Headed):
             starts = [baselines.named_rows(n, ids.cpu(), held, self.network, self.tokenizer).rows for n in names]
             points = torch.stack(starts)
             some = points.split(1 if self.packs is False else len(names))
-            output = torch.cat([self.forward(rows, [case] * len(rows), 0) for rows in some])
+            output = torch.cat([self.plain_forward(rows, [case] * len(rows), 0) for rows in some])
             known = [(name, row) for name, row in zip(names, output, strict=True) if torch.isfinite(row).all()]
             self.other_baselines[1][key] = {name: self._probabilities(row) for name, row in known}
         return {name: shares for name, shares in self.other_baselines[1][key].items() if name != case.chosen.baseline}

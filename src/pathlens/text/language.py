@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pathlens.checks import did_you_mean, plain_number
 from pathlens.errors import InputError, ModelError, NumberError, PathlensError, first_line, setting
 from pathlens.integrand.batch import out_of_memory
+from pathlens.integrand.products import kept_products
 from pathlens.text import baseline as baselines
 from pathlens.text.adapter import Case, Chosen, Request, Scores, TextModel, collate
 from pathlens.text.baseline import Baseline
@@ -51,7 +52,11 @@ class Score:
     read: Callable[[Any, Sequence[Case]], Scores]
 
     def __call__(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
-        return self.read(self.model.forward(points, cases, self.layer), cases)
+        return self.read(self.output(points, cases), cases)
+
+    def output(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Any:
+        """What is read."""
+        return self.model.forward(points, cases, self.layer)
 
     def lean(self, points: Float[Tensor, "B S d"], cases: Sequence[Case]) -> Scores:
         """The same, keeping less for the reverse pass; where no blocks are known, just the same."""
@@ -151,6 +156,12 @@ class LanguageModel(TextModel):
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         return self.output(self.network.run(points, collate(cases, points), layer), cases)
+
+    @torch.no_grad()
+    def plain_forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
+        """The same where nothing is differentiated: by the weights as the run has laid them out."""
+        with kept_products():
+            return self.forward(points, cases, layer)
 
     def states(self, rows: Float[Tensor, "S d"], draft: Case, layer: int) -> Float[Tensor, "S k"]:
         """The hidden states of a layer, from the text's rows."""
@@ -304,8 +315,8 @@ class LanguageModel(TextModel):
 
     def output_at(self, case: Case, layer: int = 0) -> Any:
         """The model's output at the text itself, one row, checked for NaN."""
-        with self.in_our_words(layer), torch.no_grad():
-            output = self.forward(case.ends.end[None], [case], layer)
+        with self.in_our_words(layer):
+            output = self.plain_forward(case.ends.end[None], [case], layer)
         return self.checked(output)
 
     def checked(self, output: Any) -> Any:

@@ -75,8 +75,8 @@ class Network:
             rows: Any = self.embedding(ids.to(self.device))
         if not isinstance(rows, Tensor):
             raise ModelError(
-                f"{type(self.embedding).__name__} of {type(self.module).__name__} gives more than rows (quantised?), so there "
-                "is no straight way between two words; pass the model in float32"
+                f"{type(self.embedding).__name__} of {type(self.module).__name__} gives more than rows (it is made to be "
+                "quantised), so there is no straight way between two words; explain the float32 model it was made of (of I-BERT: RoBERTa)"
             )
         return rows.detach()
 
@@ -383,6 +383,17 @@ def check_weights(module: nn.Module) -> None:
 
 def refuse_unfit(module: nn.Module) -> None:
     """What gives no output of one text by itself, or no derivative of it."""
+    offloaded = any(hasattr(part, "_hf_hook") for part in module.modules())  # weights that come when they are needed
+    for name, weight in module.named_parameters():
+        if weight.is_meta and not offloaded:
+            raise ModelError(
+                f"{type(module).__name__} has no numbers in it: its weight {name!r} is on the meta device; load the model with "
+                "its weights, for instance by from_pretrained"
+            )
+        if weight.is_inference():
+            raise ModelError(
+                f"{type(module).__name__} was made under torch.inference_mode(), so it has no gradients; make or load it outside"
+            )
     for part in module.modules():
         # rounds by the largest number of a whole batch
         if ".quantized.dynamic" in type(part).__module__:

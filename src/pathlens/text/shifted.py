@@ -25,6 +25,10 @@ class ReadShifted:
     read: Reads
     scale: float
 
+    @property
+    def reads_both_runs(self) -> bool:
+        return getattr(self.read, "reads_both_runs", False)
+
     def __call__(self, output: Float[Tensor, "B k"], cases: Sequence[Case]) -> Scores:
         shift = torch.stack([case.target[0] for case in cases]).to(output)
         plain = isinstance(self.read, ReadEmbedding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -50,6 +50,7 @@ class ReadAgainst:
     """
 
     similarity: str
+    reads_both_runs: ClassVar[bool] = True  # the start's number takes the length from the text's run
 
     def __call__(self, output: Float[Tensor, "B e"], cases: Sequence[Case]) -> Scores:
         rows = torch.stack([case.target for case in cases]).to(end_of(output))

@@ -122,7 +122,9 @@ class ZeroShot(Classifier):
         """Sentence, candidate labels, and whether each stands alone; what is not given is the pipeline's."""
         given = request.options_of(HypothesisOptions)
         template = given.hypothesis or self.defaults.hypothesis or TEMPLATE
-        labels = labels_in(given.candidate_labels or self.defaults.candidate_labels or (str(request.target),))
+        listed = given.candidate_labels or self.defaults.candidate_labels
+        alone_asked = () if request.target is None else (str(request.target),)
+        labels = alone_asked if listed is None else labels_in(listed)
         alone = self.defaults.multi_label if given.multi_label is None else given.multi_label
         return template, labels, bool(alone) or len(labels) == 1
 
@@ -139,8 +141,9 @@ class ZeroShot(Classifier):
 
     def draft(self, text: Any, text_b: Any, request: Request) -> Draft:
         _, labels, alone = self._asked(request)
-        if request.target is None and len(labels) > 1:
-            request = replace(request, target=self._likeliest(text, labels, alone, request))
+        if request.target is None and labels:
+            likeliest = labels[0] if len(labels) == 1 else self._likeliest(text, labels, alone, request)
+            request = replace(request, target=likeliest)
         draft = super().draft(text, text_b, request)
         if callable(request.target) or request.vector:
             return draft

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from pathlens.errors import InputError, setting
-from pathlens.types import PROMPT_UNITS, Span
+from pathlens.types import PROMPT_UNITS, TEXT_UNITS, Span
 from pathlens.units.cuts import point_at, sentence_spans, trim, word_spans
 
 Place = tuple[int, int, int]  # (segment, start, end)
@@ -101,8 +101,7 @@ def units(
     cuts = {"word": word_spans, "sentence": sentence_spans}
     if unit not in cuts:
         raise InputError(
-            f'{setting(unit=unit)} is unknown; use "token", "word", "sentence", a list of character spans, '
-            "or {name: (start, end)}"
+            f"{setting(unit=unit)} is unknown; use {', '.join(TEXT_UNITS)}, a list of character spans, or {{name: (start, end)}}"
         )
     places = [(k, start, end) for k, text in enumerate(texts) for start, end in cuts[unit](text)]
     if unit == "word":

@@ -12,18 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from pathlens.checks import check_choice, whole_number
 from pathlens.engine.progress import Progress
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError, NumberError, StoreError, setting
 from pathlens.explanation.pair import Side
 from pathlens.files import checksum, content_sum, make_folder, only_writer, remove_left_behind, write_whole
 from pathlens.vectors import store
 from pathlens.vectors.documents import Passage, as_list, read_documents
-from pathlens.vectors.encode import SideEncoder
+from pathlens.vectors.encode import OF_MANY, SideEncoder
 from pathlens.vectors.table import IndexRow, Table, sum_of
 
 FORMAT = 5  # an index of another format is refused
@@ -55,7 +56,7 @@ def build(
     chunk: bool = False,
     store: str | None = None,
     show_progress: bool = False,
-    **choices: Any,
+    **choices: Unpack[VectorOptions],
 ) -> dict[str, Any]:
     """Write an index; gives its manifest (passages, bytes, bytes per document, how it was made).
 
@@ -75,7 +76,7 @@ def build(
     if keep is not None:
         whole_number("keep", keep)
     integral = any(choices.get(name) is not None for name in ("n_steps", "rule"))
-    encoder = SideEncoder.of(model, 1, **{"method": "ij" if integral else "secant", **choices})
+    encoder = SideEncoder.of(model, 1, **{"method": "ij" if integral else OF_MANY, **choices})
     names, labels, texts = read(documents)
     pieces = encoder.passages(texts, chunk=chunk, names=labels)
     for text, label in zip(texts, labels, strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +23,7 @@ from pathlens.engine.methods import entry_for
 from pathlens.engine.options import RECORDS, Compared, Method
 from pathlens.engine.prepare import Choices, Prepared, embeddings_of
 from pathlens.engine.progress import Progress
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError, ModelError, PathlensError, first_line, setting
 from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
@@ -35,6 +36,7 @@ from pathlens.vectors import store
 from pathlens.vectors.documents import Passage, as_list, passages, prompt_of
 
 TOGETHER = 64  # texts integrated in one go
+OF_MANY = "secant"  # by default where texts are many and someone waits: one pass back for each
 SURE = 0.5  # estimates are kept under tolerance · SURE · ‖e‖: pairs with a cosine of at least this settle
 Limit = Callable[[np.ndarray], float]  # e(text) → how long a vector's error may be
 MIXED = ("method", "layer", "unit", "baseline")  # two texts' vectors may differ in these, and the pair then says so
@@ -98,7 +100,12 @@ class Vectors(Listed[Side]):
 
 
 def encode(
-    model: Any, texts: Sequence[Any], *, side: str | None = None, show_progress: bool = False, **choices: Any
+    model: Any,
+    texts: Sequence[Any],
+    *,
+    side: str | None = None,
+    show_progress: bool = False,
+    **choices: Unpack[VectorOptions],
 ) -> Vectors:
     """Per-text vectors that can be saved, loaded, and paired at the price of a matrix product.
 
@@ -149,7 +156,7 @@ class SideEncoder:
                 raise InputError(f"{name}: not for vectors of texts; the similarity is what is explained")
         if not explainer.model.two_texts_are_a_pair():
             raise InputError(
-                f"{explainer.model.name!r} is a {explainer.model.kind} model, and vectors are for sentence encoders; use "
+                f"{explainer.model.name!r} is {explainer.model.plain_kind}, and vectors are for sentence encoders; use "
                 "'minilm', a SentenceTransformer, or (encoder, tokenizer)"
             )
         settled = explainer.method.settled(encoder=True, two_texts=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError
 from pathlens.files import make_folder, write_text
-from pathlens.vectors.encode import encode
+from pathlens.vectors.encode import OF_MANY, encode
 
 
 class PairsEvaluator:
@@ -25,11 +26,13 @@ class PairsEvaluator:
 
     greater_is_better = False
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], *, name: str = "", top: int = 8, **choices: Any) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[str, str]], *, name: str = "", top: int = 8, **choices: Unpack[VectorOptions]
+    ) -> None:
         self.pairs, self.name, self.top = [(str(a), str(b)) for a, b in pairs], name, top
         if not self.pairs:
             raise InputError("the list of pairs is empty; give at least one")
-        self.choices = {"method": "secant", "unit": "word", "truncation": True, **choices}
+        self.choices: dict[str, Any] = {"method": OF_MANY, "unit": "word", "truncation": True, **choices}
         self.primary_metric = self._named("mean_rest")
 
     def _named(self, metric: str) -> str:

@@ -14,10 +14,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Unpack
 
 import regex
 
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError
 from pathlens.explanation.view import Listed
 from pathlens.types import Span
@@ -209,7 +210,7 @@ def hybrid(
     terms: Lexical,
     *,
     weights: tuple[float, float] | Mapping[str, float] = (1.0, 0.1),
-    **choices: Any,
+    **choices: Unpack[VectorOptions],
 ) -> Hybrid:
     """Every hit's fused score, word by word: how much is dense, how much lexical.
 

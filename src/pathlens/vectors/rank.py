@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from pathlens.engine.explainer import check_choices
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError, NumberError, setting
 from pathlens.explanation.base import largest, shortened
 from pathlens.explanation.certificate import Certificate
@@ -186,7 +187,7 @@ def rank(
     one_sided: bool = False,
     chunk: bool = False,
     show_progress: bool = False,
-    **choices: Any,
+    **choices: Unpack[VectorOptions],
 ) -> Ranking:
     """Order documents by similarity to a query, and explain each score token by token.
 

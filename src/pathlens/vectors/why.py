@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from pathlens.engine.explainer import loaded
 from pathlens.engine.prepare import by_side
+from pathlens.engine.typed import VectorOptions
 from pathlens.errors import InputError
 from pathlens.vectors.documents import as_list
-from pathlens.vectors.encode import SideEncoder
+from pathlens.vectors.encode import OF_MANY, SideEncoder
 from pathlens.vectors.meet import Query, reasons
 from pathlens.vectors.rank import Hit, Ranking
 
@@ -32,7 +34,13 @@ class GivenHit:
 
 
 def why(
-    encoder: Any, query: Any, hits: Sequence[Any], *, pairs: bool = False, show_progress: bool = False, **choices: Any
+    encoder: Any,
+    query: Any,
+    hits: Sequence[Any],
+    *,
+    pairs: bool = False,
+    show_progress: bool = False,
+    **choices: Unpack[VectorOptions],
 ) -> Ranking:
     """One explanation a hit, in the hits' order: `result[0].scores`, `.spans`, `.sentences`, `.certificate`.
 
@@ -48,11 +56,9 @@ def why(
     distance made of it, is named in the hit's `notes`: another model made the vectors, or the text has changed.
     """
     read_hits = [_read(hit, number) for number, hit in enumerate(as_list(hits, "hits"))]
-    choices = {"method": "secant", "truncation": True, **choices}
-    sides = [{name: by_side(choices[name], name + "s")[place] for name in SPLIT if name in choices} for place in (0, 1)]
-    shared = {name: value for name, value in choices.items() if name not in SPLIT}
-    asked = Query.of(SideEncoder.of(encoder, 0, **shared, **sides[0]), query)
-    second = SideEncoder.of(asked.encoder.explainer.model, 1, **shared, **sides[1])
+    one, named = loaded(encoder, choices)
+    asked = Query.of(encoder_of(one, 0, named), query)
+    second = encoder_of(one, 1, named)
     texts, names = [each.text for each in read_hits], [f"hit {number}" for number in range(len(read_hits))]
     made = reasons(asked, second, texts, names, pairs=pairs, show_progress=show_progress)
     explained = [
@@ -64,6 +70,12 @@ def why(
     noted = tuple(replace(hit, notes=each) for hit, each in zip(explained, notes, strict=True))
     meta = second.about(made[0].origin.baseline) | {"ordered": "given", "given": form}
     return Ranking(query if isinstance(query, str) else "(picture)", noted, meta)
+
+
+def encoder_of(model: Any, place: int, choices: Mapping[str, Any]) -> SideEncoder:
+    """The encoder of queries (place 0) or of hits (1), a prompt for each of them taken apart."""
+    named = {n: by_side(value, n + "s")[place] if n in SPLIT else value for n, value in choices.items()}
+    return SideEncoder.of(model, place, **{"method": OF_MANY, "truncation": True, **named})
 
 
 def _read(hit: Any, number: int) -> GivenHit:

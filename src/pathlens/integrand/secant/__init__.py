@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pathlens.errors import SecantError, first_line, setting
 from pathlens.integrand.batch import Batch, Integrand, share_of
-from pathlens.integrand.directional import TOKENS_AT_ONCE
+from pathlens.integrand.directional import products_together
 from pathlens.integrand.secant import attention, pooling, products, recurrent, reductions
 from pathlens.integrand.secant.both import Both, followed_run, is_choice, passes, watching_integrated
 from pathlens.integrand.secant.segments import recorded_segments, slopes_of
@@ -158,18 +158,13 @@ class SecantVectors(Integrand):
         members = batch.members.to(position.dtype).transpose(0, 1)  # (U, B, S)
         parts, output = [], None
         with torch.no_grad():
-            for some in members.split(self._at_once(batch)):
+            for some in members.split(products_together(batch)):
                 changes = some[..., None] * batch.direction
                 output = _followed(batch.score, Both(start.clone(), position.clone(), changes))
                 parts.append(output.change)
         assert output is not None
         heads = torch.stack([output.start, output.end], 1)
         return torch.cat([heads, torch.cat(parts).transpose(0, 1)], 1)  # type: ignore[arg-type]
-
-    def _at_once(self, batch: Batch) -> int:
-        """Units pushed together; each further group runs both ends once more."""
-        room = TOKENS_AT_ONCE.get(batch.position.device.type, TOKENS_AT_ONCE["cuda"])
-        return max(1, room // (batch.position.shape[0] * batch.position.shape[1]))
 
     def passes(self, units: int) -> int:
         return 2 + units

@@ -89,7 +89,7 @@ class PathOptions(WordOptions):
     """Options of the methods that may leave the straight line."""
 
     path: str | None = option(
-        None, "Which way to the text: the straight line, or through words.", choices=("line", "dig", "udig")
+        None, "Which way to the text: the straight line, or through words.", choices=("line", *STRATEGIES)
     )
 
     @property

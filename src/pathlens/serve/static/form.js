@@ -13,6 +13,7 @@ export const option = (value, text) => {
 let models = []; // as the server told last
 let methods = [];
 let choices = {};
+export let limits = {}; // the server's
 
 const VIEWS = {
   explain: { go: "Explain", about: "Which words decided what the model says?" },
@@ -161,6 +162,7 @@ export const putExample = () => {
 export const fill = (facts, known) => {
   models = facts.models;
   choices = facts.choices;
+  limits = facts.limits;
   if (known) {
     methods = known;
     pick("cut").append(...choices.parts.map((name) => option(name)));

@@ -1,6 +1,6 @@
 // A table of texts: read from a file, predicted in pieces, sorted and filtered; a row opens to its explanation.
 import { Job, Stopped, howFar } from "/static/api.js";
-import { atLayers, form, model, oneSided, option, view, views } from "/static/form.js";
+import { atLayers, form, limits, model, oneSided, option, view, views } from "/static/form.js";
 import { button, el, percent, tell } from "/static/result.js";
 
 const EXAMPLE = `text,label
@@ -17,7 +17,6 @@ const EXAMPLE = `text,label
 const ALL = "Strongest words of every row shown";
 const PIECE = 32; // texts of one request
 const PAGE = 50; // rows drawn at once
-const MOST = 20000; // characters of one text
 const LOAD = 200000; // of one request
 const HEADS = { number: "#", text: "Text", label: "True class", prediction: "Prediction", chance: "Probability", true_chance: "Of the true class", sure: "Lead over the next", top: "Strongest words" };
 const TEXTS = /^(text|sentence|review|document|content|comment|body|question|title)s?$/i;
@@ -167,7 +166,7 @@ export const predict = async (whole, say) => {
   for (let k = 0, next = 0; k < asked.length; k = next) {
     for (let load = 0; next < asked.length && next < k + PIECE && (next === k || load + asked[next].text.length <= LOAD); next++) load += asked[next].text.length;
     const piece = asked.slice(k, next);
-    for (const row of piece) row.error = !row.text ? "there is no text in this row" : row.text.length > MOST ? `longer than ${MOST} characters` : undefined;
+    for (const row of piece) row.error = !row.text ? "there is no text in this row" : row.text.length > limits.characters ? `longer than ${limits.characters} characters` : undefined;
     const full = piece.filter((row) => !row.error);
     const part = (whole.part = new Job("predict", { model: named, texts: full.map((row) => row.text) }));
     if (whole.stopped) throw new Stopped("stopped");
