@@ -45,6 +45,7 @@ SOURCES = [
 ]
 LARGEST = 200_000  # bytes of a picture
 WORDS = Path(__file__).parent / "gallery" / "words.json"
+DARK = ("secant", "ij")  # the README's, once more for dark pages
 SHADES = 256  # of a picture: a scale of colours keeps its steps, and it takes two fifths of the room
 
 
@@ -155,6 +156,13 @@ def page(path: Path) -> None:
     return without_numbers(words)
 
 
+def small(file: Path) -> None:
+    Image.open(file).convert("RGB").quantize(SHADES, kmeans=2).save(file, optimize=True)
+    size = file.stat().st_size
+    assert size < LARGEST, f"{file.name} has {size} bytes"
+    sys.stdout.write(f"{file.name} {size // 1000} kB\n")
+
+
 def main(names: list[str]) -> None:
     """All views, or those named."""
     torch.set_num_threads(1)
@@ -173,11 +181,10 @@ def main(names: list[str]) -> None:
             thing = VIEWS[name]()
             thing.to_png(file)
             kept[name] = words_of(thing)
+            if name in DARK:
+                small(thing.to_png(folder.with_name("images") / f"{name}-dark.png", dark=True))
         WORDS.write_text(json.dumps(kept, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        Image.open(file).convert("RGB").quantize(SHADES, kmeans=2).save(file, optimize=True)
-        size = file.stat().st_size
-        assert size < LARGEST, f"{file.name} has {size} bytes"
-        sys.stdout.write(f"{file.name} {size // 1000} kB\n")
+        small(file)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,11 @@ def test_every_method_has_a_page_with_all_it_promises():
 
 def test_links_and_pictures_exist_and_are_small():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for target in (
+            *re.findall(r"\]\(([^)#]+)\)", text),
+            *re.findall(r'<(?:img|source) .*src(?:set)?="([^"]+)"', text),
+        ):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} points to {target}"
     for picture in (DOCS / "gallery").glob("*.png"):
@@ -196,7 +200,8 @@ def test_the_japanese_readme_keeps_in_step():
     one, two = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md"))
     for pattern in (r"^## ", r"^```", r"^\| ", r"^<!-- "):
         assert len(re.findall(pattern, one, re.MULTILINE)) == len(re.findall(pattern, two, re.MULTILINE)), pattern
-    assert re.findall(r"!\[[^\]]*\]\(([^)]+)\)", one) == re.findall(r"!\[[^\]]*\]\(([^)]+)\)", two)
+    pictures = [re.findall(r'<(?:img|source) .*src(?:set)?="([^"]+)"', text) for text in (one, two)]
+    assert pictures[0] == pictures[1] and len(pictures[0]) == 4
     links = [set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.ja.md"} for text in (one, two)]
     assert links[0] == links[1]
     names = [set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))) for text in (one, two)]

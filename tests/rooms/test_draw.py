@@ -716,6 +716,26 @@ def test_a_font_that_has_the_characters_is_found(matplotlib, monkeypatch):
     assert canvas.fonts("plain") == (["DejaVu Sans"], set())
 
 
+def test_a_dark_picture_is_the_same_turned_over(matplotlib, tmp_path):
+    """Paper and ink change places; what raises stays the warmer colour, what lowers the cooler one."""
+    from PIL import Image
+
+    result = samples.small()
+    light, dark = (
+        np.asarray(Image.open(result.to_png(tmp_path / f"{dark}.png", dark=dark)).convert("RGB")).astype(int)
+        for dark in (False, True)
+    )
+    assert light.shape == dark.shape
+    paper = (light == 255).all(-1)
+    assert paper.mean() > 0.5 and (dark[paper] < 30).all() and dark[light.sum(-1) < 120].min() > 150
+    warm = light[..., 0] - light[..., 2]
+    assert warm.max() > 100 and warm.min() < -100
+    turned = dark[..., 0] - dark[..., 2]
+    assert turned[warm > 100].min() > 0 and turned[warm < -100].max() < 0
+    with pytest.raises(InputError, match="dark pictures are PNG, got 'a.svg'"):
+        result.to_png(tmp_path / "a.svg", dark=True)
+
+
 def test_japanese_needs_no_note_where_a_font_exists(matplotlib):
     if canvas.fonts("映画")[1]:
         pytest.skip("no Japanese font on this machine")

@@ -121,6 +121,11 @@ class OutputFlags:
     png: Annotated[
         Path | None, typer.Option(help="Write a picture (.png, .svg or .pdf).", callback=place_for_picture)
     ] = None
+    dark: Annotated[bool, typer.Option("--dark", help="The picture of --png for dark pages.")] = False
+
+    def __post_init__(self) -> None:
+        if self.dark and (self.png is None or self.png.suffix.lower() != ".png"):
+            raise InputError("--dark is for a picture: give --png and a name that ends in .png")
 
     def give(self, result: Any, *, also: bool = False, **shown: Any) -> None:
         """Write what was asked for; draw in the terminal when nothing was, not even something that is written `also`."""
@@ -131,7 +136,7 @@ class OutputFlags:
         if self.html is not None:
             wrote(result.to_html(self.html))
         if self.png is not None:
-            wrote(result.to_png(self.png))
+            wrote(result.to_png(self.png, dark=self.dark))
         if not also and self == OutputFlags():
             result.show(**shown)
 

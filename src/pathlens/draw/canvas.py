@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.cells import cell_len
 
 from pathlens.draw.words import visible
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 INK, DIM, LINE = "#1b1f27", "#5b6372", "#d8dce4"
 DPI = 160
 KINDS = (".png", ".svg", ".pdf")  # of pictures, by suffix
+PAPER = 0.09  # the dark ground, between black and white
+HALF_TURN = 2 * np.array([[0.213, 0.715, 0.072]] * 3) - np.eye(3)  # hues by 180 degrees, lightness kept
 
 
 def blank(width: float, height: float) -> Figure:
@@ -60,17 +63,32 @@ def check_kind(path: Path) -> None:
         raise InputError(f"cannot write a picture to {path.name!r}; expected a name ending in {', '.join(KINDS)}")
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write PNG, SVG or PDF by suffix."""
+def save(figure: Figure, path: str | Path, *, dark: bool = False) -> Path:
+    """Write PNG, SVG or PDF by suffix; `dark` writes a PNG for dark pages."""
     path = Path(path)
     check_kind(path)
+    if dark and path.suffix.lower() != ".png":
+        raise InputError(f"dark pictures are PNG, got {path.name!r}; expected a name ending in .png")
     fit(figure)
     with warnings.catch_warnings():
         # `fit` has already said which characters are missing, once and in words
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
         # no date inside: the same picture gives the same bytes
         figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    if dark:
+        turn_over(path)
     return path
+
+
+def turn_over(path: Path) -> None:
+    """White becomes near-black and black near-white; hues are turned back, so orange still raises and blue lowers."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        colors, dpi = np.asarray(picture.convert("RGB")) / 255, picture.info.get("dpi")
+    over = (PAPER + (1 - 2 * PAPER) * (1 - colors)) @ HALF_TURN.T
+    pixels = np.round(255 * np.clip(over, 0, 1)).astype(np.uint8)
+    Image.fromarray(pixels).save(path, **({"dpi": dpi} if dpi else {}))
 
 
 def fit(figure: Figure) -> set[str]:

@@ -84,9 +84,9 @@ def _narrow(block: blocks.Block) -> float:
     return wide if wide <= NEIGHBOUR else 0.0
 
 
-def save(thing: Any, path: str | Path, *, unit: str | None = None) -> Path:
+def save(thing: Any, path: str | Path, *, unit: str | None = None, dark: bool = False) -> Path:
     """Write the picture of a result, a study or a page; the suffix chooses PNG, SVG or PDF."""
-    return canvas.save(draw(thing, unit=unit), path)
+    return canvas.save(draw(thing, unit=unit), path, dark=dark)
 
 
 def whole(page: blocks.Page, inner: float) -> list[Part]:

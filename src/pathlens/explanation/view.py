@@ -47,7 +47,7 @@ class Viewable:
         return page if path is None else Path(path)
 
     def to_png(self, path: str | Path, **options: Any) -> Path:
-        """A picture; a path ending in .svg gives SVG, one in .pdf PDF."""
+        """A picture; a path ending in .svg gives SVG, one in .pdf PDF. dark=True: a PNG for dark pages."""
         return Path(renderers["save"]()(self, path, **options))
 
     def _repr_html_(self) -> str:
