@@ -32,6 +32,11 @@ def commit() -> str:
 
 
 def processor() -> str:
+    """Its name, and the widest instructions that torch uses on it: processors of one name differ in them, and ratios with them."""
+    return f"{_name_of_processor()} ({torch.backends.cpu.get_cpu_capability()})"
+
+
+def _name_of_processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

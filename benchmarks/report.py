@@ -21,7 +21,9 @@ sides ran on the same model and texts, in turns; seconds are CPU seconds of one 
 at everyone's defaults ran once, and a point of a growth curve is the second of two calls). The error beside a time is what
 that time bought: the largest error of any score, for IG relative to the output's change, against a finer run of the same
 integral (for IG ten times finer, otherwise by nodes); where it is another, a line below the table says so. A goal counts as
-met only if what the row says of errors and of equal scores is so as well. The check of belief, one forward pass that no peer
+met only if what the row says of errors and of equal scores is so as well. Ratios hang on the processor: where torch's own
+products leave its widest instructions alone (AVX512 in some), the weights that we lay out go through more than twice as
+quickly; rows of one processor are to be compared. The check of belief, one forward pass that no peer
 makes, is left out of what is timed.
 """
 ABOUT = {

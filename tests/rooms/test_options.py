@@ -216,7 +216,7 @@ def test_a_tolerance_is_a_finite_number_and_hold_a_list_of_names():
     for method in ("vaig", "secant", None):
         with pytest.raises(pl.InputError, match="hold must be a text, a list of texts or None, got 3"):
             pl.explain(models.classifier("bert"), TEXT, method=method, hold=3)
-    assert pl.VAIG(hold=["hidden_states"]).hold == ("hidden_states",)
+    assert pl.VAIG(block="encoder.layer.0", hold=["hidden_states"]).hold == ("hidden_states",)
     assert pl.IH(pairs=np.array([[0, 1]])).pairs == [[0, 1]]
 
 

@@ -231,6 +231,14 @@ def test_the_path_starts_at_the_baseline_and_shares_end_at_the_scores(tiny):
     assert np.allclose(line.share[-1], pl.explain(tiny, TEXT).scores, atol=2e-3)
 
 
+def test_one_method_may_be_named_as_everywhere_else(tiny):
+    assert [track.method for track in pl.pathview(tiny, TEXT, method="ig").tracks] == ["ig"]
+    with pytest.raises(pl.InputError, match="a path is drawn for ig, dig, udig; got 'secant'"):
+        pl.pathview(tiny, TEXT, method="secant")
+    with pytest.raises(pl.InputError, match="both name methods"):
+        pl.pathview(tiny, TEXT, method="ig", methods=["dig"])
+
+
 def test_every_view_takes_hostile_text(tmp_path, capsys):
     toy = pl.ToyModel()
     views = [compare(toy, HOSTILE, methods=["ig", "sig"]), whatif(toy, HOSTILE), pathview(toy, HOSTILE),

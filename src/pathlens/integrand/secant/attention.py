@@ -22,9 +22,8 @@ from pathlens.integrand.secant.elementwise import log_mean_below
 from pathlens.integrand.secant.segments import several
 
 ROOM = 1 << 20  # numbers of one table of tokens × tokens that are held at once: a few of them fit a processor's cache
-KEPT = (
-    1 << 26
-)  # numbers of one layer's tables that wait for the next number of an answer: half a gigabyte with what goes with them
+# numbers of one layer's tables that wait for the next number of an answer: half a gigabyte with what goes with them
+KEPT = 1 << 26
 LEAST = 32  # queries at once, however many texts and heads: fewer make thin products
 
 
@@ -207,9 +206,8 @@ def multi_head_attention(
     else:
         projected = tuple(map(functional.linear, (query, key, value), weights, biases))
     q, k, v = (x.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3) for x in projected)  # (B, heads, S, d / heads)
-    causal = (
-        is_causal and key_padding_mask is None and not need_weights
-    )  # as torch: only then is the mask left to the kernel
+    # as torch: only then is the mask left to the kernel
+    causal = is_causal and key_padding_mask is None and not need_weights
     mask = None if causal else _added(attn_mask, query.dtype)
     if mask is not None and mask.ndim == 3:
         mask = mask.unflatten(0, (-1, heads))

@@ -30,9 +30,8 @@ from pathlens.integrand.forward_tensor import by_torch as push_by_torch
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # torch function -> rule with its own signature; filled by table.py
 AFFINE: set[Any] = set()  # torch functions that are affine in everything that moves; filled by table.py
-FACTS: set[Any] = (
-    set()
-)  # rules that ask a tensor for its shape, its kind or itself, not for its values; filled by table.py
+# rules that ask a tensor for its shape, its kind or itself, not for its values; filled by table.py
+FACTS: set[Any] = set()
 COMPLEX: set[Any] = set()  # rules that hold for complex numbers too; filled by table.py and products.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
 
@@ -41,10 +40,10 @@ INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default
 class Run:
     """What a run of the score leaves to be looked at when it is over."""
 
-    doubts: list[str] = field(default_factory=list)  # how its output may have become another than the model's own
-    written: list[Tensor] = field(
-        default_factory=list
-    )  # plain tensors that it wrote into, and that have two values now
+    # how its output may have become another than the model's own
+    doubts: list[str] = field(default_factory=list)
+    # plain tensors that it wrote into, and that have two values now
+    written: list[Tensor] = field(default_factory=list)
 
 
 _RUN: ContextVar[Run | None] = ContextVar("run", default=None)
@@ -169,9 +168,7 @@ def _followed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(isinstance(each, list | tuple) for each in items):  # most operations: nothing to be opened
             items = tuple(tree_flatten(items)[0])
         leaves = [each for each in items if isinstance(each, Both)]
-        if not all(
-            moves(each) for each in leaves
-        ):  # choices and nothing that moves: it makes a choice, whatever its rule is
+        if not all(map(moves, leaves)):  # choices and nothing that moves: it makes a choice, whatever its rule is
             _check_choices(func, leaves)
             return affine(func, args, kwargs)
         if func not in COMPLEX and any(each.end.is_complex() for each in leaves):
@@ -214,9 +211,8 @@ class Step:
         if moving[0].change is not None:
             change = self.push(*(each.change for each in moving))
             return Both(self.start, self.end, change.to(self.end.dtype))  # of half precision: rules work in a wider one
-        with (
-            torch.enable_grad()
-        ):  # a model may switch gradients off on the way: the output depends on these values all the same
+        # a model may switch gradients off on the way: the output depends on these values all the same
+        with torch.enable_grad():
             if self.pull is not None:
                 ends = [each.end for each in moving]
                 value = _Pull.apply((self.pull, len(ends)), [self.end], *ends, *self.kept)  # type: ignore[no-untyped-call]
@@ -243,10 +239,8 @@ class _Pull(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Any, value: list[Tensor], *tensors: Tensor) -> Tensor:
         ctx.pull, count = plan
-        ctx.spare, ctx.whole = (
-            len(tensors) - count,
-            [each.is_complex() or not value[0].is_complex() for each in tensors[:count]],
-        )
+        ctx.spare = len(tensors) - count
+        ctx.whole = [each.is_complex() or not value[0].is_complex() for each in tensors[:count]]
         ctx.save_for_backward(*tensors[count:])
         return value.pop().data
 

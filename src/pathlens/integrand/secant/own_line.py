@@ -61,9 +61,8 @@ def follow(func: Any, leaves: list[Any], form: Any) -> Any:
         plan = line.nodes()
         first, last = line.values(0.0), line.values(1.0)
         if inputs[0].change is not None:
-            joined = [
-                Both(*each) for each in zip(first, last, line.changes_of(plan, [x.change for x in inputs]), strict=True)
-            ]
+            changes = line.push(plan, [x.change for x in inputs])
+            joined = [Both(*each) for each in zip(first, last, changes, strict=True)]
         else:
             with torch.enable_grad():
                 tensors = (*(each.end for each in inputs), *line.starts)
@@ -93,14 +92,12 @@ class Between:
         """J(x_t) on the changes."""
         try:
             moved: tuple[Tensor, ...] = jvp(self.step, self.at(t), tuple(changes))[1]
-        except (
-            NotImplementedError
-        ):  # a kernel without forward mode; the way back is linear, and has a way back of its own
+        except NotImplementedError:  # no forward mode; but the way back is linear, and has a way back of its own
             made, *back = vjp(self.step, *self.at(t))
             moved = vjp(lambda *slopes: back[0](slopes), *map(torch.zeros_like, made))[1](tuple(changes))
         return moved
 
-    def changes_of(self, plan: Plan, changes: Sequence[Tensor]) -> list[Tensor]:
+    def push(self, plan: Plan, changes: Sequence[Tensor]) -> list[Tensor]:
         """J̄ on the changes of every unit."""
         try:
             return vmap(lambda *some: self._sum(plan, lambda t: self.along(t, some)))(*changes)

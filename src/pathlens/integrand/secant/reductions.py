@@ -318,9 +318,7 @@ def _choosing(function: Any) -> Rule:
     def follow(x: Any, *args: Any, **more: Any) -> Any:
         with torch.no_grad():
             (_, first), (_, last) = (function(each, *args, **more) for each in values(x))
-        if not torch.equal(
-            first, last
-        ):  # experts may come in any order; whoever reads it has another output than its own
+        if not torch.equal(first, last):  # experts may come in any order; whoever reads it shows in the output
             doubt(
                 f"{function.__name__} puts entries in another order for the text than for its baseline, and the model reads that "
                 "order: the output jumps there, and no mean derivative exists"

@@ -85,8 +85,9 @@ for each in named(
 for (
     name
 ) in "shape dtype device ndim layout requires_grad is_leaf is_cuda is_cpu is_meta is_sparse itemsize nbytes".split():
-    RULES[getattr(Tensor, name).__get__] = _constant(getattr(Tensor, name).__get__)
-    FACTS.add(getattr(Tensor, name).__get__)
+    fact = getattr(Tensor, name).__get__
+    RULES[fact] = _constant(fact)
+    FACTS.add(fact)
 
 
 @rule("detach detach_ requires_grad_")
