@@ -80,6 +80,7 @@ def pathview(
     text_b: Any = None,
     *,
     methods: Sequence[str] | None = None,
+    method: str | None = None,
     points: int = 25,
     words: int = 3,
     **choices: Unpack[Options],
@@ -91,10 +92,10 @@ def pathview(
     """
     if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
         raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}, got {points!r}")
-    if "method" in choices:  # one alone, as everywhere else
+    if method is not None:  # one alone, as everywhere else
         if methods is not None:
             raise InputError(f"method and methods={list(methods)!r} both name methods; give one of them")
-        methods = [choices.pop("method")]
+        methods = [method]
     for name in methods or ():
         if name not in ALONG_ONE_PATH:
             raise InputError(f"a path is drawn for {', '.join(ALONG_ONE_PATH)}; got {name!r}")
