@@ -148,7 +148,7 @@ class Explainer(Generic[R]):
         pair = self.model.two_texts_are_a_pair() and text_b is not None
         method = self.method or self._build(self._default(pair))
         method = method.settled(encoder=self.model.two_texts_are_a_pair(), two_texts=text_b is not None)
-        check_method(self.choices, method, text_b)
+        check_method(self.choices, method, entry_for(method), text_b)
         if text_b is not None and "similarity" not in self._options and getattr(method, "similarity", None) is None:
             refuse_distance(self.model)
         return method

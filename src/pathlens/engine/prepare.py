@@ -147,9 +147,9 @@ def by_side(given: Any, what: str) -> tuple[Any, ...]:
     return sides
 
 
-def check_method(choices: Choices, method: Method[Any], text_b: Any) -> None:
+def check_method(choices: Choices, method: Method[Any], entry: Entry, text_b: Any) -> None:
     """Do the method, the model, the rule and the number of texts go together?"""
-    model, rule, entry = choices.model, choices.accuracy.rule, entry_for(method)
+    model, rule = choices.model, choices.accuracy.rule
     if entry.sides == 2 and not model.two_texts_are_a_pair():
         raise InputError(
             f"{setting(method=entry.name)} compares the vectors of two texts, and {model.name!r} is a {model.kind} "
