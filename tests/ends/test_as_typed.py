@@ -203,7 +203,10 @@ def test_a_baseline_that_has_the_answer_already_is_said_however_sure_the_text_is
     assert result.probabilities["positive"] > result.baseline_probabilities["positive"] > 0.5
     (note,) = [note for note in result.meta["notes"] if "baseline itself says positive" in note]
     least = pl.explain(sentiment, "a lovely film", method="secant", baseline="unk").baseline_probabilities["positive"]
-    assert f"'unk' is least sure, {100 * least:.3g} %" in note and "give a text the model calls something else" in note
+    assert (
+        f"'unk' is least sure, {100 * least:.3g} %" in note
+        and "give as the baseline a text that the model calls something else" in note
+    )
 
 
 def test_the_hint_names_a_baseline_that_says_something_else(pair):
@@ -219,7 +222,7 @@ def test_the_hint_names_a_baseline_that_says_something_else(pair):
     for baseline in ("mask", "unk"):
         result = pl.explain((model, tokenizer), "great movie", baseline=baseline, n_steps=2, tolerance=1)
         for note in result.meta["notes"]:
-            if matches := re.search(r"from '(\w+)' it says (\S+) \(.*try '(\w+)' as the baseline", note):
+            if matches := re.search(r"From '(\w+)' it says (\S+) \(.*try '(\w+)' as the baseline", note):
                 there = pl.explain((model, tokenizer), "great movie", baseline=matches[1], n_steps=2, tolerance=1)
                 start = there.baseline_probabilities
                 assert matches[1] == matches[3] and max(start, key=start.get) == matches[2] != result.prediction

@@ -31,9 +31,7 @@ def readings(entry: Entry) -> Iterator[dict]:
     asked = {"method": entry.name, **needs(entry.name)}
     yield asked
     if not entry.telescopes and not entry.record().through_words:  # rules of second order, which many legs make slow
-        # a model whose path bends sharply somewhere, as random ones may, takes this rule a thousand nodes
-        further = {"split": {}, "midpoint": {"max_nodes": 1024}}
-        yield from ({**asked, "rule": rule, **more} for rule, more in further.items() if rule in entry.rules)
+        yield from ({**asked, "rule": rule} for rule in ("split", "midpoint") if rule in entry.rules)
     for each in options_of(entry.record):
         if each.name in ("coordinates", "context"):
             yield from ({**asked, each.name: value} for value in each.choices or (True,) if value != each.default)

@@ -151,7 +151,9 @@ class Tabular(TextModel):
         wanted = plain_number(given) if given is not None else int(output[0].argmax())
         if not isinstance(wanted, int) or isinstance(wanted, bool) or not -count <= wanted < count:
             several = (
-                f"; of several at once give a list, {setting(target=list(range(count))[:3])}" if given == "all" else ""
+                f"; of several at once give a list, {setting(target=list(range(count))[:3])}"
+                if isinstance(given, str) and given == "all"
+                else ""
             )
             raise InputError(
                 f"{setting(target=wanted)}: the module has {count} outputs, so target goes from 0 to {count - 1}{several}"
