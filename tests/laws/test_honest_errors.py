@@ -7,7 +7,9 @@ token whose sums agree by chance has a small one, and only the largest decides `
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from pathlens.engine.methods import METHODS, route_of
 from pathlens.engine.options import build
 from pathlens.text.adapter import Request
 from pathlens.types import RULES
+from tests.support import models
 from tests.support.bank import BANK, TEXT, BankModel, Term, along, interactions, scores
 from tests.support.methods import needs
 
@@ -226,3 +229,19 @@ def test_the_bank_is_right():
         change = sum(term.at(float(end @ term.direction)) - term.at(float(start @ term.direction)) for term in problem)
         assert exact.sum() == pytest.approx(change) and matrix.sum(1) == pytest.approx(exact, abs=1e-9)
         assert np.abs(exact).max() > 0.05
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+@pytest.mark.parametrize("context", ["full", "prefix"])
+def test_sig_in_half_precision_says_what_rounding_makes_of_single_scores(architecture, context):
+    """Two outputs are subtracted, and each of them is rounded: estimates of 0 would call turned signs settled."""
+    module, tokenizer = models.classifier(architecture)
+    half, whole = ((deepcopy(module).to(dtype), tokenizer) for dtype in (torch.bfloat16, torch.float64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = pl.explain(half, models.TEXTS[0], method="sig", target=0, context=context, check=False)
+    exact = pl.explain(whole, models.TEXTS[0], method="sig", target=0, context=context, check=False)
+    off = np.abs(result.scores - exact.scores)
+    assert off.max() > exact.certificate.bound, "rounding that cannot be seen tests nothing"
+    assert (off <= np.array(result.certificate.error_estimate)).all() and not result.certificate.converged
+    assert exact.certificate.converged and not any(exact.certificate.error_estimate)

@@ -315,8 +315,9 @@ def _integrate(text: _Text, route: Route, integrand: Integrand, goal: Goal, larg
 
 
 def _exact(text: _Text, route: Route, shares: Float[Tensor, "U ..."]) -> Integral:
-    """Differences of outputs: nothing was approximated."""
-    return Integral(shares, torch.zeros_like(size(shares, text.kind)), 1 + len(route.legs))
+    """Differences of outputs: nothing was approximated, but in half precision each of the two is rounded."""
+    rounding = 2 * text.case.meta.get("drift", 0.0)
+    return Integral(shares, torch.full_like(size(shares, text.kind), rounding), 1 + len(route.legs))
 
 
 def _per_unit(text: _Text, route: Route, moving: Int[Tensor, "M"], shares: Float[Tensor, "U ..."] | None) -> Driver:
