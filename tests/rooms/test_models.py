@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
 
@@ -14,7 +15,7 @@ from transformers import pipeline
 import pathlens as pl
 from pathlens.checks import options_of
 from pathlens.text.adapter import Request, Wrapped
-from pathlens.text.fingerprint import fingerprint, table_fingerprint
+from pathlens.text.fingerprint import fingerprint, table_fingerprint, whole_fingerprint
 from pathlens.text.load import load
 from tests.support import models
 from tests.support.models import ARCHITECTURES, TEXTS
@@ -417,3 +418,31 @@ def test_options_of_a_kind_are_fields_with_help_and_close_names_are_suggested():
         pl.explain(generator, TEXTS[0], sinc=None)
     with pytest.raises(pl.InputError, match="generate must be a whole number"):
         pl.explain(generator, TEXTS[0], generate=0)
+
+
+def test_a_run_and_an_index_know_a_model_by_its_configuration_and_tokenizer_too(tmp_path):
+    """The same weights with other positions, or with other tokens, are another model."""
+    from tokenizers import normalizers
+
+    module, tokenizer = models.classifier("llama")
+    settings = models.config("llama", num_labels=3)
+    settings.rope_parameters = {"rope_type": "default", "rope_theta": 2.0}
+    turned = type(module)(settings).eval()
+    turned.load_state_dict(module.state_dict())
+    rewritten = deepcopy(tokenizer)
+    rewritten.backend_tokenizer.normalizer = normalizers.Replace("not", "very")
+    others = [(module, tokenizer), (turned, tokenizer), (module, rewritten)]
+    assert len({fingerprint(load(each)) for each in others}) == 1, "their weights are the same"
+    prints = [whole_fingerprint(load(each)) for each in others]
+    assert len(set(prints)) == 3 and prints[0] == whole_fingerprint(load((deepcopy(module), tokenizer)))
+    tokenizer(
+        ["a longer text", "one"], padding=True, truncation=True, max_length=9
+    )  # leaves its marks on the tokenizer
+    assert prints[0] == whole_fingerprint(load((module, tokenizer)))
+    file = tmp_path / "texts.csv"
+    file.write_text("text\nthe movie was good\na bad film\ngreat !\n", encoding="utf-8")
+    choices = {"rows_per_shard": 2, "target": 0, "show_progress": False}
+    pl.corpus.run((module, tokenizer), str(file), tmp_path / "run", limit=2, **choices)
+    for other in others[1:]:
+        with pytest.raises(pl.PathlensError, match="configuration or tokenizer differ"):
+            pl.corpus.run(other, str(file), tmp_path / "run", **choices)

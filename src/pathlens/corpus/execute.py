@@ -73,7 +73,7 @@ class Outcome:
 
 def run(
     model: Any,
-    source: Source,
+    source: Source | str | Path,
     out: str | Path,
     *,
     limit: int | None = RunOptions.limit,
@@ -91,6 +91,7 @@ def run(
 ) -> Outcome:
     """Explain every row of a source; Parquet shards and a manifest in `out`.
 
+    source: a file, a folder or a hub id, or a `Source` that says how to read it (columns, separator, encoding).
     limit: the first so many rows (a later run may raise it and go on). shard: (i, n), every n-th shard from the i-th.
     engine: "local" (workers=1: this process) or "ray" (address of a cluster; None starts one here; gpus per worker).
     tell: called with the counts so far after every batch. choices: method, target, baseline, … as in `pl.explain`.

@@ -23,7 +23,7 @@ from pathlens.files import content_sum, holder, only_writer, write_whole, writin
 MANIFEST = "_manifest.json"  # readers of a folder of Parquet files pass over names that begin so
 SAME = {  # entry of the manifest -> what a reader calls it
     "model": "the model differs",
-    "fingerprint": "the model's weights differ",
+    "fingerprint": "the model's weights, configuration or tokenizer differ",
     "choices": "the arguments differ",
     "source": "the ways the data is read differ",
     "kept": "the columns carried along differ",

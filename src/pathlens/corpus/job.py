@@ -32,7 +32,7 @@ from pathlens.corpus.shard import read_facts, shard_path
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method
 from pathlens.errors import InputError, PathlensError
-from pathlens.text.fingerprint import fingerprint
+from pathlens.text.fingerprint import whole_fingerprint
 
 LOOK = 8  # readable rows tried before the arguments are blamed
 TRIED = 24  # rows explained for a plan at most
@@ -93,8 +93,11 @@ class PreparedRun:
         return sum(count for _, count in self.shards())
 
 
-def prepare(model: Any, source: Source, out: str | Path, options: RunOptions, choices: dict[str, Any]) -> PreparedRun:
+def prepare(
+    model: Any, source: Source | str | Path, out: str | Path, options: RunOptions, choices: dict[str, Any]
+) -> PreparedRun:
     """Everything checked before anything is written: data, model, arguments."""
+    source = source if isinstance(source, Source) else Source(os.fspath(source))
     if Path(out).exists() and not Path(out).is_dir():
         raise InputError(f"{str(out)!r} is a file; --out takes a folder")
     where = Path(out).resolve()
@@ -143,7 +146,7 @@ def _manifest(job: PreparedRun) -> dict[str, Any]:
     return {
         "corpus": VERSION,
         "model": str(model) if isinstance(model, str | os.PathLike) else type(model).__name__,
-        "fingerprint": fingerprint(job.explainer.model),
+        "fingerprint": whole_fingerprint(job.explainer.model),
         "choices": _plain(job.recipe.choices),
         "source": _plain({name: value for name, value in reading.items() if name != "data"}),
         "kept": list(job.recipe.kept),
@@ -194,7 +197,7 @@ class Plan:
         return [*lines, "the disk will be full before the end"] if self.disk > self.free else lines
 
 
-def plan(model: Any, source: Source, out: str | Path, **choices: Any) -> Plan:
+def plan(model: Any, source: Source | str | Path, out: str | Path, **choices: Any) -> Plan:
     """What `run` with the same arguments will take; what it would refuse is refused. Nothing is written."""
     options = taken(RunOptions, choices)
     job = prepare(model, source, out, options, choices)

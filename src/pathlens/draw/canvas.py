@@ -82,13 +82,10 @@ def save(figure: Figure, path: str | Path, *, dark: bool = False) -> Path:
 
 def turn_over(path: Path) -> None:
     """White becomes near-black and black near-white; hues are turned back, so orange still raises and blue lowers."""
-    from PIL import Image
+    from matplotlib import image
 
-    with Image.open(path) as picture:
-        colors, dpi = np.asarray(picture.convert("RGB")) / 255, picture.info.get("dpi")
-    over = (PAPER + (1 - 2 * PAPER) * (1 - colors)) @ HALF_TURN.T
-    pixels = np.round(255 * np.clip(over, 0, 1)).astype(np.uint8)
-    Image.fromarray(pixels).save(path, **({"dpi": dpi} if dpi else {}))
+    over = (PAPER + (1 - 2 * PAPER) * (1 - image.imread(path)[..., :3])) @ HALF_TURN.T
+    image.imsave(path, np.clip(over, 0, 1), dpi=DPI)
 
 
 def fit(figure: Figure) -> set[str]:

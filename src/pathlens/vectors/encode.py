@@ -29,7 +29,7 @@ from pathlens.explanation.pair import Measure, Side, one_sided, pair_of
 from pathlens.explanation.record import Explanation, PairExplanation
 from pathlens.explanation.view import Listed
 from pathlens.text.adapter import TextModel
-from pathlens.text.fingerprint import fingerprint
+from pathlens.text.fingerprint import whole_fingerprint
 from pathlens.text.load import load
 from pathlens.types import brief
 from pathlens.vectors import store
@@ -198,7 +198,7 @@ class SideEncoder:
 
     def header(self, baseline_name: str = "") -> dict[str, Any]:
         """How vectors of this encoder are made, and which model made them: what is kept with them."""
-        return {**self.about(baseline_name), "stamp": fingerprint(self.explainer.model)}
+        return {**self.about(baseline_name), "stamp": whole_fingerprint(self.explainer.model)}
 
     def about(self, baseline_name: str = "") -> dict[str, Any]:
         """The same without the model's stamp, which reads every weight."""
@@ -345,7 +345,7 @@ def mixed(a: Mapping[str, Any], b: Mapping[str, Any], first: str, second: str) -
 
 
 def check_model(header: Mapping[str, Any], model: TextModel, source: str) -> None:
-    if header["stamp"] != (stamp := fingerprint(model)):
+    if header["stamp"] != (stamp := whole_fingerprint(model)):
         raise InputError(
             f"{source} was made with another model ({header['model']!r}, stamp {header['stamp']}; this one is {model.name!r}, "
             f"stamp {stamp}); load the model it was made with, or encode the texts again"
