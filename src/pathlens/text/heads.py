@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -126,6 +125,7 @@ class Classifier(Headed):
         self.decoder = isinstance(getattr(module, "score", None), nn.Module) and hasattr(module, "base_model")
         self.headless = self.decoder and getattr(text_config(module), "pad_token_id", None) is None
         self.other_baselines: tuple[Any, dict[Any, dict[str, dict[str, float]]]] = (None, {})
+        self.first_layers: tuple[Any, list[nn.Linear]] = (None, [])
         if getattr(module.config, "problem_type", None) == "regression":  # quantities: no shares of classes
             self.function = "none"
         super().__init__(module, tokenizer, name=name)
@@ -138,14 +138,21 @@ class Classifier(Headed):
         logits: Tensor = raw.logits
         return logits
 
-    @cached_property
     def read_first(self) -> list[nn.Linear]:
-        """Layers whose results are read at the first token alone ([CLS]); a decoder reads its last."""
-        return [] if self.decoder else linears_of_the_first_token(self.network)
+        """Layers whose results are read at the first token alone ([CLS]); a decoder reads its last.
+
+        Kept for as long as the parts of the model and its settings are what they were.
+        """
+        if self.decoder:
+            return []
+        state = _pooling_state(self.network)
+        if state != self.first_layers[0]:
+            self.first_layers = state, linears_of_the_first_token(self.network)
+        return self.first_layers[1]
 
     def forward(self, points: Float[Tensor, "B S d"], cases: Sequence[Case], layer: int) -> Any:
         again = self.network.runs_again  # then blocks run a second time in the reverse pass, as they are there
-        with replaced_forwards([] if again else self.read_first, _for_the_first_token):
+        with replaced_forwards([] if again else self.read_first(), _for_the_first_token):
             return super().forward(points, cases, layer)
 
     def output(self, raw: Any, cases: Sequence[Case]) -> Float[Tensor, "..."]:
@@ -291,17 +298,53 @@ def _start_of(case: Case) -> tuple[Any, ...]:
 # Its last block need not be computed for the other tokens: their keys and values are needed, but queries, the attention's
 # output and the feed-forward part count at the first token only. That is five sixths of the last block, a seventh of a
 # model with six, in every pass forward and back.
+#
+# One pass shows where a head read these ids, and no more: a head of a user's own may look for a place in every text (a mark
+# among the ids, the largest state). Those of the libraries do not, so the shortcut is theirs.
 
 ROWS, TOKENS = 2, 5  # of the pass that finds out
+LIBRARIES = ("pathlens", "peft", "torch", "transformers")
+
+
+def _around_the_end(network: Network) -> list[nn.Module]:
+    """All parts but the blocks below the last one: what a text's answer is read by, and what is changed after the fact."""
+    below, left, parts = {*network.blocks[:-1]}, [network.module], list[nn.Module]()
+    while left:
+        part = left.pop()
+        if part not in below:
+            parts.append(part)
+            left += filter(None, part._modules.values())
+    return parts
+
+
+def _pooling_state(network: Network) -> tuple[Any, ...]:
+    """Equal as long as nothing was put in another's place, hooked in, or set to pool otherwise."""
+    settings = vars(getattr(network.module, "config", None) or object)
+    pooling = [(name, str(value)) for name, value in settings.items() if "pool" in name or "summary" in name]
+    return (pooling, [(part, _hooked(part)) for part in _around_the_end(network)])
+
+
+def _hooked(part: nn.Module) -> list[Any]:
+    """What a user hooked into it; hooks of the libraries watch."""
+    hooks = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    return [hook for hook in hooks if getattr(hook, "__module__", "").split(".")[0] not in LIBRARIES]
+
+
+def _of_libraries(part: nn.Module) -> bool:
+    """Does it run as its library wrote it? (accelerate's forward only brings its weights)"""
+    replaced = "forward" in vars(part) and not hasattr(part, "_hf_hook")
+    return type(part).__module__.split(".")[0] in LIBRARIES and not replaced and not _hooked(part)
 
 
 def linears_of_the_first_token(network: Network) -> list[nn.Linear]:
     """Linear layers of the last block whose results matter at the first token alone.
 
-    Found by a gradient, for any architecture: that of the output by the layer's result is exactly zero at every other
-    token, and not at the first.
+    Found by a gradient, for any architecture of the libraries: that of the output by the layer's result is exactly zero at
+    every other token, and not at the first.
     """
     if not network.blocks or len(network.blocks) != network.depth:
+        return []
+    if not all(map(_of_libraries, _around_the_end(network))):
         return []
     linears = [part for part in network.blocks[-1].modules() if type(part) is nn.Linear]
     results: dict[nn.Linear, list[Tensor]] = {part: [] for part in linears}
