@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
-from pathlens.errors import MissingError
+from pathlens.checks import as_lists, plain_number
+from pathlens.errors import InputError, MissingError
 from pathlens.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -54,6 +55,30 @@ class Viewable:
         return str(renderers["fragment"]()(self))
 
 
+def numbered(place: Any, count: int, what: str = "entries") -> Any:
+    """A number or a slice as it is, several numbers or a truth value for each entry as a list of numbers; else an error."""
+    places = plain_number(as_lists(place))
+    if isinstance(places, int | slice):
+        return places
+    kinds = {type(each) for each in places} if isinstance(places, list) else {None}
+    if kinds == {bool} and len(places) == count:
+        return [k for k, wanted in enumerate(places) if wanted]
+    if kinds <= {int}:
+        return places
+    came = (
+        f"{len(places)} truth values for {count} {what}" if kinds == {bool} else f"{type(place).__name__} {place!r:.60}"
+    )
+    raise InputError(
+        f"{what} are numbered; give a number, a slice, several whole numbers or a truth value for each, got {came}"
+    )
+
+
+def at_places(entries: Sequence[T], place: Any) -> Any:
+    """An entry by its number; of a slice, of several numbers or of truth values, all of these."""
+    places = numbered(place, len(entries))
+    return [entries[k] for k in places] if isinstance(places, list) else entries[places]
+
+
 class Listed(Generic[T]):
     """A record that is also the list in one of its fields."""
 
@@ -65,9 +90,9 @@ class Listed(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(getattr(self, self.listed))
 
-    def __getitem__(self, place: int) -> T:
-        item: T = getattr(self, self.listed)[place]
-        return item
+    def __getitem__(self, place: Any) -> Any:
+        """One, or several: of a slice, of truth values, of a list of numbers."""
+        return at_places(getattr(self, self.listed), place)
 
 
 class TableExport:
