@@ -213,9 +213,6 @@ class Result(TableExport, Viewable):
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
         return (tuple(row[name] for name in self.entry) for row in self.rows())
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self.rows())
-
     def __getitem__(self, place: Any) -> Any:
         """One (token, score), or a list of them: of a slice, of truth values, of several numbers."""
         if isinstance(place, str):

@@ -6,6 +6,7 @@ import csv
 import io
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -95,12 +96,23 @@ class Listed(Generic[T]):
         return at_places(getattr(self, self.listed), place)
 
 
+def defined(rows: Iterable[dict[str, Any]], otherwise: Any) -> list[dict[str, Any]]:
+    """Rows with something else where a number is not defined (NaN)."""
+    return [
+        {name: otherwise if isinstance(value, float) and isnan(value) else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
 class TableExport:
     """Whatever has rows: one plain dictionary each, all with the same names."""
 
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
         """One plain dictionary per row."""
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.rows())
 
     def to_dataframe(self) -> pandas.DataFrame:
         """The rows as a pandas data frame."""
@@ -117,8 +129,8 @@ class TableExport:
     @overload
     def to_csv(self, path: str | Path) -> Path: ...
     def to_csv(self, path: str | Path | None = None) -> str | Path:
-        """The rows as CSV; with a path they are written there, and the path comes back."""
-        stream, rows = io.StringIO(), list(self.rows())
+        """The rows as CSV, an empty cell for what is not defined; with a path they are written there, and the path comes back."""
+        stream, rows = io.StringIO(), defined(self.rows(), "")
         writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
