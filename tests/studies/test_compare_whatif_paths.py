@@ -497,3 +497,13 @@ def test_every_study_is_a_table_of_the_rows_it_shows(tmp_path):
     assert last == along.tracks[0].share[-1][moving].tolist()
     curve = pl.softplus_curve(classifier("bert"), TEXT, betas=[5], tolerance=0.5)
     assert float(table_of(curve, tmp_path)[0]["beta"]) == 5
+
+
+def test_a_comparison_without_an_order_speaks_of_none():
+    one = pl.compare(classifier("bert"), "funny", methods=["ig", "sig"])
+    assert np.isnan(one.spearman[0, 1]) and "nan" not in repr(one) and "Spearman" not in repr(one)
+    assert any("agreement is not defined" in note for note in one.notes), "the page says why"
+    three = replace(
+        one, labels=("a", "b", "c"), spearman=np.array([[1, 0.5, np.nan], [0.5, 1, np.nan], [np.nan, np.nan, 1]])
+    )
+    assert "Spearman 0.50" in repr(three) and "nan" not in repr(three) and " to " not in repr(three)

@@ -55,8 +55,9 @@ class Comparison(TableExport, Viewable):
     def __repr__(self) -> str:
         first = self.results[0]
         pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
-        ends = " to ".join(f"{end:.2f}" for end in (pairs.min(), pairs.max())[: len(pairs)])
-        return brief(self, ", ".join(self.labels), *first.about, f"Spearman {ends}")
+        known = pairs[np.isfinite(pairs)]  # of one unit, or of equal values, there is no order
+        ends = " to ".join(f"{end:.2f}" for end in (known.min(), known.max())[: len(known)]) if len(known) else ""
+        return brief(self, ", ".join(self.labels), *first.about, ends and f"Spearman {ends}")
 
     @property
     def headline(self) -> str:
