@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
@@ -15,6 +16,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pathlens.errors import InputError
 
 Record = TypeVar("Record")
+HALVES = re.compile("[\ud800-\udfff]")  # a Python text can hold half of a character, which no UTF-8 has
 
 
 def whole_number(name: str, value: Any, *, least: float = 1, most: float | None = None) -> int:
@@ -45,6 +47,16 @@ def listed(names: Any) -> list[Any] | None:
     if isinstance(names, str):
         return [part.strip() for part in names.split(",") if part.strip()]
     return names if names is None else list(names) if isinstance(names, Iterable) else [names]
+
+
+def whole_text(name: str, text: Any) -> None:
+    """An error that names the place, where a text has half a character (a lone surrogate): no model can read it."""
+    half = HALVES.search(text) if isinstance(text, str) else None
+    if half is not None:
+        raise InputError(
+            f"{name} is no valid text: character {half.start()} (from 0) is {half.group()!r}, half of a character (a lone "
+            f'surrogate); take it out, or mend it: text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")'
+        ).plainly(f"Character {half.start() + 1} of the text is half a character. Take it out.", name)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

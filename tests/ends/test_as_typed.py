@@ -443,3 +443,78 @@ def test_the_rooms_behind_the_door_show_what_can_be_written():
     assert pl.whatif is pl.studies.whatif
     with pytest.raises(AttributeError, match="did you mean 'whatif'"):
         pl.whatiff  # noqa: B018
+
+
+def test_options_given_to_a_call_are_sent_where_they_belong(pair):
+    explain = pl.Explainer(pair, n_steps=2, tolerance=1)
+    with pytest.raises(
+        pl.InputError, match=r"^target: .*pl\.Explainer\(model, target=…\) or to pl\.explain\(model, text, target=…\)$"
+    ):
+        explain(MANY[:2], target=["0"])
+    with pytest.raises(pl.InputError, match="^metod: .*belong to .*did you mean 'method'"):
+        explain("not bad", metod="ig")
+    with pytest.raises(pl.InputError, match="did you mean 'show_progress'"):
+        explain("not bad", show_progres=True)
+
+
+def test_lists_of_results_are_not_subtracted_but_their_entries_are(pair):
+    one, other = (pl.explain(pair, MANY[:2], n_steps=2, tolerance=1, layer=layer) for layer in (0, 1))
+    with pytest.raises(pl.InputError, match=r"\[a - b for a, b in zip"):
+        one - other
+    with pytest.raises(pl.InputError, match="Explanation and Results"):
+        one[0] - other
+    assert len([a - b for a, b in zip(one, other, strict=True)]) == 2
+
+
+def test_entries_are_asked_for_by_truth_values_and_by_several_numbers(pair):
+    result = pl.explain(pair, TEXTS[1], n_steps=2, tolerance=1)
+    strong = np.abs(result.scores) > np.abs(result.scores).mean()
+    wanted = [entry for entry, keep in zip(result, strong, strict=True) if keep]
+    assert 0 < len(wanted) < len(result)
+    for mask in (strong, strong.tolist(), torch.tensor(strong), pandas.Series(strong)):
+        assert result[mask] == wanted
+    assert (
+        result[np.array([2, -1])] == [result[2], result[-1]] and result[np.int64(2)] == result[2] and result[[]] == []
+    )
+    with pytest.raises(pl.InputError, match=f"entries are numbered.*got 2 truth values for {len(result)} entries"):
+        result[np.array([True, False])]
+    for place in (np.array([0.5]), 1.5, None, (0, 1), np.eye(len(result), dtype=bool)):
+        with pytest.raises(pl.InputError, match="entries are numbered"):
+            result[place]
+    with pytest.raises(IndexError):
+        result[[99]]
+    results = pl.explain(pair, MANY, n_steps=2, tolerance=1)
+    chosen = results[np.array([True, False, True])]
+    assert isinstance(chosen, pl.Results) and [each.text for each in chosen] == [MANY[0], MANY[2]]
+    with pytest.raises(pl.InputError, match="results are numbered.*'great'"):
+        results["great"]
+
+
+HALF = "good \ud83d film"
+
+
+@pytest.mark.parametrize(
+    "model", [bert, models.generator, models.encoder, pl.ToyModel], ids=["bert", "generator", "encoder", "toy"]
+)
+def test_half_a_character_is_named_by_its_place(model):
+    line = r"is no valid text: character 5 \(from 0\) is '\\ud83d', half of a character"
+    model = model()
+    with pytest.raises(pl.InputError, match=f"^text {line}") as refused:
+        pl.explain(model, HALF)
+    assert "tokenizer" not in str(refused.value) and str(refused.value).encode()
+    with pytest.raises(pl.InputError, match=f"^text 1: text {line}"):
+        pl.explain(model, ["not bad", HALF], method="vaig", n_steps=2, tolerance=1)
+
+
+def test_half_a_character_is_refused_wherever_a_text_is_taken(pair):
+    for more in ({"target": HALF}, {"baseline": HALF}, {"text_b": HALF}):
+        with pytest.raises(pl.InputError, match=f"^{next(iter(more))} is no valid text: character 5"):
+            pl.explain(pair, "not bad", **more)
+    with pytest.raises(pl.InputError, match="^passage 1 is no valid text"):
+        pl.chat(user="why?", passages=[HALF])
+    with pytest.raises(pl.InputError, match="^message 0 is no valid text"):
+        pl.chat([{"role": "user", "content": HALF}])
+    with pytest.raises(pl.InputError, match="^document 1 is no valid text"):
+        pl.rank(models.encoder(), "not bad", ["good", HALF])
+    mended = HALF.replace("\ud83d", "\ud83d\ude00").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert pl.explain(pair, mended, n_steps=2, tolerance=1).text == "good 😀 film", "the advice works"

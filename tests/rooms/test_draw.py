@@ -21,6 +21,7 @@ from rich.console import Console
 
 from experiments.plots import curve
 from pathlens.draw import (
+    bidi,
     blocks,
     canvas,
     element,
@@ -211,8 +212,63 @@ def test_two_segments_are_two_paragraphs_and_lost_texts_are_rebuilt():
     assert texts(result) == ["Who sings", "She sings"]
 
 
-def test_right_to_left_text_is_set_from_the_right():
-    assert words.right_to_left("  \u05d0b") and not words.right_to_left("a\u05d0") and not words.right_to_left("12")
+def test_the_first_letter_says_where_a_text_begins():
+    assert bidi.right_to_left("  \u05d0b") and not bidi.right_to_left("a\u05d0") and not bidi.right_to_left("12")
+
+
+# capitals stand for Hebrew letters, Q W E R for Arabic ones, & for a digit of Arabic (U+0663); checked with another implementation
+@pytest.mark.parametrize(
+    "text, from_the_left",
+    [
+        ("abc DEG hij", "abc GED hij"),
+        ("ABC def ghi", "def ghi CBA"),
+        ("ABC 123 XYZ", "ZYX 123 CBA"),
+        ("ABC 1-2, 3.50$ XYZ", "ZYX 3.50$ ,1-2 CBA"),  # digits keep their order, and the signs between them
+        ("QWE 1-2 a", "a 2-1 EWQ"),  # after Arabic letters a minus joins no digits
+        ("a A (b) C", "a A (b) C"),
+        ("A b (C) d", "d )C( b A"),
+        ("a A (B) c", "a )B( A c"),  # a pair of brackets goes the same way
+        ("he said “ABC, DE”!", "he said “ED ,CBA”!"),
+        ("AB\u05b0C d", "d C\u05b0BA"),  # a mark goes with its letter
+        ("A& b", "b &A"),
+        ("12 A", "A 12"),
+        ("abc, 12!", "abc, 12!"),
+    ],
+)
+def test_mixed_directions_stand_as_the_bidirectional_algorithm_has_them(text, from_the_left):
+    hebrew = {chr(65 + k): chr(0x5D0 + k) for k in range(26) if chr(65 + k) not in "QWER"}
+    letters = str.maketrans({**hebrew, **dict(zip("QWER&", "بتثج٣", strict=True))})
+    logical, base = text.translate(letters), int(bidi.right_to_left(text.translate(letters)))
+    shown = bidi.in_order(list(zip(bidi.levels(logical, base), logical, strict=True)))
+    assert "".join(shown) == from_the_left.translate(letters)
+
+
+def test_signs_alone_are_mirrored_and_blanks_at_a_lines_end_stay_there():
+    pieces = [("\u05d0", [1], 0), (" (", [1, 1], 1), ("a", [2], 2), (") ", [1, 1], 3)]
+    assert bidi.line(pieces, 1) == [(" (", 3), ("a", 2), (") ", 1), ("\u05d0", 0)]
+    assert bidi.line([("\u05d0 b", [1, 1, 2], "one")], 1) == [("b", "one"), ("\u05d0 ", "one")], "a mixed piece is cut"
+    assert [text for text, _ in bidi.line([("\u05d0", [1], 0), ("  ", [1, 1], 1)], 0)] == ["\u05d0", "  "]
+
+
+@pytest.mark.parametrize(
+    "text, from_the_left",
+    [
+        ("\u05d4\u05e1\u05e8\u05d8 \u05d4\u05d6\u05d4 is not bad, 100 times", "is not bad , 100 times | \u05d4\u05d6\u05d4 \u05d4\u05e1\u05e8\u05d8"),
+        ("it is \u05d8\u05d5\u05d1 \u05de\u05d0\u05d3 100 times", "it is 100 \u05de\u05d0\u05d3 \u05d8\u05d5\u05d1 times"),
+    ],
+)  # fmt: skip
+def test_a_picture_has_the_words_of_a_mixed_text_in_reading_order(matplotlib, text, from_the_left):
+    """Each word is drawn by itself, on its own ground."""
+    spans = [match.span() for match in re.finditer(r"[\w]+|,", text)]
+    names = tuple(text[start:end] for start, end in spans)
+    result = Explanation(method="ig", target="x", certificate=samples.certificate(float(len(spans))), tokens=names,
+                         offsets=tuple(spans), scores=np.ones(len(spans)), meta={"texts": [text]})  # fmt: skip
+    ((part,), _) = figure.draw_block(block_of(result, blocks.Running), 9.0)
+    drawn = canvas.sheet([part], 9.0).findobj(matplotlib.text.Text)
+    placed = sorted((each.get_position()[0], each.get_text()) for each in drawn if each.get_text() in names)
+    assert [word for _, word in placed] == from_the_left.replace("| ", "").split()
+    edges = placed[0][0], 9.0 - placed[-1][0]
+    assert (edges[1] < edges[0]) == ("|" in from_the_left), "a text from the right begins at the right edge"
 
 
 def test_special_tokens_with_a_score_are_shown_outside():

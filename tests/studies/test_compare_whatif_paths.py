@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import replace
 
@@ -461,3 +462,48 @@ def test_a_report_never_averages_what_raises_one_target_with_what_raises_another
     both = Report.of([good, good]).words()
     assert both["positive"]["film"] == (0.5, 2)
     assert Report.of([good, bad]).to_png(tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")
+
+
+def table_of(study, tmp_path):
+    """Of anything with rows: the lines of its CSV, and that its length, its file and its data frame are the same table."""
+    lines = list(csv.DictReader(study.to_csv().splitlines()))
+    frame = study.to_dataframe()
+    assert len(study) == len(lines) == len(frame) and list(lines[0]) == list(frame.columns)
+    assert study.to_csv(tmp_path / "table.csv").read_text("utf-8") == study.to_csv() and "nan" not in study.to_csv()
+    return lines
+
+
+def test_every_study_is_a_table_of_the_rows_it_shows(tmp_path):
+    pair, quick = classifier("bert"), {"n_steps": 2, "tolerance": 1}
+    compared = pl.compare(pair, TEXT, methods=["ig", "sig"], **quick)
+    assert [row["unit"] for row in table_of(compared, tmp_path)] == list(compared.units)
+    edited = pl.whatif(pair, TEXT, **quick)
+    for row, edit in zip(table_of(edited, tmp_path), edited.edits, strict=True):
+        assert row["name"] == edit.name and float(row["difference"]) == edit.actual - edit.predicted
+    deep = pl.layers(pair, TEXT, **quick)
+    for layer, result in zip(deep.names, deep.results, strict=True):
+        assert [float(row[f"layer {layer}"]) for row in table_of(deep, tmp_path)] == result.scores.tolist()
+    lengths = pl.layers(pair, TEXT, layers=[0], method="vaig", **quick)
+    assert lengths.to_dataframe()["layer 0"].tolist() == lengths.results[0].norms.sum(0).tolist()
+    few = pl.nodes(pair, TEXT, counts=[2, 4], rules=["gauss", "left"], n_steps=2, tolerance=1)
+    rows = [(row["rule"], int(row["nodes"]), float(row["error"])) for row in table_of(few, tmp_path)]
+    assert rows[:2] == [("gauss", 2, few.errors["gauss"][0]), ("gauss", 4, few.errors["gauss"][1])] and len(rows) == 5
+    assert rows[-1] == ("as asked", few.explanation.certificate.nodes, few.adaptive)
+    along = pl.pathview(pair, TEXT, methods=["ig", "udig"], points=3, steps=3, neighbours=3)
+    moving = [k for k, held in enumerate(along.held) if not held]
+    rows = table_of(along, tmp_path)
+    assert len(rows) == 2 * 3 * len(moving) and "" not in {row["nearest"] for row in rows}
+    last = [float(row["share"]) for row in rows if row["method"] == "ig" and float(row["t"]) == 1]
+    assert last == along.tracks[0].share[-1][moving].tolist()
+    curve = pl.softplus_curve(classifier("bert"), TEXT, betas=[5], tolerance=0.5)
+    assert float(table_of(curve, tmp_path)[0]["beta"]) == 5
+
+
+def test_a_comparison_without_an_order_speaks_of_none():
+    one = pl.compare(classifier("bert"), "funny", methods=["ig", "sig"])
+    assert np.isnan(one.spearman[0, 1]) and "nan" not in repr(one) and "Spearman" not in repr(one)
+    assert any("agreement is not defined" in note for note in one.notes), "the page says why"
+    three = replace(
+        one, labels=("a", "b", "c"), spearman=np.array([[1, 0.5, np.nan], [0.5, 1, np.nan], [np.nan, np.nan, 1]])
+    )
+    assert "Spearman 0.50" in repr(three) and "nan" not in repr(three) and " to " not in repr(three)

@@ -94,11 +94,12 @@ def test_a_saved_evaluation_is_read_back_and_parts_join_to_the_whole(result, tmp
 
 
 def test_the_table_as_csv(result, tmp_path):
-    text = result.to_csv(tmp_path / "t.csv")
-    lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
-    assert text.splitlines() == lines and len(lines) == 1 + len(result.contenders) * len(result.columns)
+    lines = result.to_csv(tmp_path / "t.csv").read_text("utf-8").splitlines()
+    assert result.to_csv().splitlines() == lines and len(lines) == 1 + len(result.contenders) * len(result.columns)
     assert lines[0] == "way,metric,better,value,low,high,n,protocol"
     assert not any("nan" in line for line in lines)
+    frame = result.to_dataframe()
+    assert list(frame.columns) == lines[0].split(",") and len(frame) == len(result) == len(lines) - 1
     with pytest.raises(StoreError, match="cannot write"):
         result.to_csv(tmp_path / "none" / "t.csv")
 

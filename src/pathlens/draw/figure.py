@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pathlens.draw import blocks, canvas, page_of, palette, plots
+from pathlens.draw import bidi, blocks, canvas, page_of, palette, plots
 from pathlens.draw.canvas import DIM, INK, Part, inches, paragraph, write
 from pathlens.draw.grid import Continued, Grid, strongest_phrases
 from pathlens.draw.svg import FEATURES
-from pathlens.draw.words import Stretch, cut, fit, printable, right_to_left, visible
+from pathlens.draw.words import Stretch, cut, fit, printable, visible
 from pathlens.errors import InputError
 
 if TYPE_CHECKING:
@@ -165,8 +165,6 @@ def _colored(stretches: Sequence[Stretch], limit: float, inner: float) -> Part:
     """Running text on coloured ground, broken into lines between stretches."""
     size = 13.0
     lines = _lines(stretches, inner, size)
-    if right_to_left("".join(stretch.text for stretch in stretches)):
-        lines = [[(inner - x - inches(text, size), text, s) for x, text, s in line] for line in lines]
     step = size * 1.9 / 72
 
     def draw(axes: Axes) -> None:
@@ -183,24 +181,39 @@ def _colored(stretches: Sequence[Stretch], limit: float, inner: float) -> Part:
 
 
 def _lines(stretches: Sequence[Stretch], room: float, size: float) -> list[list[tuple[float, str, Stretch]]]:
-    """(x, text, stretch) line by line; a stretch longer than a line is cut where the line ends."""
-    lines: list[list[tuple[float, str, Stretch]]] = [[]]
+    """(x, text, stretch) line by line, as they stand; a stretch longer than a line is cut where the line ends."""
+    laid = [printable(stretch.text).replace("\t", "    ") for stretch in stretches]
+    base = int(bidi.right_to_left("".join(laid)))
+    high, at = bidi.levels("".join(laid), base), 0
+    lines: list[list[tuple[str, Sequence[int], Stretch]]] = [[]]
     x = 0.0
-    for stretch in stretches:
-        for part in printable(stretch.text).replace("\t", "    ").splitlines(keepends=True) or [""]:
-            word = part.rstrip("\n") if stretch.units else part.strip("\n")
-            while word:
+    for stretch, text in zip(stretches, laid, strict=True):
+        for part in text.splitlines(keepends=True):
+            first, at = at, at + len(part)
+            start, end = first, first + len(part.rstrip("\n"))
+            while start < end:
+                word = part[start - first : end - first]
                 wide = inches(word, size)
                 if x + wide > room and x > 0 and (stretch.units or not word.isspace()):
                     lines, x = [*lines, []], 0.0
-                    word = word.lstrip()
+                    start += len(word) - len(word.lstrip())
                     continue
                 fits = max(next((k for k in range(len(word), 0, -1) if inches(word[:k], size) <= room), 1), 1)
-                lines[-1].append((x, word[:fits], stretch))
-                x, word = x + inches(word[:fits], size), word[fits:]
+                lines[-1].append((word[:fits], high[start : start + fits], stretch))
+                x, start = x + inches(word[:fits], size), start + fits
             if part.endswith("\n"):
                 lines, x = [*lines, []], 0.0
-    return [line for line in lines if line]
+    return [_placed(bidi.line(line, base), size, room if base else None) for line in lines if line]
+
+
+def _placed(line: Sequence[tuple[str, Stretch]], size: float, right: float | None) -> list[tuple[float, str, Stretch]]:
+    """(x, text, stretch) from the left edge on, or up to the right one."""
+    x = 0.0 if right is None else right - sum(inches(text, size) for text, _ in line)
+    placed = []
+    for text, stretch in line:
+        placed.append((x, text, stretch))
+        x += inches(text, size)
+    return placed
 
 
 @draw_block.register

@@ -192,8 +192,7 @@ def _word(track: Track, point: int, token: int) -> str:
 def layers(study: Layers) -> blocks.Page:
     """A small bar chart for each layer, the strongest tokens as curves, and every certificate."""
     tokens = study.results[0].tokens  # type: ignore[attr-defined]
-    lengths = isinstance(study.results[0], VectorExplanation)
-    scores = np.array([each.norms.sum(0) if lengths else each.scores for each in study.results])  # type: ignore[attr-defined] # (layers, tokens)
+    scores = study.values.T  # (layers, tokens)
     keep = [i for i in range(scores.shape[1]) if np.any(scores[:, i])]
     limit = palette.limit(scores)
     names = [tokens[i] for i in keep]

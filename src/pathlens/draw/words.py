@@ -64,12 +64,6 @@ def fit(text: str, columns: int) -> str:
     return label if cell_len(label) <= columns else set_cell_size(label, columns - 1).rstrip() + "…"
 
 
-def right_to_left(text: str) -> bool:
-    """Does the first letter with a direction run from the right?"""
-    strong = (unicodedata.bidirectional(char) for char in text)
-    return next((kind != "L" for kind in strong if kind in ("L", "R", "AL")), False)
-
-
 def texts_of(result: Result) -> list[str | None]:
     """The texts as given, padded with None."""
     return [text if isinstance(text, str) else None for text in result.origin.texts] + [None, None]

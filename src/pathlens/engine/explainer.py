@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Unpack, overload
 
 import torch
 
-from pathlens.checks import given, option_names, taken, whole_number
+from pathlens.checks import did_you_mean, given, option_names, taken, whole_number
 from pathlens.engine.assemble import Order, assemble
 from pathlens.engine.belief import Solved, check
 from pathlens.engine.finer import compared, finer
@@ -175,9 +175,13 @@ class Explainer(Generic[R]):
     @overload
     def __call__(self, text: Any, text_b: Any = ..., *, show_progress: bool = ..., batch_size: int = ...) -> Any: ...
     # fmt: on
-    def __call__(self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64) -> Any:
+    def __call__(
+        self, text: Any, text_b: Any = None, *, show_progress: bool = False, batch_size: int = 64, **misplaced: Any
+    ) -> Any:
         """One text gives a result; several (a list, a column, any iterable) a list of them. `batch_size`: texts worked on
         together."""
+        if misplaced:
+            raise self._misplaced(list(misplaced))
         whole_number("batch_size", batch_size)
         text, text_b = as_chat(as_list(text)), as_list(text_b)
         many = isinstance(text, list)
@@ -203,6 +207,18 @@ class Explainer(Generic[R]):
                 raise result
         warn_unsettled([result for result in results if isinstance(result, Result)], depth=self.model.depth)
         return Results(results) if many or targets else results[0]
+
+    def _misplaced(self, names: Sequence[str]) -> InputError:
+        """Options given to the call, where they would come too late."""
+        records = (*RECORDS.values(), *kinds_of_options(), self.model.options)
+        known = (*_others(), *(name for record in records for name in option_names(record)))
+        strange = [name for name in names if name not in known]
+        given = "…" if strange else ", ".join(f"{name}=…" for name in names)
+        return InputError(
+            f"{', '.join(names)}: the call of an explainer takes texts, show_progress and batch_size; options belong to "
+            f"pl.Explainer(model, {given}) or to pl.explain(model, text, {given})"
+            f"{did_you_mean(strange[0], known) if strange else ''}"
+        )
 
     def _targets(self, many: bool) -> tuple[Any, ...]:
         """Targets that every text is asked about: all classes, or those in a list for one text; none: each text has one."""

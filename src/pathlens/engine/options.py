@@ -12,7 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pathlens.checks import Option, as_lists, check_options, did_you_mean, given, option, option_names, options_of
+from pathlens.checks import (
+    Option,
+    as_lists,
+    check_options,
+    did_you_mean,
+    given,
+    option,
+    option_names,
+    options_of,
+    whole_text,
+)
 from pathlens.errors import InputError, setting
 from pathlens.explanation.answer import CUTS, THRESHOLD, check_threshold
 from pathlens.explanation.pair import Measure
@@ -52,6 +62,8 @@ class CommonOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        whole_text("target", self.target)
+        whole_text("baseline", self.baseline)
         check_baseline_name(self.baseline)
         object.__setattr__(self, "unit", as_lists(self.unit))
         if isinstance(self.unit, str) and self.unit not in (known := (*TEXT_UNITS, *PROMPT_UNITS)):

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pathlens.checks import whole_text
 from pathlens.engine.methods import Entry, entry_for
 from pathlens.engine.options import IH, IJ, Accuracy, CommonOptions, Compared, Embedded, Method, OfBlock
 from pathlens.errors import InputError, or_error, setting
@@ -133,6 +134,7 @@ def for_target(choices: Choices, prepared: Prepared, given: Given) -> Prepared:
 
 def prepare_side(choices: Choices, method: Method[Any], text: Any, place: int = 0) -> Prepared:
     """Read one text of a pair on its own: the first (place 0) or the second. Its vectors belong to no pair yet."""
+    whole_text("text", text)
     request = replace(choices.request(method), baseline=by_side(choices.baseline, "baselines")[place])
     case = prepared(choices.model.sides()[place].case(text, request=request), choices.softplus, second_order=False)
     group = units_of(case, by_side(choices.unit, "units")[place], choices.model.kind)
@@ -220,6 +222,8 @@ def shown(target: Any) -> str:
 
 def _asked(choices: Choices, method: Method[Any], text: Any, text_b: Any) -> list[tuple[TextModel, Wanted]]:
     """What one text asks of its model, once for each baseline; a pair, of the model of each side."""
+    whole_text("text", text)  # here too: a model kind may read its texts in a manner of its own
+    whole_text("text_b", text_b)
     entry, request, baseline = entry_for(method), choices.request(method), choices.baseline
     table = choices.model.kind == "tabular" and isinstance(baseline, Tensor | np.ndarray)
     many = isinstance(baseline, list) or (table and baseline.ndim == np.ndim(text) + 1)  # a background sample

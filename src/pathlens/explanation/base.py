@@ -18,7 +18,7 @@ from pathlens.explanation.binding import read_only, seal
 from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.origin import Origin
-from pathlens.explanation.view import TableExport, Viewable
+from pathlens.explanation.view import TableExport, Viewable, at_places
 from pathlens.types import Span, brief
 
 Made = TypeVar("Made", bound="Result")
@@ -213,16 +213,13 @@ class Result(TableExport, Viewable):
         """(token, score), or what this kind of result has in each of its rows (`entry`)."""
         return (tuple(row[name] for name in self.entry) for row in self.rows())
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self.rows())
-
     def __getitem__(self, place: Any) -> Any:
-        """One (token, score), or a list of them."""
+        """One (token, score), or a list of them: of a slice, of truth values, of several numbers."""
         if isinstance(place, str):
             raise InputError(
                 f"entries are numbered: result[0], result[1:3]; by name: [e for e in result if e[0] == {place!r}]"
             )
-        return list(self)[place]
+        return at_places(list(self), place)
 
     def __repr__(self) -> str:
         top = ", ".join(

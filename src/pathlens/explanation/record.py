@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Never, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +19,7 @@ from pathlens.explanation import reduce
 from pathlens.explanation.base import OfUnits, Result, largest, shortened
 from pathlens.explanation.binding import mismatch, rounding, unlike
 from pathlens.explanation.certificate import Certificate
-from pathlens.explanation.view import TableExport, Viewable, renderers
+from pathlens.explanation.view import TableExport, Viewable, numbered, renderers
 from pathlens.types import Span
 
 
@@ -448,13 +448,22 @@ class Results(list[R], TableExport, Viewable):
     @overload
     def __getitem__(self, place: slice) -> Results[R]: ...
     def __getitem__(self, place: Any) -> Any:
-        """One result; of a slice, the same kind of list."""
-        chosen = super().__getitem__(place)
-        return Results(chosen) if isinstance(place, slice) else chosen
+        """One result; of a slice, of truth values or of several numbers, the same kind of list."""
+        places = numbered(place, len(self), "results")
+        if isinstance(places, list):
+            return Results([super(Results, self).__getitem__(k) for k in places])
+        chosen = super().__getitem__(places)
+        return Results(chosen) if isinstance(places, slice) else chosen
 
     def __add__(self, others: list[Any]) -> Results[Any]:
         """Both, one after the other, as the same kind of list."""
         return Results([*self, *others]) if isinstance(others, list) else NotImplemented
+
+    def __sub__(self, others: Any) -> Never:
+        """A line that says what to subtract."""
+        raise InputError(
+            "a list of results has no difference, its entries have: [a - b for a, b in zip(results, others)], or results[0] - others[0]"
+        )
 
     def copy(self) -> Results[R]:
         """Another list of the same results."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
-from pathlens.errors import MissingError
+from pathlens.checks import as_lists, plain_number
+from pathlens.errors import InputError, MissingError
 from pathlens.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -54,6 +56,30 @@ class Viewable:
         return str(renderers["fragment"]()(self))
 
 
+def numbered(place: Any, count: int, what: str = "entries") -> Any:
+    """A number or a slice as it is, several numbers or a truth value for each entry as a list of numbers; else an error."""
+    places = plain_number(as_lists(place))
+    if isinstance(places, int | slice):
+        return places
+    kinds = {type(each) for each in places} if isinstance(places, list) else {None}
+    if kinds == {bool} and len(places) == count:
+        return [k for k, wanted in enumerate(places) if wanted]
+    if kinds <= {int}:
+        return places
+    came = (
+        f"{len(places)} truth values for {count} {what}" if kinds == {bool} else f"{type(place).__name__} {place!r:.60}"
+    )
+    raise InputError(
+        f"{what} are numbered; give a number, a slice, several whole numbers or a truth value for each, got {came}"
+    )
+
+
+def at_places(entries: Sequence[T], place: Any) -> Any:
+    """An entry by its number; of a slice, of several numbers or of truth values, all of these."""
+    places = numbered(place, len(entries))
+    return [entries[k] for k in places] if isinstance(places, list) else entries[places]
+
+
 class Listed(Generic[T]):
     """A record that is also the list in one of its fields."""
 
@@ -65,9 +91,17 @@ class Listed(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(getattr(self, self.listed))
 
-    def __getitem__(self, place: int) -> T:
-        item: T = getattr(self, self.listed)[place]
-        return item
+    def __getitem__(self, place: Any) -> Any:
+        """One, or several: of a slice, of truth values, of a list of numbers."""
+        return at_places(getattr(self, self.listed), place)
+
+
+def defined(rows: Iterable[dict[str, Any]], otherwise: Any) -> list[dict[str, Any]]:
+    """Rows with something else where a number is not defined (NaN)."""
+    return [
+        {name: otherwise if isinstance(value, float) and isnan(value) else value for name, value in row.items()}
+        for row in rows
+    ]
 
 
 class TableExport:
@@ -76,6 +110,9 @@ class TableExport:
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
         """One plain dictionary per row."""
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.rows())
 
     def to_dataframe(self) -> pandas.DataFrame:
         """The rows as a pandas data frame."""
@@ -92,8 +129,8 @@ class TableExport:
     @overload
     def to_csv(self, path: str | Path) -> Path: ...
     def to_csv(self, path: str | Path | None = None) -> str | Path:
-        """The rows as CSV; with a path they are written there, and the path comes back."""
-        stream, rows = io.StringIO(), list(self.rows())
+        """The rows as CSV, an empty cell for what is not defined; with a path they are written there, and the path comes back."""
+        stream, rows = io.StringIO(), defined(self.rows(), "")
         writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

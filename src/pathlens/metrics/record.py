@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pathlens.errors import InputError
-from pathlens.explanation.view import Viewable
-from pathlens.files import write_text
+from pathlens.explanation.view import TableExport, Viewable, defined
 from pathlens.metrics.statistics import DRAWS, Estimate, estimate
 from pathlens.types import brief
 
@@ -57,7 +53,7 @@ class Randomised:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Viewable):
+class Evaluation(TableExport, Viewable):
     """Rows (`contenders`) × metrics (`columns`) over the same texts; draws of the bootstrap are shared, so pairs compare."""
 
     contenders: tuple[str, ...]
@@ -112,22 +108,12 @@ class Evaluation(Viewable):
                     "low": cell.low, "high": cell.high, "n": cell.n, "protocol": self.protocol,
                 }  # fmt: skip
 
-    def _known_rows(self, otherwise: Any) -> list[dict[str, Any]]:
-        return [{k: otherwise if v != v else v for k, v in row.items()} for row in self.rows()]  # NaN is not itself
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """The table, one line per cell; also written to `path`."""
-        stream, rows = io.StringIO(), self._known_rows("")
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        if path is not None:
-            write_text(path, stream.getvalue())
-        return stream.getvalue()
+    def __len__(self) -> int:
+        return len(self.contenders) * len(self.columns)  # counted without drawing every cell's interval
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the table, the curves, and every text's own numbers; NaN is nothing in JSON."""
-        return {"type": "Evaluation", **super().to_dict(), "table": self._known_rows(None)}
+        return {"type": "Evaluation", **super().to_dict(), "table": defined(self.rows(), None)}
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Evaluation:

@@ -55,8 +55,9 @@ class Comparison(TableExport, Viewable):
     def __repr__(self) -> str:
         first = self.results[0]
         pairs = self.spearman[np.triu_indices(len(self.labels), 1)]
-        ends = " to ".join(f"{end:.2f}" for end in (pairs.min(), pairs.max())[: len(pairs)])
-        return brief(self, ", ".join(self.labels), *first.about, f"Spearman {ends}")
+        known = pairs[np.isfinite(pairs)]  # of one unit, or of equal values, there is no order
+        ends = " to ".join(f"{end:.2f}" for end in (known.min(), known.max())[: len(known)]) if len(known) else ""
+        return brief(self, ", ".join(self.labels), *first.about, ends and f"Spearman {ends}")
 
     @property
     def headline(self) -> str:
@@ -67,8 +68,7 @@ class Comparison(TableExport, Viewable):
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per unit: its name, and its value in every column."""
-        every = zip(self.units, self.values.tolist(), strict=True)
-        return [{"unit": unit, **dict(zip(self.labels, row, strict=True))} for unit, row in every]
+        return by_unit(self.units, self.labels, self.values)
 
     def disagreements(self) -> list[tuple[str, str, str, float, float]]:
         """(unit, one column, another, value, value) where two columns give opposite signs, strongest first."""
@@ -166,9 +166,9 @@ def side_by_side(results: Sequence[Result], *, labels: Sequence[str] | None = No
     """Results of the same text → a comparison."""
     if len(results) < 2:
         raise InputError(f"a comparison takes at least two results, got {len(results)}")
-    columns, notes = [_values(result) for result in results], []
+    columns, notes = [values_of(result) for result in results], []
     if any(names != columns[0][0] for names, _, _ in columns):
-        columns = [_values(result.words()) for result in results]  # type: ignore[attr-defined]
+        columns = [values_of(result.words()) for result in results]  # type: ignore[attr-defined]
         notes.append("tokens differ, so values are compared by word")
     if any(names != columns[0][0] for names, _, _ in columns):
         raise InputError("the results are not of the same text and unit, so they cannot stand side by side")
@@ -222,7 +222,13 @@ def _notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _values(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]:
+def by_unit(units: Sequence[str], columns: Sequence[str], values: np.ndarray) -> list[dict[str, Any]]:
+    """One plain dictionary per unit: its name, and its value in every column; `values` are (units, columns)."""
+    every = zip(units, values.tolist(), strict=True)
+    return [{"unit": unit, **dict(zip(columns, row, strict=True))} for unit, row in every]
+
+
+def values_of(result: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[bool, ...]]:
     """Unit names, one value each, and which are special; cells of a table are units too."""
     if isinstance(result, PairExplanation):
         names = tuple(f"{a} × {b}" for a in result.tokens_a for b in result.tokens_b)

@@ -10,18 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+import numpy as np
+
 from pathlens.engine.explainer import Explainer, loaded
 from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.base import Result
 from pathlens.explanation.record import Explanation, VectorExplanation
 from pathlens.explanation.store import many_to_dict
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import TableExport, Viewable
+from pathlens.studies.compare import by_unit, values_of
 from pathlens.types import brief
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Layers(Viewable):
+class Layers(TableExport, Viewable):
     """One result per layer, of the same text and with the same tokens."""
 
     results: tuple[Result, ...]
@@ -34,6 +37,16 @@ class Layers(Viewable):
         """The layers, as numbers."""
         layers = enumerate(result.origin.layer for result in self.results)
         return tuple(str(k if layer is None else layer) for k, layer in layers)
+
+    @property
+    def values(self) -> np.ndarray:
+        """(units, layers), signed (lengths for vector results)."""
+        return np.stack([values_of(result)[1] for result in self.results], axis=1)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per unit: its name, and its value at every layer."""
+        units = values_of(self.results[0])[0]
+        return by_unit(units, [f"layer {name}" for name in self.names], self.values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `pl.load` of the saved file gives the results back as a list."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -20,7 +20,7 @@ from pathlens.engine.options import build
 from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.record import Explanation
-from pathlens.explanation.view import Listed, Viewable
+from pathlens.explanation.view import Listed, TableExport, Viewable
 from pathlens.text.softplus import check_beta
 from pathlens.types import FIXED_RULES, MAX_NODES, brief
 
@@ -31,7 +31,7 @@ MOST = MAX_NODES  # of a single rule
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NodeStudy(Viewable):
+class NodeStudy(TableExport, Viewable):
     """`errors[rule][k]`: the largest |score − reference| over tokens with counts[k] nodes."""
 
     explanation: Explanation  # as asked: nodes chosen to meet the tolerance
@@ -44,6 +44,12 @@ class NodeStudy(Viewable):
         one = self.explanation
         asked = f"as asked {one.certificate.nodes} nodes, error {self.adaptive:.1g}"
         return brief(self, one.method, *one.about, f"rules {', '.join(self.errors)}", asked)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per rule and number of nodes, the last for what the tolerance chose."""
+        every = [(rule, *point) for rule, row in self.errors.items() for point in zip(self.counts, row, strict=True)]
+        every.append(("as asked", self.explanation.certificate.nodes, self.adaptive))
+        return [{"rule": rule, "nodes": count, "error": error} for rule, count, error in every]
 
 
 def nodes(
@@ -100,7 +106,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SoftplusCurve(Listed[CurvePoint], Viewable):
+class SoftplusCurve(Listed[CurvePoint], TableExport, Viewable):
     """Output change and nodes needed, one point per β."""
 
     listed: ClassVar[str] = "points"
@@ -108,6 +114,10 @@ class SoftplusCurve(Listed[CurvePoint], Viewable):
 
     def __repr__(self) -> str:
         return brief(self, f"β {', '.join(f'{point.beta:g}' for point in self)}")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per β."""
+        return [asdict(point) for point in self]
 
 
 def softplus_curve(

@@ -8,8 +8,9 @@ The straight line passes through points that are no words; DIG and UDIG walk fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,7 +21,7 @@ from pathlens.engine.methods import ALONG_ONE_PATH, METHODS, route_of
 from pathlens.engine.typed import Options
 from pathlens.errors import InputError
 from pathlens.explanation.base import in_words, shortened
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import TableExport, Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import WordOptions
 from pathlens.text.adapter import Case
@@ -48,7 +49,7 @@ class Track:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PathView(Viewable):
+class PathView(TableExport, Viewable):
     """Several paths between the same ends."""
 
     tokens: tuple[str, ...]
@@ -72,6 +73,19 @@ class PathView(Viewable):
         """What the model says at both ends, in words."""
         number = f"{self.target}: {self.f_input:.4g} (from the baseline alone: {self.f_baseline:.4g})"
         return in_words(self.probabilities, self.baseline_probabilities) or number
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One plain dictionary per path, point and token that moves: where it is, and its score so far."""
+        moving = [i for i, held in enumerate(self.held) if not held]
+        for track in self.tracks:
+            for k, i in product(range(len(track.t)), moving):
+                words = track.nearest[k][i]
+                yield {
+                    "method": track.method, "t": track.t[k], "output": track.output[k], "place": i, "token": self.tokens[i],
+                    "nearest": words[0][0] if words else "", "distance": float(track.far[k, i]),
+                    "anchor": track.anchors[k][i] if track.anchors else "",
+                    "slope": float(track.slope[k, i]), "share": float(track.share[k, i]),
+                }  # fmt: skip
 
 
 def pathview(

@@ -12,7 +12,7 @@ for a linear model (and, masking, for SIG); how far it is off says how much the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -24,7 +24,7 @@ from pathlens.engine.options import IG, Accuracy
 from pathlens.engine.typed import StudyOptions
 from pathlens.errors import InputError
 from pathlens.explanation.record import Continuation, Explanation
-from pathlens.explanation.view import Viewable
+from pathlens.explanation.view import TableExport, Viewable
 from pathlens.metrics.contenders import SCORED
 from pathlens.metrics.statistics import spearman
 from pathlens.text.adapter import Case, Request, TextModel
@@ -49,7 +49,7 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Viewable):
+class WhatIf(TableExport, Viewable):
     """Edits, one at a time, each against the same text."""
 
     explanation: Explanation
@@ -61,6 +61,10 @@ class WhatIf(Viewable):
         agreement = "" if np.isnan(self.agreement) else f"Spearman {self.agreement:+.2f} of predicted and actual"
         edits = f"{len(self.edits)} edit{'' if len(self.edits) == 1 else 's'}"
         return brief(self, self.explanation.method, *self.explanation.about, edits, agreement)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per edit, with how far the prediction is off."""
+        return [{**asdict(edit), "difference": edit.actual - edit.predicted} for edit in self.edits]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; no agreement is nothing in JSON."""

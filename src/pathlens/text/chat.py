@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from pathlens.checks import whole_text
 from pathlens.errors import InputError, first_line
 from pathlens.text.options import RESTS, TEMPLATES
 from pathlens.text.tokens import Tokens, tokenise
@@ -197,6 +198,7 @@ def _checked(messages: Any) -> tuple[Mapping[str, Any], ...]:
         if not isinstance(message["content"], str):
             kind = type(message["content"]).__name__
             raise InputError(f"message {k}: content must be a text, got {kind}; pictures and tools are not explained")
+        whole_text(f"message {k}", message["content"])
     if not any(message["content"].strip() for message in checked):
         raise InputError("the messages are empty; give at least one with words")
     return checked
@@ -213,6 +215,7 @@ def _listed(passages: Any) -> dict[str, str]:
     for name, text in listed.items():
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{name} must be a text with words, got {text!r:.60}")
+        whole_text(name, text)
     return {name: text.strip() for name, text in listed.items()}
 
 

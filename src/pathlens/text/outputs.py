@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from pathlens.checks import whole_text
 from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Case
 from pathlens.text.tokens import BROKEN, Tokens, decoded, spans_of, trimmed, with_parts
@@ -70,6 +71,7 @@ class Kept(NamedTuple):
 
 def output_of_text(tokenizer: Any, prompt: str, target: str) -> Output:
     """The tokens of `target` as they are when it follows the prompt; refused where it changes the prompt's own."""
+    whole_text("the output to explain", target)
     alone = list(_encoded(tokenizer, prompt)["input_ids"])
     both = _encoded(tokenizer, prompt + target)
     ids = list(both["input_ids"])

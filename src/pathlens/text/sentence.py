@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from pathlens.checks import whole_text
 from pathlens.errors import InputError, MissingError, ModelError, NumberError, setting
 from pathlens.text import shift
 from pathlens.text.adapter import BUSY_TOKENS, WASTE, Case, Request, within
@@ -128,6 +129,8 @@ class SentenceEncoder(LanguageModel):
         prompt = self.prompt(request)
         limit, truncation = self.cut(request)
         cut = {"truncation": True, "max_length": limit} if truncation and limit else {}
+        for number, text in enumerate(texts):
+            whole_text(f"text {number}", text)
         ids = self.tokenizer([prompt + text for text in texts], verbose=False, **cut)["input_ids"]
         held = self._first_after(prompt, texts[0]) if prompt else None
         embeddings: dict[int, Tensor] = {}

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
+from pathlens.checks import whole_text
 from pathlens.errors import InputError, ModelError, TooLongError, setting
 from pathlens.text.network import text_config
 from pathlens.text.unknown import unknown_places
@@ -159,6 +160,7 @@ def _checked(text: Any, text_b: Any) -> tuple[str, ...]:
             continue
         if not isinstance(value, str):
             raise InputError(f"{name} must be a string, got {type(value).__name__}: {value!r}")
+        whole_text(name, value)
         if not value.strip():
             raise InputError(f"{name} is empty ({value!r}); give a text with words")
     return (text,) if text_b is None else (text, text_b)

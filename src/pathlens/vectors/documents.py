@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pathlens.checks import whole_text
 from pathlens.errors import InputError, TooLongError
 from pathlens.files import read_text
 from pathlens.units.cuts import sentence_spans
@@ -66,6 +67,8 @@ def passages(
     """
     limit: int | None = None if truncation else getattr(model, "limit", None)
     pieces, every = [], as_list(documents, "documents")
+    for number, text in enumerate(every):
+        whole_text(names[number] if names else f"document {number}", text)
     texts = [prompt + text for text in every if isinstance(text, str)] if limit is not None else []
     lengths = iter([len(ids) for ids in model.tokenizer(texts, verbose=False)["input_ids"]] if texts else ())
     for number, text in enumerate(every):
