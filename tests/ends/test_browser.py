@@ -872,3 +872,37 @@ def test_a_phone_shows_the_prediction_of_every_row(page, address):
         assert len(cells) == 4
         for box in (cell.bounding_box() for cell in cells):
             assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name
+
+
+TAKEN = {  # rows → the column of texts, the one of true classes, the true classes that are shown, and what is remarked
+    "named": ("id,has_image,text,label\n1,0,not funny,LABEL_2\n2,1,the film,LABEL_1\n", "text", "label", [2, 1], ""),
+    "numbers": ("stars,Review,Target\n1,the film,1.0\n2,not funny,0.0\n1,a movie,\n", "Review", "Target", [1, 0, None], ""),
+    "title": ("title,text,gold\na long title of a film,the film,0\n", "text", "gold", [0], ""),
+    "guessed": ("text,what\nthe film,LABEL_1\n", "text", "what", [1], ""),
+    "strange": (
+        "text,seen,label\nthe film,1,LABEL_1\nnot funny,0,pos\n", "text", "no column", None,
+        "No true classes are taken from “label”: “pos” in row 2 is none of this model's classes (LABEL_0, LABEL_1, LABEL_2).",
+    ),
+    "ragged": (
+        "text,label\nthe film,LABEL_1\nnot funny, but long,LABEL_0\na movie,LABEL_2\nthe plot\n", "text", "label", [1, 2],
+        "2 of 4 rows are left out; the first: row 2 has 3 fields where 2 were expected: a stray separator or quote.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(TAKEN))
+def test_columns_are_taken_by_their_names_and_what_is_not_taken_is_remarked(page, address, kind):
+    rows, text, label, classes, remark = TAKEN[kind]
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", rows)
+    chosen = "name => document.querySelector(`[name=${name}]`).selectedOptions[0].textContent"
+    assert [page.evaluate(chosen, name) for name in ("text_column", "label_column")] == [text, label]
+    assert page.inner_text("#remarks") == remark
+    page.click("#go")
+    predicted(page)
+    cells = page.locator(".many > tbody td[data-name='True class']").all_inner_texts()
+    assert cells == [] if classes is None else cells == ["·" if k is None else f"LABEL_{k}" for k in classes]
+    assert (remark in page.inner_text(".sums")) == (kind != "strange")
+    if kind == "ragged":
+        assert page.locator(".many > tbody td.number:first-child").all_inner_texts() == ["1", "3"]
