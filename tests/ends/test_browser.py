@@ -906,3 +906,43 @@ def test_columns_are_taken_by_their_names_and_what_is_not_taken_is_remarked(page
     assert (remark in page.inner_text(".sums")) == (kind != "strange")
     if kind == "ragged":
         assert page.locator(".many > tbody td.number:first-child").all_inner_texts() == ["1", "3"]
+
+
+def test_an_opened_row_stays_open_and_a_stopped_table_counts_what_is_left(page, address):
+    held = []
+    page.route("**/api/predict*", lambda route: held.append(route))
+
+    def let_go(nth):
+        while len(held) <= nth:
+            page.wait_for_timeout(20)
+        held[nth].continue_()
+
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", "text\n" + "".join(f"the film was w{k}\n" for k in range(100)))
+    page.click("#go")
+    let_go(0)
+    page.locator(".many .open").first.click()
+    opened_row = page.locator(".many tr:has([aria-expanded=true]) + .detail")
+    opened_row.locator(".bars").wait_for()
+    opened_row.locator("summary").first.focus()
+    let_go(1)
+    page.wait_for_function("() => document.querySelector('#state').textContent.startsWith('64 ')")
+    assert opened_row.count() == 1 and page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+    page.click("#cancel")
+    let_go(2)
+    page.wait_for_selector("#shown[aria-busy=false]", state="attached")
+    done = int(page.inner_text(".count").split()[0])
+    assert done in (64, 96) and f"Stopped: {100 - done} of 100 rows were not predicted" in page.inner_text(".sums")
+    page.fill(".choose [type=search]", "w0")
+    assert opened_row.count() == 1
+    page.fill(".choose [type=search]", "")
+    page.click("th[data-key=text] button")
+    assert opened_row.count() == 1
+    page.click("th[data-key=number] button")
+    page.click("th[data-key=number] button")
+    assert opened_row.count() == 0, "it is the last one now"
+    page.click("text=Show more rows")
+    assert opened_row.locator(".bars").count() == 1
+    page.locator(".many [aria-expanded=true]").click()
+    assert page.locator(".many .detail").count() == 0

@@ -27,7 +27,8 @@ const pick = (name) => form.elements[name];
 let head = [];
 let lines = []; // what was read and is whole: { number, cells }
 let leftOut = null; // rows with more or fewer cells than the first line: how many, of how many, and the first of them
-let rows = []; // what is shown: { number, text, label, prediction, probabilities, sure, error }
+let rows = []; // what is shown: { number, text, label, prediction, probabilities, sure, error }, its line `tr`, and `detail` where it is open
+let [asked, stopped] = [0, false]; // how many rows were to be predicted, and whether that was called off before the last
 let sort = { key: "number", down: false };
 let filter = { text: "", prediction: "", label: "", wrong: false };
 let shown = PAGE;
@@ -193,14 +194,29 @@ export const predict = async (whole, say) => {
   const [text_at, label_at] = [+pick("text_column").value, pick("label_column").value];
   const strange = label_at === "" ? undefined : strangeIn(+label_at);
   if (strange) throw new Error(`${noClass(strange, +label_at)}. Choose another column for the true classes, or none.`);
-  const asked = lines.map(({ number, cells }) => ({ number, text: cells[text_at].trim(), label: label_at === "" ? null : labelOf(cells[+label_at]) }));
-  rows = [];
+  const every = lines.map(({ number, cells }) => ({ number, text: cells[text_at].trim(), label: label_at === "" ? null : labelOf(cells[+label_at]) }));
+  const mine = (rows = []);
+  [asked, stopped] = [every.length, false];
   [sort, filter, shown] = [{ key: "number", down: false }, { text: "", prediction: "", label: "", wrong: false }, PAGE];
-  const named = model().name;
   frame(label_at !== "");
-  for (let k = 0, next = 0; k < asked.length; k = next) {
-    for (let load = 0; next < asked.length && next < k + PIECE && (next === k || load + asked[next].text.length <= LOAD); next++) load += asked[next].text.length;
-    const piece = asked.slice(k, next);
+  try {
+    await predictAll(every, mine, whole, say);
+  } catch (error) {
+    if (error instanceof Stopped && rows === mine) {
+      stopped = true;
+      draw();
+    }
+    throw error;
+  }
+  at("table").dataset.done = whole.part.id || "done";
+};
+
+// every row, piece by piece, into `mine`, for as long as that is what is shown
+const predictAll = async (every, mine, whole, say) => {
+  const named = model().name;
+  for (let k = 0, next = 0; k < every.length; k = next) {
+    for (let load = 0; next < every.length && next < k + PIECE && (next === k || load + every[next].text.length <= LOAD); next++) load += every[next].text.length;
+    const piece = every.slice(k, next);
     for (const row of piece) row.error = !row.text ? "there is no text in this row" : row.text.length > limits.characters ? `longer than ${limits.characters} characters` : undefined;
     const full = piece.filter((row) => !row.error);
     const part = (whole.part = new Job("predict", { model: named, texts: full.map((row) => row.text) }));
@@ -208,6 +224,7 @@ export const predict = async (whole, say) => {
     if (full.length) {
       await part.run();
       const predictions = await (await part.as("json")).json();
+      if (rows !== mine) throw new Stopped("another table is shown");
       full.forEach((row, i) => Object.assign(row, predictions.rows[i]));
     }
     for (const row of piece) {
@@ -220,11 +237,10 @@ export const predict = async (whole, say) => {
         row.true_chance = row.label === null ? null : row.probabilities[row.label];
       }
     }
-    rows.push(...piece);
-    say(`${rows.length} of ${asked.length} rows`);
+    mine.push(...piece);
+    say(`${mine.length} of ${every.length} rows`);
     draw();
   }
-  at("table").dataset.done = whole.part.id || "done";
 };
 
 // ---- showing
@@ -301,39 +317,48 @@ const draw = () => {
     return sign * (typeof x === "number" ? x - y : String(x).localeCompare(String(y))) || a.number - b.number;
   });
   for (const node of box().querySelectorAll("th[data-key]")) node.setAttribute("aria-sort", node.dataset.key !== sort.key ? "none" : sort.down ? "descending" : "ascending");
-  part("body").replaceChildren(...list.slice(0, shown).map(line));
+  put(part("body"), list.slice(0, shown).flatMap((row) => [(row.tr ??= line(row)), ...(row.detail ? [row.detail] : [])]));
+  window.pathlensWire(); // an explanation may have come while its row was not shown
   part("more").hidden = list.length <= shown;
   box().querySelector(".count").value = `${list.length} of ${rows.length} rows`;
   sums();
 };
 
+// These nodes, in this order, and no others. What stays where it is is not touched: it keeps its focus and what is chosen in it.
+const put = (place, nodes) => {
+  const wanted = new Set(nodes);
+  for (const node of [...place.children]) if (!wanted.has(node)) node.remove();
+  let next = place.firstChild;
+  for (const node of nodes)
+    if (node === next) next = next.nextSibling;
+    else place.insertBefore(node, next);
+};
+
 const line = (row) => {
   const number = (name, value) => el("td", { class: "number", "data-name": name }, value === undefined || value === null ? "·" : percent(value));
   const labelled = box().dataset.labelled;
-  const open = button(row.text || "∅", () => toggle(row, tr), { class: "open", "aria-expanded": "false", dir: "auto" });
+  const open = button(row.text || "∅", () => toggle(row), { class: "open", "aria-expanded": "false", dir: "auto" });
   const prediction = row.error ? el("td", { class: "error" }, row.error) : el("td", { "data-name": HEADS.prediction }, row.prediction);
-  const tr = el("tr", { class: row.wrong ? "wrong" : null, "data-number": row.number }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", { "data-name": HEADS.label }, row.label ?? "·") : null, prediction, number(HEADS.chance, row.chance), labelled ? number(HEADS.true_chance, row.true_chance) : null, number(HEADS.sure, row.sure));
+  const tr = el("tr", { class: row.wrong ? "wrong" : null }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", { "data-name": HEADS.label }, row.label ?? "·") : null, prediction, number(HEADS.chance, row.chance), labelled ? number(HEADS.true_chance, row.true_chance) : null, number(HEADS.sure, row.sure));
   tr.append(el("td", { class: "leads", dir: "auto" }, row.top || ""));
   if (row.wrong) prediction.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
   return tr;
 };
 
-const toggle = async (row, tr) => {
-  const open = tr.querySelector(".open");
-  const next = tr.nextElementSibling;
-  if (next && next.classList.contains("detail")) {
-    next.remove();
-    open.setAttribute("aria-expanded", "false");
+const toggle = async (row) => {
+  if (row.error) return;
+  const open = row.tr.querySelector(".open");
+  open.setAttribute("aria-expanded", String(!row.detail));
+  if (row.detail) {
+    row.detail.remove();
+    row.detail = null;
     return;
   }
-  if (row.error) return;
-  open.setAttribute("aria-expanded", "true");
-  const inside = el("td", { colspan: String(tr.cells.length) }, "explaining …");
-  tr.after(el("tr", { class: "detail" }, inside));
+  const inside = el("td", { colspan: String(row.tr.cells.length) }, "explaining …");
+  row.tr.after((row.detail = el("tr", { class: "detail" }, inside)));
   try {
     await explain(row);
     inside.innerHTML = row.why;
-    tr.querySelector(".leads").textContent = row.top;
     const edit = button("Try changes to this text", () => {
       location.hash = `#${new URLSearchParams({ view: "explain", model: model().name, text: row.text })}`;
     });
@@ -356,6 +381,7 @@ const explain = async (row) => {
   const words = result.tokens.map((word, k) => [word, result.scores[k]]).filter(([, score], k) => !result.special[k] && +score.toFixed(2) !== 0);
   words.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
   row.top = words.slice(0, 3).map(([word, score]) => `${name(word)} ${signed(score)}`).join(" · ") || "no word moves it";
+  if (row.tr) row.tr.querySelector(".leads").textContent = row.top;
 };
 
 let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
@@ -369,8 +395,6 @@ const explainAll = async (press) => {
       if (mine !== round) return;
       press.textContent = `explaining row ${k + 1} of ${every.length} …`;
       await explain(row);
-      const cell = [...part("body").rows].find((tr) => tr.dataset.number === String(row.number));
-      if (cell) cell.querySelector(".leads").textContent = row.top;
     }
   } catch (error) {
     tell(part("belief").querySelector("output"), error);
@@ -386,6 +410,7 @@ const sums = () => {
   const place = part("sums");
   place.replaceChildren();
   if (leftOut) place.append(el("p", { class: "about" }, missing()));
+  if (stopped) place.append(el("p", { class: "about" }, `Stopped: ${asked - rows.length} of ${asked} rows were not predicted, and nothing here counts them.`));
   if (!judged.length) {
     const counts = model().labels.slice(0, 12).map((name) => `${name} ${known.filter((row) => row.prediction === name).length}`);
     place.append(el("p", { class: "about" }, `Predicted: ${counts.join(", ")}.`));
