@@ -872,3 +872,77 @@ def test_a_phone_shows_the_prediction_of_every_row(page, address):
         assert len(cells) == 4
         for box in (cell.bounding_box() for cell in cells):
             assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name
+
+
+TAKEN = {  # rows → the column of texts, the one of true classes, the true classes that are shown, and what is remarked
+    "named": ("id,has_image,text,label\n1,0,not funny,LABEL_2\n2,1,the film,LABEL_1\n", "text", "label", [2, 1], ""),
+    "numbers": ("stars,Review,Target\n1,the film,1.0\n2,not funny,0.0\n1,a movie,\n", "Review", "Target", [1, 0, None], ""),
+    "title": ("title,text,gold\na long title of a film,the film,0\n", "text", "gold", [0], ""),
+    "guessed": ("text,what\nthe film,LABEL_1\n", "text", "what", [1], ""),
+    "strange": (
+        "text,seen,label\nthe film,1,LABEL_1\nnot funny,0,pos\n", "text", "no column", None,
+        "No true classes are taken from “label”: “pos” in row 2 is none of this model's classes (LABEL_0, LABEL_1, LABEL_2).",
+    ),
+    "ragged": (
+        "text,label\nthe film,LABEL_1\nnot funny, but long,LABEL_0\na movie,LABEL_2\nthe plot\n", "text", "label", [1, 2],
+        "2 of 4 rows are left out; the first: row 2 has 3 fields where 2 were expected: a stray separator or quote.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(TAKEN))
+def test_columns_are_taken_by_their_names_and_what_is_not_taken_is_remarked(page, address, kind):
+    rows, text, label, classes, remark = TAKEN[kind]
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", rows)
+    chosen = "name => document.querySelector(`[name=${name}]`).selectedOptions[0].textContent"
+    assert [page.evaluate(chosen, name) for name in ("text_column", "label_column")] == [text, label]
+    assert page.inner_text("#remarks") == remark
+    page.click("#go")
+    predicted(page)
+    cells = page.locator(".many > tbody td[data-name='True class']").all_inner_texts()
+    assert cells == [] if classes is None else cells == ["·" if k is None else f"LABEL_{k}" for k in classes]
+    assert (remark in page.inner_text(".sums")) == (kind != "strange")
+    if kind == "ragged":
+        assert page.locator(".many > tbody td.number:first-child").all_inner_texts() == ["1", "3"]
+
+
+def test_an_opened_row_stays_open_and_a_stopped_table_counts_what_is_left(page, address):
+    held = []
+    page.route("**/api/predict*", lambda route: held.append(route))
+
+    def let_go(nth):
+        while len(held) <= nth:
+            page.wait_for_timeout(20)
+        held[nth].continue_()
+
+    ready(page, address)
+    view(page, "table")
+    page.fill("#rows", "text\n" + "".join(f"the film was w{k}\n" for k in range(100)))
+    page.click("#go")
+    let_go(0)
+    page.locator(".many .open").first.click()
+    opened_row = page.locator(".many tr:has([aria-expanded=true]) + .detail")
+    opened_row.locator(".bars").wait_for()
+    opened_row.locator("summary").first.focus()
+    let_go(1)
+    page.wait_for_function("() => document.querySelector('#state').textContent.startsWith('64 ')")
+    assert opened_row.count() == 1 and page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+    page.click("#cancel")
+    let_go(2)
+    page.wait_for_selector("#shown[aria-busy=false]", state="attached")
+    done = int(page.inner_text(".count").split()[0])
+    assert done in (64, 96) and f"Stopped: {100 - done} of 100 rows were not predicted" in page.inner_text(".sums")
+    page.fill(".choose [type=search]", "w0")
+    assert opened_row.count() == 1
+    page.fill(".choose [type=search]", "")
+    page.click("th[data-key=text] button")
+    assert opened_row.count() == 1
+    page.click("th[data-key=number] button")
+    page.click("th[data-key=number] button")
+    assert opened_row.count() == 0, "it is the last one now"
+    page.click("text=Show more rows")
+    assert opened_row.locator(".bars").count() == 1
+    page.locator(".many [aria-expanded=true]").click()
+    assert page.locator(".many .detail").count() == 0

@@ -19,13 +19,16 @@ const PIECE = 32; // texts of one request
 const PAGE = 50; // rows drawn at once
 const LOAD = 200000; // of one request
 const HEADS = { number: "#", text: "Text", label: "True class", prediction: "Prediction", chance: "Probability", true_chance: "Of the true class", sure: "Lead over the next", top: "Strongest words" };
-const TEXTS = /^(text|sentence|review|document|content|comment|body|question|title)s?$/i;
+const TEXTS = ["text", "sentence", "review", "document", "content", "comment", "body", "question", "title"]; // the surest first
+const CLASSES = /^((gold|true)[ _-]?)?(labels?|class(es)?|targets?)$|^(gold|true)$/i;
 
 const at = (id) => document.getElementById(id);
 const pick = (name) => form.elements[name];
 let head = [];
-let lines = []; // cells, as they were read
-let rows = []; // what is shown: { number, text, label, prediction, probabilities, sure, error }
+let lines = []; // what was read and is whole: { number, cells }
+let leftOut = null; // rows with more or fewer cells than the first line: how many, of how many, and the first of them
+let rows = []; // what is shown: { number, text, label, prediction, probabilities, sure, error }, its line `tr`, and `detail` where it is open
+let [asked, stopped] = [0, false]; // how many rows were to be predicted, and whether that was called off before the last
 let sort = { key: "number", down: false };
 let filter = { text: "", prediction: "", label: "", wrong: false };
 let shown = PAGE;
@@ -88,16 +91,17 @@ const read = (text) => {
 
 // The first line of a table names its columns, as the library has it, unless something in it can only be a text or a class.
 const PROSE = /[.!?…。！？]["”’)]?$/u;
+const sureness = (name) => TEXTS.findIndex((each) => [each, `${each}s`].includes(name.toLowerCase())); // -1: no text by its name
 const isText = (cell) => cell.length > 40 || cell.split(/\s+/).length > 4 || PROSE.test(cell);
 const looksNamed = (text) => {
   const first = (read(text)[0] || []).map((cell) => cell.trim());
-  return first.some((cell) => TEXTS.test(cell)) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
+  return first.some((cell) => sureness(cell) >= 0) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
 };
 
 // nothing that was read before stays where what comes next cannot be
 const forget = (text = "", unsplit = false) => {
-  [head, lines, loaded, plain] = [[], [], text, unsplit];
-  at("columns").hidden = true;
+  [head, lines, leftOut, loaded, plain] = [[], [], null, text, unsplit];
+  at("columns").hidden = at("remarks").hidden = true;
 };
 
 const inLines = (text) => text.replace(/^\ufeff/, "").split(/\r\n|\r|\n/).filter((line) => line.trim()).map((line) => [line]);
@@ -108,27 +112,58 @@ const load = (text) => {
   if (!records.length) throw new Error("There are no rows in it. Every line is a text; the first may name the columns.");
   const named = at("named").checked;
   head = named ? records[0].map((cell, k) => cell.trim() || `column ${k + 1}`) : records[0].map((_, k) => (records[0].length === 1 ? "text" : `column ${k + 1}`));
-  lines = named ? records.slice(1) : records;
-  if (!lines.length) throw new Error("There is one line only, and it names the columns. Untick “The first line names the columns” if it is a text.");
-  const mean = (k) => lines.reduce((sum, row) => sum + (row[k] || "").length, 0) / lines.length;
+  const all = (named ? records.slice(1) : records).map((row, k) => ({ number: k + 1, cells: row }));
+  if (!all.length) throw new Error("There is one line only, and it names the columns. Untick “The first line names the columns” if it is a text.");
+  lines = all.filter((row) => row.cells.length === head.length);
+  const bad = all.filter((row) => row.cells.length !== head.length);
+  if (bad.length) leftOut = { count: bad.length, of: all.length, first: `row ${bad[0].number} has ${bad[0].cells.length} fields where ${head.length} were expected: a stray separator or quote` };
+  if (!lines.length) throw new Error(`None of the ${all.length} rows can be read: ${leftOut.first}.`);
+  const mean = (k) => lines.reduce((sum, row) => sum + row.cells[k].length, 0) / lines.length;
   const places = head.map((_, k) => k);
-  const text_at = places.find((k) => TEXTS.test(head[k])) ?? places.reduce((a, b) => (mean(b) > mean(a) ? b : a));
-  const known = (k) => lines.every((row) => !row[k] || labelOf(row[k]) !== null);
-  const label_at = places.find((k) => k !== text_at && known(k) && lines.some((row) => row[k]));
+  const texts = places.filter((k) => sureness(head[k]) >= 0);
+  const unnamed = places.filter((k) => !CLASSES.test(head[k]));
+  const text_at = texts.length ? texts.reduce((a, b) => (sureness(head[b]) < sureness(head[a]) ? b : a)) : (unnamed.length ? unnamed : places).reduce((a, b) => (mean(b) > mean(a) ? b : a));
   pick("text_column").replaceChildren(...places.map((k) => option(String(k), head[k])));
   pick("text_column").value = String(text_at);
   pick("label_column").replaceChildren(option("", "no column"), ...places.map((k) => option(String(k), head[k])));
-  pick("label_column").value = label_at === undefined ? "" : String(label_at);
   at("columns").hidden = head.length < 2;
+  chooseClasses();
 };
 
-// a cell as one of the model's classes: its name in any case, or its number; null where it is none
+// a cell as one of the model's classes: its name in any case, or its number, as 1.0 too; null where it is none
 const labelOf = (cell) => {
   const labels = model().labels;
   const word = (cell || "").trim();
   const name = labels.find((label) => label.toLowerCase() === word.toLowerCase());
-  return name !== undefined ? name : /^\d+$/.test(word) && +word < labels.length ? labels[+word] : null;
+  return name !== undefined ? name : /^\d+(\.0+)?$/.test(word) && +word < labels.length ? labels[+word] : null;
 };
+
+// the first row of a column that holds something else than this model's classes
+const strangeIn = (k) => lines.find((row) => row.cells[k].trim() && labelOf(row.cells[k]) === null);
+const noClass = (row, k) => `“${row.cells[k].trim()}” in row ${row.number} is none of this model's classes (${model().labels.slice(0, 8).join(", ")})`;
+const calledClasses = () => head.map((_, k) => k).filter((k) => k !== +pick("text_column").value && CLASSES.test(head[k]) && lines.some((row) => row.cells[k].trim()));
+
+// The true classes are in the column that is called so. Where none is, in the first that holds nothing but classes.
+const chooseClasses = () => {
+  const called = calledClasses();
+  const any = head.map((_, k) => k).filter((k) => k !== +pick("text_column").value && lines.some((row) => row.cells[k].trim()));
+  const chosen = (called.length ? called : any).find((k) => !strangeIn(k));
+  pick("label_column").value = chosen === undefined ? "" : String(chosen);
+  chosenFor = model().name;
+  remark();
+};
+let chosenFor = ""; // the model whose classes the columns were looked through for
+
+// what was not taken from the rows, and why
+const remark = () => {
+  const [chosen, called] = [pick("label_column").value, calledClasses()];
+  const k = chosen === "" ? called[0] : +chosen;
+  const strange = k === undefined ? undefined : strangeIn(k);
+  const notes = [leftOut && missing(), strange && `No true classes are taken from “${head[k]}”: ${noClass(strange, k)}.`].filter(Boolean);
+  at("remarks").replaceChildren(...notes.map((note) => el("p", {}, note)));
+  at("remarks").hidden = !notes.length;
+};
+const missing = () => `${leftOut.count} of ${leftOut.of} rows ${leftOut.count === 1 ? "is" : "are"} left out; ${leftOut.count === 1 ? "" : "the first: "}${leftOut.first}.`;
 
 const learn = (text, unsplit = false) => {
   forget(text, unsplit);
@@ -155,17 +190,33 @@ export const predict = async (whole, say) => {
   const typed = at("rows").value.trim();
   if (typed && (typed !== loaded.trim() || !lines.length)) take(typed);
   if (!lines.length) throw new Error("There are no rows yet: choose a file, drop one, or paste some.");
+  if (chosenFor !== model().name) chooseClasses();
   const [text_at, label_at] = [+pick("text_column").value, pick("label_column").value];
-  const asked = lines.map((row, k) => ({ number: k + 1, text: (row[text_at] || "").trim(), label: label_at === "" ? null : labelOf(row[+label_at]), given: label_at === "" ? "" : (row[+label_at] || "").trim() }));
-  const strange = label_at === "" ? undefined : asked.find((row) => row.given && row.label === null);
-  if (strange) throw new Error(`“${strange.given}” in row ${strange.number} is none of this model's classes (${model().labels.slice(0, 8).join(", ")}). Choose another column for the true classes, or none.`);
-  rows = [];
+  const strange = label_at === "" ? undefined : strangeIn(+label_at);
+  if (strange) throw new Error(`${noClass(strange, +label_at)}. Choose another column for the true classes, or none.`);
+  const every = lines.map(({ number, cells }) => ({ number, text: cells[text_at].trim(), label: label_at === "" ? null : labelOf(cells[+label_at]) }));
+  const mine = (rows = []);
+  [asked, stopped] = [every.length, false];
   [sort, filter, shown] = [{ key: "number", down: false }, { text: "", prediction: "", label: "", wrong: false }, PAGE];
-  const named = model().name;
   frame(label_at !== "");
-  for (let k = 0, next = 0; k < asked.length; k = next) {
-    for (let load = 0; next < asked.length && next < k + PIECE && (next === k || load + asked[next].text.length <= LOAD); next++) load += asked[next].text.length;
-    const piece = asked.slice(k, next);
+  try {
+    await predictAll(every, mine, whole, say);
+  } catch (error) {
+    if (error instanceof Stopped && rows === mine) {
+      stopped = true;
+      draw();
+    }
+    throw error;
+  }
+  at("table").dataset.done = whole.part.id || "done";
+};
+
+// every row, piece by piece, into `mine`, for as long as that is what is shown
+const predictAll = async (every, mine, whole, say) => {
+  const named = model().name;
+  for (let k = 0, next = 0; k < every.length; k = next) {
+    for (let load = 0; next < every.length && next < k + PIECE && (next === k || load + every[next].text.length <= LOAD); next++) load += every[next].text.length;
+    const piece = every.slice(k, next);
     for (const row of piece) row.error = !row.text ? "there is no text in this row" : row.text.length > limits.characters ? `longer than ${limits.characters} characters` : undefined;
     const full = piece.filter((row) => !row.error);
     const part = (whole.part = new Job("predict", { model: named, texts: full.map((row) => row.text) }));
@@ -173,6 +224,7 @@ export const predict = async (whole, say) => {
     if (full.length) {
       await part.run();
       const predictions = await (await part.as("json")).json();
+      if (rows !== mine) throw new Stopped("another table is shown");
       full.forEach((row, i) => Object.assign(row, predictions.rows[i]));
     }
     for (const row of piece) {
@@ -185,11 +237,10 @@ export const predict = async (whole, say) => {
         row.true_chance = row.label === null ? null : row.probabilities[row.label];
       }
     }
-    rows.push(...piece);
-    say(`${rows.length} of ${asked.length} rows`);
+    mine.push(...piece);
+    say(`${mine.length} of ${every.length} rows`);
     draw();
   }
-  at("table").dataset.done = whole.part.id || "done";
 };
 
 // ---- showing
@@ -266,39 +317,48 @@ const draw = () => {
     return sign * (typeof x === "number" ? x - y : String(x).localeCompare(String(y))) || a.number - b.number;
   });
   for (const node of box().querySelectorAll("th[data-key]")) node.setAttribute("aria-sort", node.dataset.key !== sort.key ? "none" : sort.down ? "descending" : "ascending");
-  part("body").replaceChildren(...list.slice(0, shown).map(line));
+  put(part("body"), list.slice(0, shown).flatMap((row) => [(row.tr ??= line(row)), ...(row.detail ? [row.detail] : [])]));
+  window.pathlensWire(); // an explanation may have come while its row was not shown
   part("more").hidden = list.length <= shown;
   box().querySelector(".count").value = `${list.length} of ${rows.length} rows`;
   sums();
 };
 
+// These nodes, in this order, and no others. What stays where it is is not touched: it keeps its focus and what is chosen in it.
+const put = (place, nodes) => {
+  const wanted = new Set(nodes);
+  for (const node of [...place.children]) if (!wanted.has(node)) node.remove();
+  let next = place.firstChild;
+  for (const node of nodes)
+    if (node === next) next = next.nextSibling;
+    else place.insertBefore(node, next);
+};
+
 const line = (row) => {
   const number = (name, value) => el("td", { class: "number", "data-name": name }, value === undefined || value === null ? "·" : percent(value));
   const labelled = box().dataset.labelled;
-  const open = button(row.text || "∅", () => toggle(row, tr), { class: "open", "aria-expanded": "false", dir: "auto" });
+  const open = button(row.text || "∅", () => toggle(row), { class: "open", "aria-expanded": "false", dir: "auto" });
   const prediction = row.error ? el("td", { class: "error" }, row.error) : el("td", { "data-name": HEADS.prediction }, row.prediction);
-  const tr = el("tr", { class: row.wrong ? "wrong" : null, "data-number": row.number }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", { "data-name": HEADS.label }, row.label ?? "·") : null, prediction, number(HEADS.chance, row.chance), labelled ? number(HEADS.true_chance, row.true_chance) : null, number(HEADS.sure, row.sure));
+  const tr = el("tr", { class: row.wrong ? "wrong" : null }, el("td", { class: "number" }, String(row.number)), el("td", { class: "words" }, open), labelled ? el("td", { "data-name": HEADS.label }, row.label ?? "·") : null, prediction, number(HEADS.chance, row.chance), labelled ? number(HEADS.true_chance, row.true_chance) : null, number(HEADS.sure, row.sure));
   tr.append(el("td", { class: "leads", dir: "auto" }, row.top || ""));
   if (row.wrong) prediction.append(el("span", { class: "sign", title: "not the true class" }, " ✗"));
   return tr;
 };
 
-const toggle = async (row, tr) => {
-  const open = tr.querySelector(".open");
-  const next = tr.nextElementSibling;
-  if (next && next.classList.contains("detail")) {
-    next.remove();
-    open.setAttribute("aria-expanded", "false");
+const toggle = async (row) => {
+  if (row.error) return;
+  const open = row.tr.querySelector(".open");
+  open.setAttribute("aria-expanded", String(!row.detail));
+  if (row.detail) {
+    row.detail.remove();
+    row.detail = null;
     return;
   }
-  if (row.error) return;
-  open.setAttribute("aria-expanded", "true");
-  const inside = el("td", { colspan: String(tr.cells.length) }, "explaining …");
-  tr.after(el("tr", { class: "detail" }, inside));
+  const inside = el("td", { colspan: String(row.tr.cells.length) }, "explaining …");
+  row.tr.after((row.detail = el("tr", { class: "detail" }, inside)));
   try {
     await explain(row);
     inside.innerHTML = row.why;
-    tr.querySelector(".leads").textContent = row.top;
     const edit = button("Try changes to this text", () => {
       location.hash = `#${new URLSearchParams({ view: "explain", model: model().name, text: row.text })}`;
     });
@@ -321,6 +381,7 @@ const explain = async (row) => {
   const words = result.tokens.map((word, k) => [word, result.scores[k]]).filter(([, score], k) => !result.special[k] && +score.toFixed(2) !== 0);
   words.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
   row.top = words.slice(0, 3).map(([word, score]) => `${name(word)} ${signed(score)}`).join(" · ") || "no word moves it";
+  if (row.tr) row.tr.querySelector(".leads").textContent = row.top;
 };
 
 let round = 0; // the latest wish to have all rows explained; another one, or another table, ends it
@@ -334,8 +395,6 @@ const explainAll = async (press) => {
       if (mine !== round) return;
       press.textContent = `explaining row ${k + 1} of ${every.length} …`;
       await explain(row);
-      const cell = [...part("body").rows].find((tr) => tr.dataset.number === String(row.number));
-      if (cell) cell.querySelector(".leads").textContent = row.top;
     }
   } catch (error) {
     tell(part("belief").querySelector("output"), error);
@@ -350,6 +409,8 @@ const sums = () => {
   const judged = known.filter((row) => row.label !== null);
   const place = part("sums");
   place.replaceChildren();
+  if (leftOut) place.append(el("p", { class: "about" }, missing()));
+  if (stopped) place.append(el("p", { class: "about" }, `Stopped: ${asked - rows.length} of ${asked} rows were not predicted, and nothing here counts them.`));
   if (!judged.length) {
     const counts = model().labels.slice(0, 12).map((name) => `${name} ${known.filter((row) => row.prediction === name).length}`);
     place.append(el("p", { class: "about" }, `Predicted: ${counts.join(", ")}.`));
@@ -397,6 +458,7 @@ const believe = async () => {
 
 export const reveal = (on) => {
   box().hidden = !on || !rows.length;
+  if (on && lines.length && chosenFor !== model().name) chooseClasses();
   if (!on || lines.length || at("rows").value) return;
   at("file").value = ""; // a name that stayed is of a file that could not be read
   take(EXAMPLE);
@@ -475,4 +537,6 @@ export const wire = (ask, complain, turn) => {
     if (at("rows").value.trim()) take(at("rows").value);
   });
   anew("named", () => loaded && load(loaded));
+  for (const name of ["text_column", "label_column"]) pick(name).addEventListener("change", remark);
+  pick("model").addEventListener("change", () => lines.length && chooseClasses());
 };
