@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,14 @@ TOLERANCE = 1e-3  # how exactly scores must add up, relative to the output's cha
 MAX_NODES = 512
 SIMILARITIES = ("cosine", "dot")  # ways to compare two embeddings; the first by default
 NORMS = ("outside", "inside")  # embeddings are normalised after the integral (the paper), or inside it
+
+
+class About(NamedTuple):
+    """What probabilities are of, where not of the classes of a whole text: a tag, a word in a gap, a span."""
+
+    place: str = ""  # "token 'Ann'", "in the gap"
+    words: bool = False  # names are words of the text or of a vocabulary, and only the likeliest of very many are there
+    asked: str = ""  # of such words the one that is explained
 
 
 @dataclass(frozen=True, eq=False)

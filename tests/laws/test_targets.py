@@ -169,6 +169,17 @@ def test_all_labels_of_a_zero_shot_pipeline_in_one_call(zero_shot, choices):
                 assert result.certificate.f_input == pytest.approx(printed[label], abs=1e-6)
 
 
+def test_each_label_of_one_text_has_a_headline_of_its_own(zero_shot):
+    """Without candidates a label is read alone, so what the model says of one is not what it says of the next."""
+    for text in TEXTS[:2]:
+        for label, result in zip(LABELS[:2], pl.explain(zero_shot, text, target=LABELS[:2]), strict=True):
+            alone = pl.explain(zero_shot, text, target=label)
+            assert list(result.probabilities) == [label] and result.headline.startswith(f"{label} is ")
+            assert result.probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+            assert result.baseline_probabilities == pytest.approx(alone.baseline_probabilities, abs=1e-6)
+            assert result.headline == alone.headline
+
+
 def test_all_labels_are_the_pipelines_own_where_it_has_some(zero_shot):
     classifier = hf.pipeline(
         "zero-shot-classification", model=zero_shot.model, tokenizer=zero_shot.tokenizer, candidate_labels=LABELS[:2]

@@ -22,9 +22,11 @@ from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.pair import Side, pair_of
 from pathlens.text.adapter import Probabilities
+from pathlens.types import About
 from pathlens.units.trees import tree_groups
 
 UNSURE = 0.2  # the likeliest class leads the next by less than this
+ANOTHER = "To ask that, give a baseline where the model says something else"
 FLAT = "nothing moves the output: every directional integral is 0, and v(whole text) = 1 by definition only"
 
 
@@ -75,6 +77,7 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
     return {
         **order.meta,
         **case.meta,
+        **({} if (about := known_about(order.probabilities)) is None else {"about": about._asdict()}),
         "chosen": {**order.meta["chosen"], **{name: value for name, value in chosen.items() if value is not None}},
         "texts": list(case.texts),
         "baseline": case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines",
@@ -106,7 +109,8 @@ def spoken(probabilities: Sequence[Probabilities | None]) -> dict[str, Any]:
         return {}
     text = known[0].text
     start = {name: float(np.mean([each.baseline[name] for each in known])) for name in text}
-    predicted = likeliest(text) if len(text) > 1 else ""  # a label with no rival is not predicted
+    of_words = known[0].about is not None and known[0].about.words
+    predicted = likeliest(text) if len(text) > 1 or of_words else ""  # a label with no rival is not predicted
     return {"prediction": predicted, "probabilities": text, "baseline_probabilities": start}
 
 
@@ -115,7 +119,8 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
     if not (fields := spoken(probabilities)):
         return []
     name, text, start = fields["prediction"], fields["probabilities"], fields["baseline_probabilities"]
-    if not name:
+    about = known_about(probabilities)
+    if not name or (about and about.words):  # of very many words each is unlikely, and the baseline's own is not named
         return []
     notes, rest = [], [share for each, share in text.items() if each != name]
     if text[name] - max(rest) < UNSURE:
@@ -124,9 +129,14 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
         others = probabilities[0].others if probabilities[0] is not None else {}
         notes.append(
             f"the baseline itself says {name} ({percent(start[name])}), so the scores tell what moved the output from there, "
-            f"not why it is {name}. {_another(name, others)}"
+            f"not why it is {name}. {_another(name, others) if about is None else ANOTHER}"
         )
     return notes
+
+
+def known_about(probabilities: Sequence[Probabilities | None]) -> About | None:
+    """What the probabilities are of, the same for every baseline of one text."""
+    return next((each.about for each in probabilities if each is not None), None)
 
 
 def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:

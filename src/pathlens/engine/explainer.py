@@ -253,7 +253,7 @@ class Explainer(Generic[R]):
             ready = [group for group in groups if not isinstance(group, Exception)]
             solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
             solved = [compared(self.model, *each) for each in zip(ready, solved, strict=True)]
-            probabilities = [self.model.says(group[0].cases) for group in ready]
+            probabilities = [self._says(group) for group in ready]
             checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
         seconds = (time.perf_counter() - started) / len(wanted)
         whole = iter(zip(ready, solved, probabilities, checks, strict=True))
@@ -263,9 +263,14 @@ class Explainer(Generic[R]):
                 results += [group] * len(each)
                 continue
             read, solutions, spoken, checked = next(whole)
-            for one, text, outcome, belief in zip(each, read, solutions, checked, strict=True):
-                results.append(one._made(text, outcome, seconds, spoken, belief))
+            for one, text, outcome, about, belief in zip(each, read, solutions, spoken, checked, strict=True):
+                results.append(one._made(text, outcome, seconds, about, belief))
         return results
+
+    def _says(self, texts: Sequence[Prepared]) -> list[list[Probabilities | None]]:
+        """What the model says, asked once for all of these, whose targets may be what it is asked about; of each its cases."""
+        known = iter(self.model.says([case for each in texts for case in each.cases]))
+        return [list(islice(known, len(each.cases))) for each in texts]
 
     def _made(self, text: Prepared, outcome: Solved, *about: Any) -> Result | Exception:
         return or_error(self.assemble, text, outcome, *about)
@@ -346,16 +351,15 @@ class Explainer(Generic[R]):
             read = self._read([(*pair, tree) for pair, tree in wanted])
             ready = [each for each in read if isinstance(each, Prepared)]
             solutions = self.solve(ready, tick, tick.points)
-            probabilities = iter(self.model.says([case for each in ready for case in each.cases]))
-            solved = iter(zip(solutions, self.check(ready, solutions), strict=True))
+            solved = iter(zip(solutions, self._says(ready), self.check(ready, solutions), strict=True))
         seconds = (time.perf_counter() - started) / len(wanted)
         results: list[Result | Exception] = []
         for each in read:
             if isinstance(each, Exception):
                 results.append(each)
                 continue
-            (outcome, check), spoken = next(solved), list(islice(probabilities, len(each.cases)))
-            results.append(self._made(each, outcome, seconds, spoken, check))
+            outcome, spoken, checked = next(solved)
+            results.append(self._made(each, outcome, seconds, spoken, checked))
         return results
 
     def read(self, pairs: Sequence[tuple[Any, Any]]) -> list[Prepared | Exception]:

@@ -19,7 +19,7 @@ from pathlens.explanation.certificate import Certificate
 from pathlens.explanation.check import Belief
 from pathlens.explanation.origin import Origin
 from pathlens.explanation.view import TableExport, Viewable, at_places
-from pathlens.types import Span, brief
+from pathlens.types import About, Span, brief
 
 Made = TypeVar("Made", bound="Result")
 Same = TypeVar("Same", bound="OfUnits")
@@ -61,15 +61,24 @@ def first_unlike(one: tuple[Any, ...], other: tuple[Any, ...]) -> str:
     return f"{shortened(repr(first), 30)} and {shortened(repr(second), 30)}"
 
 
-def in_words(text: Mapping[str, float], start: Mapping[str, float]) -> str:
-    """What a model with classes says, at the text and at the baseline; nothing of one that has none."""
+def in_words(text: Mapping[str, float], start: Mapping[str, float], about: About | None = None) -> str:
+    """What a model with classes says, at the text and at the baseline; nothing of one that has none.
+
+    Of words the baseline's share is that of the word that is explained: it is one of very many.
+    """
     if not text:
         return ""
-    name = likeliest(text)
+    name, about = likeliest(text), about or About()
+    place = f"{about.place}: " if about.place else ""
+    if about.words:
+        asked = about.asked or name
+        line = f"{place}predicted {quoted(name)}, {percent(text[name])}"
+        line += "" if asked == name else f"; {quoted(asked)} is {percent(text[asked])} likely"
+        return f"{line} (from the baseline alone: {percent(start[asked])})" if start else line
     if len(text) == 1:  # a label with no rival is not predicted, however likely
         line = f"{name} is {percent(text[name])} likely"
         return f"{line} (from the baseline alone: {percent(start[name])})" if start else line
-    line = f"predicted {name}, {percent(text[name])}"
+    line = f"{place}predicted {name}, {percent(text[name])}"
     return f"{line} (from the baseline alone: {likeliest(start)}, {percent(max(start.values()))})" if start else line
 
 
@@ -95,8 +104,10 @@ class Result(TableExport, Viewable):
     target: str
     certificate: Certificate
     meta: Mapping[str, Any] = field(default_factory=dict)
-    prediction: str = ""  # the likeliest class at the text; of a generator what it writes itself
-    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
+    prediction: str = ""  # the likeliest class, tag, word or span at the text; of a generator what it writes itself
+    probabilities: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of every class at the text; of words the likeliest
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)  # at the baseline (the mean of several)
     check: Belief | None = None  # what the scores predict for the strongest units together, and what the model does
     edited: str = ""  # loaded from a file that is not as it was written, or made of such a result: what shows it
@@ -173,7 +184,8 @@ class Result(TableExport, Viewable):
             if self.certificate.kind == "vector":
                 sums = f"sums of length {total:.4g} and {less:.4g}, their difference of length {self.certificate.total:.4g}"
             return f"difference: {one} − {other}; {sums}"
-        return in_words(self.probabilities, self.baseline_probabilities) or self._written() or self._number()
+        both = self.probabilities, self.baseline_probabilities
+        return self._written() or in_words(*both, self.origin.about) or self._number()
 
     @property
     def headline_has_output(self) -> bool:
@@ -206,7 +218,7 @@ class Result(TableExport, Viewable):
     def about(self) -> tuple[str, ...]:
         """What is explained, of which text, and what the model says of it: in a few words each, for a short repr."""
         text = shortened(" | ".join(self.origin.texts))
-        spoken = in_words(self.probabilities, {}) or self._written(alone=True)
+        spoken = self._written(alone=True) or in_words(self.probabilities, {}, self.origin.about)
         return shortened(self.target), text and repr(text), "" if self.difference else spoken
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:

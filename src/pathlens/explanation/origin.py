@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pathlens.types import Span
+from pathlens.types import About, Span
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Origin:
     template: str = "held"  # of a chat
     asked: Mapping[str, Any] = field(default_factory=dict)  # choices of `pl.answer`
     read: tuple[int, ...] = ()  # characters of each source that were read
+    about: About | None = None  # what the probabilities are of
     moved: float | None = None  # by softplus: how far the output is from the model's own
 
     @staticmethod
@@ -66,5 +67,6 @@ class Origin:
             template=str(meta.get("template") or "held"),
             asked=meta.get("asked") or {},
             read=tuple(map(int, meta.get("read") or ())),
+            about=About(**about) if (about := meta.get("about")) else None,
             moved=softened["moved"] if isinstance(softened := meta.get("softplus"), Mapping) else None,
         )

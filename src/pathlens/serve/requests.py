@@ -307,7 +307,7 @@ def _refused(error: Exception) -> dict[str, Any]:
 
 
 def _row(probabilities: Any) -> dict[str, Any]:
-    if probabilities is None:
+    if probabilities is None or probabilities.about is not None:  # a tag or a word is no class of the text
         return dict.fromkeys(("error", "words"), "the model names no class for this text")
     return {"prediction": likeliest(probabilities.text), "probabilities": probabilities.text}
 

@@ -25,7 +25,7 @@ from pathlens.explanation.view import TableExport, Viewable
 from pathlens.path.words.neighbours import NeighbourSearch
 from pathlens.path.words.options import WordOptions
 from pathlens.text.adapter import Case
-from pathlens.types import Route, Vocabulary, brief
+from pathlens.types import About, Route, Vocabulary, brief
 
 OF_WORDS = frozenset(each.name for each in fields(WordOptions))  # options the straight line has no use for
 MOST_POINTS = 129
@@ -63,6 +63,7 @@ class PathView(TableExport, Viewable):
     notes: tuple[str, ...] = ()
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every class, at the text
     baseline_probabilities: Mapping[str, float] = field(default_factory=dict)
+    about: About | None = None  # what the probabilities are of, where not of the whole text's classes
 
     def __repr__(self) -> str:
         paths = ", ".join(track.method for track in self.tracks)
@@ -72,7 +73,7 @@ class PathView(TableExport, Viewable):
     def headline(self) -> str:
         """What the model says at both ends, in words."""
         number = f"{self.target}: {self.f_input:.4g} (from the baseline alone: {self.f_baseline:.4g})"
-        return in_words(self.probabilities, self.baseline_probabilities) or number
+        return in_words(self.probabilities, self.baseline_probabilities, self.about) or number
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One plain dictionary per path, point and token that moves: where it is, and its score so far."""
@@ -118,7 +119,10 @@ def pathview(
     explainer = Explainer(one, method="ig", **line_only).of_one_target("a view of the path")
     with explainer.at_work():
         case = explainer.prepare(text, text_b).cases[0]
-        (classes,) = explainer.model.says([case])
+        (known,) = explainer.model.says([case])
+        spoken: dict[str, Any] = {}
+        if known is not None:
+            spoken = {"probabilities": known.text, "baseline_probabilities": known.baseline, "about": known.about}
         vocabulary = case.ends.vocabulary
         search = None if vocabulary is None else NeighbourSearch(vocabulary.table)
         tracks, notes = [], list(case.notes)
@@ -135,7 +139,7 @@ def pathview(
     ends = [track.output for track in tracks]
     return PathView(
         case.tokens, tuple(bool(h) for h in case.ends.held), case.target_name, ends[0][-1], ends[0][0], tuple(tracks),
-        text if isinstance(text, str) else "", case.baseline, tuple(notes), *(classes[:2] if classes else ()),
+        text if isinstance(text, str) else "", case.baseline, tuple(notes), **spoken,
     )  # fmt: skip
 
 

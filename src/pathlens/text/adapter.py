@@ -28,7 +28,7 @@ from pathlens.checks import option_names
 from pathlens.errors import InputError, ModelError, or_error
 from pathlens.text.network import evaluation_mode, in_double
 from pathlens.text.options import ModelOptions
-from pathlens.types import SCORES, Ends, Span, brief
+from pathlens.types import SCORES, About, Ends, Span, brief
 
 BUSY_TOKENS = 2048  # more tokens at once win nothing on a CPU: the working set leaves the cache
 WASTE = 1.25  # a batch may hold at most this much padding
@@ -125,6 +125,7 @@ class Probabilities(NamedTuple):
     text: dict[str, float]
     baseline: dict[str, float]
     others: Mapping[str, dict[str, float]] = {}  # at the model's other baselines by name, where this one says the same
+    about: About | None = None  # where they are not of the classes of the whole text
 
 
 class TextModel(ABC):
@@ -170,7 +171,7 @@ class TextModel(ABC):
         return None
 
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
-        """The probabilities of a model that has classes, for each case; None where there are none."""
+        """The probabilities of a model that has classes, tags or words to choose from, for each case; None where there are none."""
         return [None] * len(cases)
 
     def read_options(self, given: Mapping[str, Any]) -> ModelOptions:

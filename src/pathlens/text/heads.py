@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pathlens.checks import plain_number
@@ -28,6 +28,7 @@ from pathlens.text.language import Draft, LanguageModel, Score, Target, choose_l
 from pathlens.text.network import Forward, Network, evaluation_mode, replaced_forwards, text_config
 from pathlens.text.options import ModelOptions
 from pathlens.text.tokens import Tokens
+from pathlens.types import About
 
 LENGTHS = 4096  # kinds of baselines kept
 
@@ -90,6 +91,33 @@ class Headed(LanguageModel):
             raise output
         return self.finished(draft, output if output is None else self.checked(output))
 
+    @torch.no_grad()
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
+        """At the place that is asked about; baselines that several targets or texts share run once."""
+        known = [case for case in cases if isinstance(case.score, Score) and self.chooses(case)]
+        once = {_start_of(case): case for case in known}
+        layer = max((case.score.layer for case in known if isinstance(case.score, Score)), default=0)  # one in a call
+        starts: dict[Any, Any] = {}
+        for some in [[case] for case in once.values()] if self.packs is False else in_batches([*once.values()]):
+            output = self.plain_forward(starts_of(some), some, layer)
+            starts |= {_start_of(case): self._row(output, row, case) for row, case in enumerate(some)}
+        at = {id(case): self.chosen_from(case, case.output, starts[_start_of(case)]) for case in known}
+        return [at.get(id(case)) for case in cases]
+
+    def chooses(self, case: Case) -> bool:
+        """Does the target ask about one place, where the model chooses among tags or spans?"""
+        return False
+
+    def chosen_from(self, case: Case, text: Any, start: Any) -> Probabilities:
+        """What it chooses there, from its outputs at the text and at the baseline, one row each."""
+        raise NotImplementedError
+
+    def _row(self, output: Any, row: int, case: Case) -> Any:
+        """Of a batch of outputs one text's, as long as that is."""
+        parts = output if isinstance(output, tuple) else (output,)
+        rows = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
+        return rows if isinstance(output, tuple) else rows[0]
+
     def _outputs(self, cases: Sequence[Case]) -> dict[int, Any]:
         """The model's output for each text, one row of its own length."""
         outputs: dict[int, Any] = {}
@@ -98,10 +126,7 @@ class Headed(LanguageModel):
             if isinstance(output, Exception):  # find the one that fails: each text alone
                 outputs |= {id(case): or_error(self.output_at, case) for case in some}
                 continue
-            parts = output if isinstance(output, tuple) else (output,)
-            for row, case in enumerate(some):
-                rows = tuple(p[row : row + 1, : len(case)] if self.token_axis else p[row : row + 1] for p in parts)
-                outputs[id(case)] = rows if isinstance(output, tuple) else rows[0]
+            outputs |= {id(case): self._row(output, row, case) for row, case in enumerate(some)}
         return outputs
 
 
@@ -409,6 +434,16 @@ class Tagger(Headed):
         name = f"{labels[label]} at token {place} {tokens.tokens[place]!r} ({score})"
         return Target(name, ReadTag(score), (place, label), again=(place, label), score=score)
 
+    def chooses(self, case: Case) -> bool:
+        return isinstance(case.score, Score) and isinstance(case.score.read, ReadTag)
+
+    def chosen_from(self, case: Case, text: Float[Tensor, "1 S C"], start: Float[Tensor, "1 S C"]) -> Probabilities:
+        place, _ = case.target
+        names = labels_of(self.module, text.shape[-1])
+        ends = [output[0, place].double().softmax(-1).tolist() for output in (text, start)]
+        here, there = ({name: shares[i] for i, name in names.items()} for shares in ends)
+        return Probabilities(here, there, about=About(f"token '{case.tokens[place]}'"))
+
     def _place(
         self, tokens: Tokens, sure: Float[Tensor, "S C"], labels: dict[int, str], wanted: Any
     ) -> tuple[int, Any]:
@@ -498,6 +533,40 @@ class Answerer(Headed):
         name = f"{which} of the answer {tokens.texts[1][first:last]!r} ({score})"
         return Target(name, ReadSpan(which, score), (start, end), again=which, score=score)
 
+    def chooses(self, case: Case) -> bool:
+        return isinstance(case.score, Score) and isinstance(case.score.read, ReadSpan)
+
+    def chosen_from(self, case: Case, text: Logits, start: Logits) -> Probabilities:
+        """The likeliest answers; of those with the same words, the likelier place."""
+        inside = torch.tensor([segment == 1 for segment in case.segments], device=text[0].device)
+        first = torch.tensor(
+            -1 if self.tokenizer.cls_token_id is None else self.tokenizer.cls_token_id, device=inside.device
+        )
+        readable = inside | (case.context["input_ids"].to(inside.device) == first)
+        ends = [shares_of_spans(logits, inside, readable) for logits in (text, start)]
+        most = min(int((ends[0] > 0).sum()), 4 * SPANS)
+        spans: dict[str, tuple[int, int]] = {}
+        for a, b in (case.target, *(divmod(int(i), len(inside)) for i in ends[0].flatten().topk(most).indices)):
+            spans.setdefault(case.texts[1][case.offsets[a][0] : case.offsets[b][1]], (a, b))
+        here, there = ({name: float(shares[span]) for name, span in [*spans.items()][:SPANS]} for shares in ends)
+        return Probabilities(here, there, about=About(words=True))
+
+
+SPANS = 5  # answers whose probabilities are kept
+
+
+def shares_of_spans(logits: Logits, inside: Bool[Tensor, " S"], readable: Bool[Tensor, " S"]) -> Float[Tensor, "S S"]:
+    """P(start) × P(end) of every span, as the usual pipeline has it: each a softmax over the passage and [CLS]."""
+    start, end = (each[0].double().masked_fill(~readable, -torch.inf).softmax(-1) for each in logits)
+    return (start[:, None] * end[None, :]).masked_fill(~_spans(inside), 0.0)
+
+
+def _spans(inside: Bool[Tensor, " S"]) -> Bool[Tensor, "S S"]:
+    """Which starts and ends make a span of the passage, start before end."""
+    place = torch.arange(len(inside), device=inside.device)
+    ahead = place[None, :] - place[:, None]
+    return inside[:, None] & inside[None, :] & (ahead >= 0) & (ahead < LONGEST_ANSWER)
+
 
 def best_span(start: Float[Tensor, " S"], end: Float[Tensor, " S"], segments: Sequence[int]) -> tuple[int, int]:
     """The span of the passage with the largest sum of logits, start before end."""
@@ -505,8 +574,5 @@ def best_span(start: Float[Tensor, " S"], end: Float[Tensor, " S"], segments: Se
     if not inside.any():
         raise InputError("no token of the passage is left after truncation; shorten the question or split the passage")
     sums = widened(start)[:, None] + widened(end)[None, :]
-    place = torch.arange(len(segments), device=start.device)
-    ahead = place[None, :] - place[:, None]
-    allowed = inside[:, None] & inside[None, :] & (ahead >= 0) & (ahead < LONGEST_ANSWER)
-    best = int(sums.masked_fill(~allowed, -torch.inf).argmax())
+    best = int(sums.masked_fill(~_spans(inside), -torch.inf).argmax())
     return best // len(segments), best % len(segments)

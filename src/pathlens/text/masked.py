@@ -11,12 +11,14 @@ from torch import Tensor
 
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, setting
-from pathlens.text.adapter import Case, Request, index_of
+from pathlens.text.adapter import Case, Probabilities, Request, index_of
 from pathlens.text.heads import ReadTag
-from pathlens.text.language import LanguageModel, Target
+from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import ModelOptions
 from pathlens.text.tokens import Tokens
+from pathlens.types import SCORES, About
 
+WORDS = 5  # whose probabilities are kept, besides the one that is explained
 DEFAULT_SCORE = "logprob"  # as of models that write: a logit's own level means nothing
 
 
@@ -73,8 +75,40 @@ class MaskedLM(LanguageModel):
                 )
             return Target("all words of the gap", read_gap, (place, number), outputs=("gap",))
         score = request.score or DEFAULT_SCORE
-        shown = self.tokenizer.decode([number]).strip() or str(self.tokenizer.convert_ids_to_tokens(number))
-        return Target(f"{shown!r} in the gap ({score})", ReadTag(score), (place, number), (), (place, number), score)
+        return Target(
+            f"{self._shown(number)!r} in the gap ({score})", ReadTag(score), (place, number), (), (place, number), score
+        )
+
+    @torch.no_grad()
+    def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
+        """Of the gap that is asked about: the likeliest words, and the one that is explained."""
+        known = [
+            isinstance(each.score, Score) and each.score.read in (read_gap, *map(ReadTag, SCORES)) for each in cases
+        ]
+        return [self._in_gap(case) if some else None for case, some in zip(cases, known, strict=True)]
+
+    def _in_gap(self, case: Case) -> Probabilities:
+        assert isinstance(case.score, Score)
+        place, asked = case.target
+        start = self.plain_forward(case.ends.start[None], [case], case.score.layer)
+        ends = [output[0, place].double().softmax(-1) for output in (case.output, start)]
+        some = torch.tensor(list(self.among) or range(len(ends[0])), device=ends[0].device)
+        likeliest = some[ends[0][some].topk(min(WORDS, len(some))).indices].tolist()
+        names: dict[str, int] = {self._shown(asked): asked}
+        for (
+            number
+        ) in likeliest:  # " Paris" and "Paris" are two tokens with one name: the second is written as it is stored
+            if number != asked:
+                shown = self._shown(number)
+                names[str(self.tokenizer.convert_ids_to_tokens(number)) if shown in names else shown] = number
+        here, there = ({name: float(shares[number]) for name, number in names.items()} for shares in ends)
+        gaps = case.meta["gaps"]
+        where = "in the gap" if len(gaps) == 1 else f"in the gap at token {place}"
+        return Probabilities(here, there, about=About(where, words=True, asked=self._shown(asked)))
+
+    def _shown(self, number: int) -> str:
+        """A token of the vocabulary for people."""
+        return str(self.tokenizer.decode([number])).strip() or str(self.tokenizer.convert_ids_to_tokens(number))
 
     def every_target(self, options: ModelOptions) -> tuple[Any, ...]:
         """The words a pipeline was told, unless one of them is "all"; else there is a vocabulary of them: refused."""

@@ -41,6 +41,14 @@ class Candidates:
         return torch.cat([points[: self.text], self.cases[label].ends.end[self.text :].to(points.dtype)])
 
     @property
+    def pathway(self) -> tuple[Any, ...]:
+        """Equal where the same labels are read at the same two ends, whichever of them is asked about."""
+        ends = (
+            rows.float().cpu().numpy().tobytes() for each in self.cases for rows in (each.ends.start, each.ends.end)
+        )
+        return self.labels, self.alone, *ends
+
+    @property
     def text(self) -> int:
         """How many tokens stand before the hypothesis."""
         return max(i for i, segment in enumerate(self.cases[self.asked].segments) if segment == 0) + 1
@@ -225,12 +233,19 @@ class ZeroShot(Classifier):
 
     @torch.no_grad()
     def says(self, cases: Sequence[Case]) -> list[Probabilities | None]:
-        """What the pipeline prints: of every candidate label, at the text and at the baseline."""
-        return [self._of_labels(case.target) if isinstance(case.target, Candidates) else None for case in cases]
+        """What the pipeline prints: of every candidate label, at the text and at the baseline.
+
+        Cases of one text that ask about one label each of the same ones are answered once.
+        """
+        asked = [case.target if isinstance(case.target, Candidates) else None for case in cases]
+        once = {each.pathway: each for each in asked if each is not None}
+        answers = {pathway: self._of_labels(each) for pathway, each in once.items()}
+        return [None if each is None else answers[each.pathway] for each in asked]
 
     def _of_labels(self, posed: Candidates) -> Probabilities:
         ends = [self._each(posed, points(posed.cases)) for points in (texts_of, starts_of)]
-        return Probabilities(*(dict(zip(posed.labels, shares.tolist(), strict=True)) for shares in ends))
+        text, start = (dict(zip(posed.labels, shares.tolist(), strict=True)) for shares in ends)
+        return Probabilities(text, start)
 
     def _each(self, posed: Candidates, points: Float[Tensor, "K S d"]) -> Float[Tensor, " K"]:
         rows = zip(points, posed.cases, strict=True)
