@@ -597,3 +597,19 @@ def test_smollm_says_paris_and_why():
     assert result.top(1)[0][0] == "France" and result.top(1)[0][1] > 0
     words = pl.explain("smollm", "日本の首都は", generate=4, method="sig")
     assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*words.tokens, *words.outputs))
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_a_first_token_that_the_model_forces_stands_before_what_it_writes(name):
+    """As `generate` writes (the language of mBART, M2M, NLLB): what is explained follows it."""
+    module, tokenizer = deepcopy(models.translator(name)[0]), models.translator(name)[1]
+    module.generation_config.forced_bos_token_id = forced = tokenizer.convert_tokens_to_ids("funny")
+    read = tokenizer(PROMPT, return_tensors="pt")
+    read.pop("token_type_ids", None)
+    ids = module.generate(**read, max_new_tokens=5, do_sample=False, num_beams=1)[0].tolist()
+    assert ids[1] == forced
+    result = pl.explain((module, tokenizer), PROMPT, method="sig", check=False)
+    following = str(tokenizer.convert_ids_to_tokens(ids[2]))
+    assert following in result.target and result.tokens[-1] == "funny" and result.scores[-1] == 0
+    usual = pl.explain(models.translator(name), PROMPT, method="sig", check=False)
+    assert "funny" not in usual.tokens[-1]

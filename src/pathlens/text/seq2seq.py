@@ -36,14 +36,19 @@ class Seq2Seq(Generator):
         self.start = self._start_ids()
 
     def _start_ids(self) -> tuple[int, ...]:
-        """What every output begins with: the decoder's start token, and what the tokenizer puts before a target."""
+        """What every output begins with: the decoder's start token, and what the tokenizer puts before a target.
+
+        A first token that the model itself forces when it writes (mBART, M2M, NLLB: the language) stands there instead.
+        """
         first = getattr(self.module.config, "decoder_start_token_id", None)
         if first is None:
             raise ModelError(
                 f"{type(self.module).__name__}'s config has no decoder_start_token_id, so its output has no beginning; set it"
             )
         special, target = set(self.tokenizer.all_special_ids), self.tokenizer(text_target="a", verbose=False)
-        return (int(first), *map(int, takewhile(special.__contains__, target["input_ids"])))
+        before = [int(number) for number in takewhile(special.__contains__, target["input_ids"])]
+        forced = getattr(getattr(self.module, "generation_config", None), "forced_bos_token_id", None)
+        return (int(first), *before) if forced is None else (int(first), int(forced), *before[1:])
 
     def opened(self, prompt: Tokens, request: Request) -> Tokens:
         if isinstance(request.options_of(GeneratorOptions).sink, str):
