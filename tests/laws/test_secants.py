@@ -400,6 +400,63 @@ def test_where_rounding_would_show_the_sum_is_taken_in_float64_and_the_model_is_
     assert result.certificate.passes == 2 * once.certificate.passes
 
 
+def raised(pair):
+    """The same model with logits around a thousand, which only a score of them sees."""
+    model = copy.deepcopy(pair[0])
+    model.get_output_embeddings().register_forward_hook(lambda module, given, logits: logits + 1000.0)
+    return model, pair[1]
+
+
+def columns(result) -> list[float]:
+    """The gaps of every token of a continuation, and of all of them, of their own change."""
+    return [each.relative_gap for each in (*result.certificates, result.certificate)]
+
+
+def test_a_continuation_is_taken_in_float64_where_one_of_its_tokens_asks_for_it():
+    """Llama casts its norms to float32 in whatever it runs: they keep the look's digits."""
+    asked = {"target": " good movie !", "score": "logit", "method": "secant", "check": False}
+    pair = models.generator("llama")
+    plain, far = pl.explain(pair, TEXTS[1], **asked), pl.explain(raised(pair), TEXTS[1], **asked)
+    assert len(far.certificates) == 3 and max(columns(far)) < 1e-11
+    assert far.certificate.passes == 2 * plain.certificate.passes
+    assert far.matrix == pytest.approx(plain.matrix, abs=1e-5)
+    for one, other in zip(far.certificates, plain.certificates, strict=True):
+        assert one.f_input == pytest.approx(1000 + other.f_input, abs=1e-3), "it is what the model says"
+
+
+def test_one_token_of_a_continuation_is_enough_for_float64():
+    """What it changes by is a thousandth of what the others do, so the sum of all does not show its rounding."""
+    made, tokenizer = models.generator("llama")
+    model, steady = copy.deepcopy(made), tokenizer.convert_tokens_to_ids("!")
+    scale, shift = torch.ones(model.config.vocab_size), torch.zeros(model.config.vocab_size)
+    scale[steady], shift[steady] = 1e-3, 10.0
+    model.get_output_embeddings().register_forward_hook(lambda module, given, logits: logits * scale + shift)
+    asked = {"target": " really bad !", "score": "logit", "method": "secant", "check": False}
+    with_it = pl.explain((model, tokenizer), TEXTS[1], **asked)
+    without = pl.explain((made, tokenizer), TEXTS[1], **asked)
+    assert with_it.certificate.passes == 2 * without.certificate.passes and max(columns(without)) < 1e-5
+    assert max(columns(with_it)) < 1e-9
+
+
+def test_each_target_of_a_call_is_taken_in_float64_where_it_asks_for_it():
+    pair = models.classifier("bert")
+    first, far = pl.explain(pair, TEXTS[0], method="secant", target=[0, above_a_thousand], check=False)
+    assert far.certificate.relative_gap < 1e-9 and first.certificate.relative_gap < 1e-5
+    assert far.scores == pytest.approx(first.scores, abs=1e-5)
+    assert far.certificate.passes == 2 * first.certificate.passes == 6
+
+
+def test_a_model_that_is_another_function_in_float64_keeps_what_float32_gave():
+    made, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(made)
+    model.classifier.register_forward_hook(
+        lambda module, given, logits: logits * (100 if logits.dtype == torch.float64 else 1)
+    )
+    kept = pl.explain((model, tokenizer), TEXTS[0], method="secant", target=above_a_thousand)
+    plain = pl.explain((made, tokenizer), TEXTS[0], method="secant", target=0)
+    assert kept.scores == pytest.approx(plain.scores, abs=1e-2) and kept.certificate.relative_gap > 1e-6
+
+
 def test_without_room_for_float64_weights_nothing_is_changed_and_the_gap_is_told():
     pair = models.classifier("bert")
     needed = 2 * sum(each.nbytes for each in pair[0].parameters())

@@ -252,7 +252,7 @@ class Explainer(Generic[R]):
             groups = [self._read_for(each, (*pair, tree)) for pair, tree in wanted]
             ready = [group for group in groups if not isinstance(group, Exception)]
             solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
-            solved = [compared(self.model, *each) for each in zip(ready, solved, strict=True)]
+            solved = [self._looked_at(*each) for each in zip(ready, solved, strict=True)]
             probabilities = [self._says(group) for group in ready]
             checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
         seconds = (time.perf_counter() - started) / len(wanted)
@@ -409,7 +409,12 @@ class Explainer(Generic[R]):
             done, watch = lambda _: bar.early(), bar.points
         how = self.choices.accuracy, self.choices.limits
         with self.at_work():
-            return finer(self.model, prepared, compared(self.model, prepared, solve(prepared, *how, done, watch)), *how)
+            return self._looked_at(prepared, solve(prepared, *how, done, watch))
+
+    def _looked_at(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Solved]:
+        """Solutions that were held against the model, and those that rounding spoilt in float64."""
+        how = self.choices.accuracy, self.choices.limits
+        return finer(self.model, prepared, compared(self.model, prepared, solved), *how)
 
     def check(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""
