@@ -412,13 +412,14 @@ def columns(result) -> list[float]:
     return [each.relative_gap for each in (*result.certificates, result.certificate)]
 
 
-def test_a_continuation_is_taken_in_float64_where_one_of_its_tokens_asks_for_it():
-    """Llama casts its norms to float32 in whatever it runs: they keep the look's digits."""
-    asked = {"target": " good movie !", "score": "logit", "method": "secant", "check": False}
-    pair = models.generator("llama")
-    plain, far = pl.explain(pair, TEXTS[1], **asked), pl.explain(raised(pair), TEXTS[1], **asked)
-    assert len(far.certificates) == 3 and max(columns(far)) < 1e-11
-    assert far.certificate.passes == 2 * plain.certificate.passes
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "t5", "bart"])
+def test_a_continuation_is_taken_in_float64_where_one_of_its_tokens_asks_for_it(name):
+    """Llama casts its norms to float32 in whatever it runs, and T5 its own: they keep the look's digits."""
+    asked = {"target": " not good !", "score": "logit", "method": "secant", "check": False}
+    pair = models.translator(name) if name in ("t5", "bart") else models.generator(name)
+    plain, far = pl.explain(pair, TEXTS[2], **asked), pl.explain(raised(pair), TEXTS[2], **asked)
+    assert len(far.certificates) == 3 and max(columns(plain)) < 1e-5 and max(columns(far)) < 1e-9
+    assert far.certificate.passes == 2 * len(far.certificates) + 4
     assert far.matrix == pytest.approx(plain.matrix, abs=1e-5)
     for one, other in zip(far.certificates, plain.certificates, strict=True):
         assert one.f_input == pytest.approx(1000 + other.f_input, abs=1e-3), "it is what the model says"
@@ -444,6 +445,53 @@ def test_each_target_of_a_call_is_taken_in_float64_where_it_asks_for_it():
     assert far.certificate.relative_gap < 1e-9 and first.certificate.relative_gap < 1e-5
     assert far.scores == pytest.approx(first.scores, abs=1e-5)
     assert far.certificate.passes == 2 * first.certificate.passes == 6
+
+
+TABLE = torch.linspace(0.5, 1.5, 36).reshape(6, 6)
+NARROW = {  # what models do in float32, whatever they run in
+    "to": lambda h: torch.tanh(h.to(torch.float32)).to(h.dtype),
+    "to, by name": lambda h: torch.tanh(h.to(dtype=torch.float32)),
+    "float": lambda h: torch.tanh(h.float()),
+    "type": lambda h: torch.tanh(h.type(torch.float32)),
+    "type of another": lambda h: torch.tanh(h.type_as(TABLE)),
+    "softmax": lambda h: torch.softmax(h, -1, dtype=torch.float32),
+    "mean": lambda h: h * h.mean(-1, keepdim=True, dtype=torch.float32),
+    "product": lambda h: torch.tanh(h.float() @ TABLE),
+    "linear": lambda h: torch.nn.functional.linear(h, TABLE, TABLE[0]),
+    "state": lambda h: torch.zeros(len(h), 6, dtype=torch.float32).index_copy_(1, torch.arange(6), torch.tanh(h)),
+    "sum kept": lambda h: h * h.new_zeros(len(h), 1, dtype=torch.float32).add_(torch.tanh(h).sum(-1, keepdim=True)),
+    "lowest number": lambda h: torch.maximum(torch.tanh(h), torch.full((), torch.finfo(h.dtype).min)),
+    "lowest number ": lambda h: torch.maximum(torch.tanh(h), torch.tensor(torch.finfo(h.dtype).min)),
+    "experts": lambda h: torch.nn.functional.grouped_mm(
+        torch.cat([torch.tanh(h)] * 3).repeat(1, 2)[:, :8],
+        torch.linspace(-1, 1, 128).reshape(2, 8, 8),
+        offs=torch.tensor([len(h), 2 * len(h)], dtype=torch.int32),
+    )[: 2 * len(h)]
+    .reshape(len(h), -1)[:, :6],
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_what_a_model_does_in_float32_keeps_its_digits_where_it_is_taken_in_float64(name):
+    """Its output is far above its change, so it is taken there; and one cast alone would leave 1e-8 of that change."""
+    torch.manual_seed(4)
+    first, last = nn.Linear(6, 6), nn.Linear(6, 1)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = first, last
+
+        def forward(self, x):
+            return self.last(NARROW[name](self.first(x)).to(self.last.weight.dtype)) + 3000.0
+
+    x, b = torch.randn(2, 6)
+    result = pl.explain(Net(), x, baseline=b, method="secant", check=False)
+    with torch.no_grad():
+        outputs = [float(Net()(each[None])) for each in (b, x)]
+    assert result.certificate.passes == 6 and result.certificate.relative_gap < 1e-10
+    assert [result.certificate.f_baseline, result.certificate.f_input] == pytest.approx(outputs, rel=1e-6)
+    assert first.weight.dtype == TABLE.dtype == torch.float32
 
 
 def test_a_model_that_is_another_function_in_float64_keeps_what_float32_gave():

@@ -599,6 +599,30 @@ def test_smollm_says_paris_and_why():
     assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*words.tokens, *words.outputs))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "prompt, choice",
+    [
+        ("The capital of France is", {"target": " Paris"}),
+        ("The capital of France is", {"target": " Paris", "contrast": " London"}),
+        ("The capital of France is", {"target": [" Paris", " the", " a"]}),
+        ("The capital of France is", {"target": " 7"}),  # two tokens, which change by little
+        ("The doctor works in a", {"target": " 7"}),
+        ("Two plus two is", {"target": " 7", "score": "prob"}),
+        ("I think that he is", {"target": " the", "baseline": "I think that she is"}),
+        ("I think that he is", {"target": [" the", " and"], "baseline": "I think that she is"}),
+    ],
+    ids=str,
+)
+def test_secants_of_smollm_add_up_to_a_hundred_thousandth_of_the_change(prompt, choice):
+    """Of every token of a continuation too, and wherever the change is small: what rounding spoils is taken in float64."""
+    results = pl.explain("smollm", prompt, method="secant", check=False, **choice)
+    for result in results if isinstance(choice["target"], list) else [results]:
+        assert result.certificate.nodes == 0
+        for each in (result.certificate, *getattr(result, "certificates", ())):
+            assert each.relative_gap <= 1e-5
+
+
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_a_first_token_that_the_model_forces_stands_before_what_it_writes(name):
     """As `generate` writes (the language of mBART, M2M, NLLB): what is explained follows it."""

@@ -23,7 +23,7 @@ from pathlens.engine.options import Accuracy
 from pathlens.engine.prepare import Prepared
 from pathlens.engine.solve import Solution, solve
 from pathlens.errors import SecantError, setting
-from pathlens.integrand.secant.both import Both, float64_throughout, values
+from pathlens.integrand.secant.both import Both, values
 from pathlens.integrate.memory import Limits
 from pathlens.text.adapter import Case, Scores, TextModel
 
@@ -112,8 +112,7 @@ def finer(
             if not taken:
                 return better
             room = replace(limits, budget=limits.bytes(device) - taken)
-            with float64_throughout():
-                (again,) = solve([replace(text, cases=tuple(map(_in_double, text.cases)))], accuracy, room)
+            (again,) = solve([replace(text, cases=tuple(map(_in_double, text.cases)))], accuracy, room)
         if not isinstance(again, Exception):
             better[number] = tuple(map(_better, solutions, again))
     return better

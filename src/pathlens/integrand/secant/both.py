@@ -34,7 +34,6 @@ AFFINE: set[Any] = set()  # torch functions that are affine in everything that m
 FACTS: set[Any] = set()
 COMPLEX: set[Any] = set()  # rules that hold for complex numbers too; filled by table.py and products.py
 INTEGRATED: ContextVar[dict[str, int] | None] = ContextVar("integrated", default=None)  # operations without a rule
-_WIDE: ContextVar[bool] = ContextVar("wide", default=False)  # is float32 taken for float64?
 
 
 @dataclass
@@ -62,16 +61,6 @@ def followed_run() -> Iterator[Run]:
         _RUN.reset(token)
         for each in run.written:
             _become_plain(each)
-
-
-@contextmanager
-def float64_throughout() -> Iterator[None]:
-    """While a model runs in float64 for its digits: what it casts to float32 on its way (Llama its norms) keeps them all."""
-    token = _WIDE.set(True)
-    try:
-        yield
-    finally:
-        _WIDE.reset(token)
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
@@ -134,8 +123,6 @@ class Both(Tensor):
                     f"{_name(func)} writes its result with out=, which has no rule; use {setting(method='ig')}"
                 )
             args, kwargs = _in_order(args, kwargs)
-        if _WIDE.get():
-            func, args, kwargs = _widened(func, args, kwargs or {})
         try:
             return _followed(func, args, kwargs or {})
         except Exception as error:
@@ -166,21 +153,6 @@ def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any,
     """Operands first and without their names, as rules take them."""
     named = [name for name in LEADING if name in kwargs]
     return (*args, *(kwargs[name] for name in named)), {k: v for k, v in kwargs.items() if k not in named}
-
-
-def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The same in float64 wherever float32 is asked for; a plain tensor that is written into stays the one it is."""
-    target = args[0] if args and _in_place(func, kwargs) else None
-
-    def wide(leaf: Any) -> Any:
-        if leaf is torch.float32:
-            return torch.float64
-        if type(leaf) is Tensor and leaf is not target and leaf.dtype == torch.float32:
-            return leaf.double()
-        return leaf
-
-    args, kwargs = tree_map(wide, (args, kwargs))
-    return Tensor.double if func is Tensor.float else func, args, kwargs
 
 
 def passes(error: Exception) -> bool:
