@@ -15,8 +15,8 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.integrand.float64 import Float64
 from pathlens.integrand.secant.segments import run_again
-from pathlens.text.float64 import Float64
 
 # Models share parts (a pipeline's model and its body), and the choice of attention kernels is the whole process's: two
 # explanations at once would undo each other's changes. Torch uses the cores all the same.
