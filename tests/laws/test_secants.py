@@ -530,6 +530,14 @@ def test_a_model_that_cannot_run_in_float64_keeps_what_float32_gave():
     assert {each.dtype for each in model.parameters()} == {torch.float32}
 
 
+def test_at_most_so_many_nodes_asks_for_an_integral_as_a_fixed_number_of_them_does():
+    pair = models.classifier("bert")
+    few = pl.explain(pair, TEXTS[0], max_nodes=64, tolerance=0.5, check=False)
+    assert few.method == "ig" and 0 < few.certificate.nodes <= 64
+    assert pl.explain(pair, TEXTS[0], tolerance=0.5, check=False).method == "secant"
+    assert pl.explain(pair, TEXTS[0], method="secant", max_nodes=64).certificate.nodes == 0, "none are not too many"
+
+
 def test_experts_that_are_routed_elsewhere_are_refused_in_a_line_that_names_the_ways_out():
     """Nothing falls back silently: the output jumps, and the default says which methods stand that."""
     pair = sweep.build("mixtral", "write")

@@ -575,6 +575,8 @@ def test_a_generators_own_method_is_the_secant_and_an_integral_where_nodes_are_n
     assert plain.scores == pytest.approx(pl.explain(pair, PROMPT, method="secant").scores)
     assert pl.explain(pair, PROMPT, n_steps=3, tolerance=1e3).method == "ig"
     assert pl.explain(pair, PROMPT, rule="midpoint", n_steps=2, tolerance=1e3).method == "ig"
+    few = pl.explain(pair, PROMPT, max_nodes=32, tolerance=1e3)
+    assert few.method == "ig" and 0 < few.certificate.nodes <= 32
 
 
 @pytest.mark.slow

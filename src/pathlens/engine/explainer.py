@@ -157,7 +157,7 @@ class Explainer(Generic[R]):
         """The model kind's own method (a sentence encoder's is for two texts); an integral where one was spoken of."""
         accuracy, default = self.choices.accuracy, self.model.default_method
         along = set(self._options) & set(option_names(IG)) - set(option_names(RECORDS[default]))  # which path, say
-        named = accuracy.n_steps is not None or accuracy.rule is not None or bool(along)
+        named = bool({"n_steps", "max_nodes", "rule"} & set(given(accuracy)) or along)
         usual = pair or not self.model.two_texts_are_a_pair()
         return default if usual and (pair or not named) else "ig"
 
