@@ -350,6 +350,28 @@ FIRST_PAGE = (  # rows of the first page's table, in order: how the work and the
 )
 
 
+def test_figures_of_the_calibration_are_those_of_its_rows():
+    """Nodes now and before, errors over the bound: a line a split, in the rows' order."""
+    page = (FOLDER.parent / "docs" / "methods" / "ig.md").read_text(encoding="utf-8")
+    rows = json.loads((FOLDER / "calibration.json").read_text(encoding="utf-8"))
+    shown = re.findall(r"^\| (\d+) [^|]+ \| ([\d.]+) \| ([\d.]+) \| (\.\d+) / (\.\d+) \| (\d+) \|$", page, re.MULTILINE)
+    measured = []
+    for split in dict.fromkeys(row["split"] for row in rows):
+        of_split = [row for row in rows if row["split"] == split]
+        nodes, before, errors = (np.array([row[key] for row in of_split]) for key in ("nodes", "nodes_before", "error"))
+        figures = (
+            f"{len(of_split)} {nodes.mean():.1f} {before.mean():.1f}",
+            f"{np.median(errors):.3f}",
+            f"{errors.max():.2f}",
+        )
+        measured.append((*figures[0].split(), figures[1][1:], figures[2][1:], str((errors > 1).sum())))
+    assert shown == measured
+    (fresh,) = (row for row in report.kept() if "fresh prompts" in row["work"])
+    assert (
+        f"{before.mean() / nodes.mean():.2f}" == f"{fresh['ratio']:.2f}" and f"{fresh['ratio']:.2f} times fewer" in page
+    )
+
+
 @pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
 def test_figures_of_the_first_page_are_the_measured_ones(name):
     rows = report.kept()
