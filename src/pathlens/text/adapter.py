@@ -97,6 +97,7 @@ class Case:
     outputs: tuple[str, ...] = ()  # names of the output positions of a vector score
     sources: tuple[str, ...] = ()  # which input of a block each row belongs to
     baseline: str = ""  # its name, for people
+    baseline_kind: str = ""  # for programs: equal where the baselines of two texts are made alike
     chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
