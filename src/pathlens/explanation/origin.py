@@ -60,7 +60,7 @@ class Origin:
             row=meta.get("row"),
             chosen=meta.get("chosen"),
             compared_with=meta.get("compared_with"),
-            is_difference="columns_above" in meta,
+            is_difference=bool(meta.get("is_difference", "columns_above" in meta)),  # older files have the place alone
             difference=tuple((str(name), float(total)) for name, total in meta.get("difference", ())),
             rows=tuple(map(int, meta["rows"])) if "rows" in meta else None,
             spans={level: {n: (int(a), int(b)) for n, (a, b) in each.items()} for level, each in spans.items()},
