@@ -40,6 +40,9 @@ class Origin:
     asked: Mapping[str, Any] = field(default_factory=dict)  # choices of `pl.answer`
     read: tuple[int, ...] = ()  # characters of each source that were read
     about: About | None = None  # what the probabilities are of
+    targets: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of each name with a probability the target that asks for it
     moved: float | None = None  # by softplus: how far the output is from the model's own
 
     @staticmethod
@@ -68,5 +71,6 @@ class Origin:
             asked=meta.get("asked") or {},
             read=tuple(map(int, meta.get("read") or ())),
             about=About(**about) if (about := meta.get("about")) else None,
+            targets=meta.get("targets") or {},
             moved=softened["moved"] if isinstance(softened := meta.get("softplus"), Mapping) else None,
         )

@@ -127,6 +127,9 @@ class Probabilities(NamedTuple):
     baseline: dict[str, float]
     others: Mapping[str, dict[str, float]] = {}  # at the model's other baselines by name, where this one says the same
     about: About | None = None  # where they are not of the classes of the whole text
+    targets: Mapping[
+        str, int | str | tuple[Any, ...]
+    ] = {}  # of each name what asks for it; those that nothing asks for are out
 
 
 class TextModel(ABC):
