@@ -76,8 +76,7 @@ FIELDS: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
     },
 }
 SHARED = ("method", "target", "certificate", "meta", "seal")
-# in the manifest, in columns of their own, never twice alike, or only of use where another target can be asked for
-RUN_META = ("seconds", "versions", "texts", "targets")
+RUN_META = ("seconds", "versions", "texts")  # in the manifest, in columns of their own, or never twice alike
 
 
 @dataclass(frozen=True)
