@@ -251,7 +251,12 @@ def several_targets(scene: Scene, _: str) -> Outcome:
     return Outcome(len(verbs) * len(odd), "", f"422: {line}")
 
 
-LONG_WORK = {"model": "classifier", "text": LONG, "methods": ["ig", "sig", "ih"], "n_steps": 64}  # seconds of a processor
+LONG_WORK = {
+    "model": "classifier",
+    "text": LONG,
+    "methods": ["ig", "sig", "ih"],
+    "n_steps": 64,
+}  # seconds of a processor
 
 
 def _long_work(server: Served, times: int) -> list[socket.socket]:
