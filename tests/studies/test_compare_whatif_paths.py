@@ -108,7 +108,9 @@ def test_compare_columns_are_the_methods_own_scores(tiny, tmp_path):
 
 
 def test_several_baselines_are_side_by_side_as_on_the_command_line(tiny):
-    by_one, by_many = (compare(tiny, TEXT, method=["ig"], **{name: ["mask", "pad"]}) for name in ("baseline", "baselines"))
+    by_one, by_many = (
+        compare(tiny, TEXT, method=["ig"], **{name: ["mask", "pad"]}) for name in ("baseline", "baselines")
+    )
     assert by_one.labels == by_many.labels == ("mask", "pad") and np.array_equal(by_one.values, by_many.values)
     assert np.allclose(by_one.values[:, 1], pl.explain(tiny, TEXT, method="ig", baseline="pad").scores)
 

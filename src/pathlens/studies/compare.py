@@ -113,7 +113,9 @@ def compare(
     named: dict[str, Any] = {**choices}
     methods = listed(named.pop("method", None) if methods is None else methods)
     usual = named.pop("baseline", None)
-    if baselines is None and isinstance(usual, list) and usual:  # as the command line has it: several stand side by side
+    if (
+        baselines is None and isinstance(usual, list) and usual
+    ):  # as the command line has it: several stand side by side
         usual, baselines = (usual[0], None) if len(usual) == 1 else (None, usual)
     asked = (model, *(models or ()))
     if methods is None and not baselines and len(asked) == 1:
