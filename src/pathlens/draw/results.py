@@ -249,7 +249,7 @@ def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
     check = result.check
     if check is None or result.altered:
         return ()
-    return (Sum(check.agrees, words.check_line(check), visible(name) if name else "", open=not check.applies),)
+    return (Sum(check.agrees, words.check_line(check, result), visible(name) if name else "", open=not check.applies),)
 
 
 def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
