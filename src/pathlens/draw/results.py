@@ -232,7 +232,7 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
 def _claim(result: base.Result) -> str:
     """What a tick says of a result, in a word or two."""
     if isinstance(result, record.PhraseTree):
-        return "the integral under it adds up"
+        return f"{words.beneath(result)} under it adds up"
     return ADDS_UP if adds_up(result) else UNIT_BY_UNIT
 
 

@@ -126,8 +126,13 @@ def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int
 def proof_line(result: Result) -> str:
     """Whether a result adds up, in plain words: of one that is not as it was made, that."""
     altered = result.altered
-    under = "the integral under it " if isinstance(result, PhraseTree) else ""
+    under = f"{beneath(result)} under it " if isinstance(result, PhraseTree) else ""
     return f"altered: {altered}" if altered else f"{under}{certificate_line(result.certificate)}"
+
+
+def beneath(tree: PhraseTree) -> str:
+    """What a tree's phrases were summed from."""
+    return "the integral" if tree.certificate.nodes else "the sum of the secants"  # they take no nodes
 
 
 def check_line(check: Belief, result: Result) -> str:
@@ -157,7 +162,7 @@ def _under(tree: PhraseTree, units: Sequence[str]) -> str:
         if place is not None:
             order.remove(place)
             values.append(f"{tree.scores[place]:+.3g}")
-    by = "integral" if tree.certificate.nodes else "secants"  # they take none
+    by = "integral" if tree.certificate.nodes else "secants"
     return f"of the {by} under the tree" + (f" ({', '.join(values)})" if values else "")
 
 
