@@ -76,8 +76,8 @@ def test_numbers_json_cannot_hold_become_null():
 
 def test_sides_take_turns():
     order = []
-    both = measure.alternate(3, lambda: order.append("ours"), lambda: order.append("theirs"))
-    assert order == ["ours", "theirs"] * 3 and both.ours_seconds >= 0
+    both = measure.alternate(3, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2)
+    assert order == ["ours", "theirs"] * 3 and (both.ours, both.theirs) == (1, 2)
     _, (first, second) = measure.in_pieces([[1, 2], [3]], lambda piece: piece, lambda piece: [-x for x in piece])
     assert first == [1, 2, 3] and second == [-1, -2, -3]
 

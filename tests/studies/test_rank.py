@@ -269,6 +269,17 @@ def test_a_difference_has_one_estimate_per_token(model):
     assert why.certificate.bound == first.certificate.bound + second.certificate.bound
 
 
+def test_a_difference_is_known_as_one_and_so_is_one_of_an_older_file(model, tmp_path):
+    ranking = pl.rank(model, QUERY, DOCUMENTS)
+    why = ranking.why(0, 1)
+    plain = {name: value for name, value in why.meta.items() if name != "is_difference"}
+    for each in (why, pl.load(why.save(tmp_path / "why.json")), why.derived(meta={**plain, "columns_above": 3})):
+        assert each.origin.is_difference
+        with pytest.raises(pl.InputError, match="this is the difference of two explanations"):
+            pl.zoom(model, each, a=[1])
+    assert not ranking[0].explanation.origin.is_difference and not why.derived(meta=plain).origin.is_difference
+
+
 def test_another_pooling_is_another_model(vectors, tmp_path):
     path = vectors.save(tmp_path / "texts.safetensors")
     body, tokenizer = models.encoder("bert")

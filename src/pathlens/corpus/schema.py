@@ -76,7 +76,8 @@ FIELDS: dict[str, dict[str, str]] = {  # kind -> field of the result -> column
     },
 }
 SHARED = ("method", "target", "certificate", "meta", "seal")
-RUN_META = ("seconds", "versions", "texts")  # in the manifest, in columns of their own, or never twice alike
+# in the manifest, in columns of their own, never twice alike, or only of use where another target can be asked for
+RUN_META = ("seconds", "versions", "texts", "targets")
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,8 @@ def adds_up(result: base.Result) -> bool:
 
 
 def _target(result: base.Result) -> str:
-    if result.target.startswith("'"):  # what a generator says stands in quotes already
+    about = result.origin.about
+    if result.origin.outputs or (about is not None and about.words):  # what a model writes has quotes around it already
         return result.target
     return f"“{result.target}”" if result.target else "the target"
 
