@@ -535,7 +535,12 @@ def test_layers_and_nodes(page, address):
     assert ask(page) == ""
     study(page, "layers")
     assert page.locator(".study .panels .bars").count() == 3 and page.locator(".study .curve").count()
-    assert "allowed" in study(page, "nodes")
+    assert not page.locator("[data-study=nodes]").count(), "secants take no nodes"
+    options(page)
+    page.select_option("[name=method]", "ig")
+    assert ask(page) == ""
+    study(page, "layers")
+    assert "allowed" in study(page, "nodes") and "ig ·" in page.inner_text(".study[data-kind=nodes] .content")
     looked_at(page, "layers")
 
 
@@ -858,8 +863,10 @@ def test_a_number_that_cannot_be_is_said_in_the_pages_words(page, address, name,
 
 
 OFFERED = {  # what can be asked further, by what is shown
-    "idg": ["compare", "whatif", "path", "layers", "nodes"],
-    "ih": ["compare", "whatif", "path", "layers", "nodes"],
+    "ig": ["compare", "whatif", "path", "layers", "nodes"],
+    "secant": ["compare", "whatif", "path", "layers"],
+    "idg": ["compare", "whatif", "path", "layers"],
+    "ih": ["compare", "whatif", "path", "layers"],
     "vaig": ["compare", "layers"],
     "pair": ["compare", "whatif"],
     "rank": ["compare", "whatif"],
@@ -872,7 +879,7 @@ OFFERED = {  # what can be asked further, by what is shown
 def test_whatever_is_offered_beside_a_result_works(page, address, shown):
     """Compare methods, how far to believe it and the others, for every kind of result; none covers it on a wide screen."""
     ready(page, address)
-    if shown in ("idg", "ih", "vaig"):
+    if shown in ("ig", "secant", "idg", "ih", "vaig"):
         options(page)
         page.fill("[name=text]", TEXT)
         page.select_option("[name=method]", shown)

@@ -232,7 +232,7 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
 def _claim(result: base.Result) -> str:
     """What a tick says of a result, in a word or two."""
     if isinstance(result, record.PhraseTree):
-        return "the integral under it adds up"
+        return f"{words.beneath(result)} under it adds up"
     return ADDS_UP if adds_up(result) else UNIT_BY_UNIT
 
 
@@ -249,7 +249,7 @@ def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
     check = result.check
     if check is None or result.altered:
         return ()
-    return (Sum(check.agrees, words.check_line(check), visible(name) if name else "", open=not check.applies),)
+    return (Sum(check.agrees, words.check_line(check, result), visible(name) if name else "", open=not check.applies),)
 
 
 def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:

@@ -320,7 +320,7 @@ const applies = (kind) => {
   if (kind === "whatif") return Boolean(scoredBy(shown, now.result.method || job.body.method)) && !several;
   if (kind === "path") return byUnit && !model().generator; // its anchors are an encoder's
   if (kind === "layers") return model().layers > 0 && (byUnit || (shown === "VectorExplanation" && !job.body.block)) && !several;
-  return byUnit && alongNodes().length > 0;
+  return byUnit && alongNodes().includes(now.result.method || job.body.method); // of another method it would be another one's error
 };
 
 const offerMore = () => {
@@ -378,7 +378,7 @@ const openStudy = (kind) => {
       sent.method = scores;
       sent.unit ||= "word"; // phrases come at every size
     } else if (kind === "layers" && atLayers().includes(scores)) sent.method = scores; // words are at the embeddings alone
-    else if (kind === "nodes" && alongNodes().includes(scores)) sent.method = scores;
+    else if (kind === "nodes") sent.method = method;
     if (kind === "path" || kind === "nodes" || kind === "layers") delete sent.unit;
     if (kind === "layers") delete sent.layer;
     if (study) study.stop();
