@@ -61,7 +61,8 @@ def main() -> int:
     try:
         anyway = failing_anyway([row for row in listed(rows, mutants) if row.what not in old])
     except Stale as error:
-        print(f"the tests that killed could not be run without a change (try --fresh):\n{error}", file=sys.stderr)
+        again = "run this again; where a test has another name by now, with --fresh and --only"
+        print(f"the tests that killed could not be run without a change ({again}):\n{error}", file=sys.stderr)
         return 2
     rows = {what: replace(row, verdict=BROKEN) if row.by in anyway else row for what, row in rows.items()}
     if not asked.sample:

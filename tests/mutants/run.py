@@ -264,7 +264,7 @@ def failing_anyway(rows: Sequence[Row]) -> set[str]:
             return set()
         noted, log = Path(folder) / "by", (Path(folder) / "log").read_text(encoding="utf-8", errors="replace")
         if not noted.exists():  # a test has another name by now: nothing can be said of any
-            raise Stale(log[-1500:])
+            raise Stale(f"{log[-1500:]}\n(the process ended with {os.waitstatus_to_exitcode(status)})")
         print(log[:5000], file=sys.stderr)  # why they fail: nobody else will see it
         return set(noted.read_text(encoding="utf-8").splitlines())
 
