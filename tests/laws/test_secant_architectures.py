@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from pathlens.errors import SecantError
 from pathlens.integrand.batch import Batch
 from pathlens.integrand.secant import SecantScores, SecantVectors, watching_integrated
 from pathlens.integrand.secant.segments import run_again
-from pathlens.text.network import find_blocks, replaced_forwards
+from pathlens.text.network import find_blocks, in_double, replaced_forwards
 from tests.support import architectures
 from tests.support.architectures import EVERY, LENGTH
 
@@ -41,6 +43,20 @@ def test_sums_are_exact_on_every_architecture(name):
     largest = float(shares["forwards"].abs().max())
     assert torch.allclose(shares["forwards"], shares["backwards"], atol=2e-4 * largest)
     assert set(integrated) == INTEGRATED.get(name, set())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_in_float64_nothing_is_left_even_of_a_change_that_is_far_smaller_than_the_outputs(name):
+    """The look that a text gets whose rounding shows, here on every architecture: their own casts to float32 leave nothing."""
+    model = architectures.build(name)
+    number, start, end = architectures.entered(name, model)
+    with torch.no_grad():
+        before = number(start)
+    with in_double(model, most=sys.maxsize) as taken:
+        _, of_change = architectures.gaps(number, start.double(), end.double())
+    assert taken and of_change <= 1e-10
+    with torch.no_grad():
+        assert torch.equal(number(start), before), "the model is as it was"
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -351,6 +351,30 @@ def test_an_operation_of_its_own_line_has_the_nodes_its_own_sum_needs():
     assert len(steep) >= 16
 
 
+LINES = {  # of a number from 0 to 1, with one place at which it has no derivative; and is there one number that it comes to?
+    "kink": (lambda x, at: (x - at).abs(), True),
+    "kink of something small": (lambda x, at: (x - at).abs() + (1 - 2 * at) * (1 - x) - (1 - at) + 0.01, True),
+    "jump": (lambda x, at: x + 1e-3 * (x > at), False),
+    "jump of something far larger than at both ends": (lambda x, at: x * (1 - x) * 1e3 + 1e-4 * (x > at), False),
+    "pole": (lambda x, at: (x - at).abs().log(), False),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_kink_is_integrated_and_a_jump_is_refused(name, dtype):
+    f, continuous = LINES[name]
+    for at in (0.1234, 0.3, 0.71):
+        ends = [torch.zeros(1, dtype=dtype)], [torch.ones(1, dtype=dtype)]
+        line = own_line.Between("f", lambda x, at=at: (f(x, at),), *ends)
+        if continuous:
+            sum_ = sum(weight * float(line.along(t, [torch.ones(1, dtype=dtype)])[0]) for t, weight in line.plan())
+            assert sum_ == pytest.approx(float(line.values(1.0)[0] - line.values(0.0)[0]), abs=1e-11 if dtype == torch.float64 else 1e-5)
+        else:
+            with pytest.raises(SecantError, match="f has no rule"):
+                line.plan()
+
+
 def test_an_operation_without_a_rule_is_integrated_and_named():
     with watching_integrated() as names:
         forward(lambda x: torch.cumprod(x, 1), [draw(1)], [draw(2)], [draw(3)[None]])

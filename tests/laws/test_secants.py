@@ -400,6 +400,111 @@ def test_where_rounding_would_show_the_sum_is_taken_in_float64_and_the_model_is_
     assert result.certificate.passes == 2 * once.certificate.passes
 
 
+def raised(pair):
+    """The same model with logits around a thousand, which only a score of them sees."""
+    model = copy.deepcopy(pair[0])
+    model.get_output_embeddings().register_forward_hook(lambda module, given, logits: logits + 1000.0)
+    return model, pair[1]
+
+
+def columns(result) -> list[float]:
+    """The gaps of every token of a continuation, and of all of them, of their own change."""
+    return [each.relative_gap for each in (*result.certificates, result.certificate)]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "t5", "bart"])
+def test_a_continuation_is_taken_in_float64_where_one_of_its_tokens_asks_for_it(name):
+    """Llama casts its norms to float32 in whatever it runs, and T5 its own: they keep the look's digits."""
+    asked = {"target": " not good !", "score": "logit", "method": "secant", "check": False}
+    pair = models.translator(name) if name in ("t5", "bart") else models.generator(name)
+    plain, far = pl.explain(pair, TEXTS[2], **asked), pl.explain(raised(pair), TEXTS[2], **asked)
+    assert len(far.certificates) == 3 and max(columns(plain)) < 1e-5 and max(columns(far)) < 1e-9
+    assert far.certificate.passes == 2 * len(far.certificates) + 4
+    assert far.matrix == pytest.approx(plain.matrix, abs=1e-5)
+    for one, other in zip(far.certificates, plain.certificates, strict=True):
+        assert one.f_input == pytest.approx(1000 + other.f_input, abs=1e-3), "it is what the model says"
+
+
+def test_one_token_of_a_continuation_is_enough_for_float64():
+    """What it changes by is a thousandth of what the others do, so the sum of all does not show its rounding."""
+    made, tokenizer = models.generator("llama")
+    model, steady = copy.deepcopy(made), tokenizer.convert_tokens_to_ids("!")
+    scale, shift = torch.ones(model.config.vocab_size), torch.zeros(model.config.vocab_size)
+    scale[steady], shift[steady] = 1e-3, 10.0
+    model.get_output_embeddings().register_forward_hook(lambda module, given, logits: logits * scale + shift)
+    asked = {"target": " really bad !", "score": "logit", "method": "secant", "check": False}
+    with_it = pl.explain((model, tokenizer), TEXTS[1], **asked)
+    without = pl.explain((made, tokenizer), TEXTS[1], **asked)
+    assert with_it.certificate.passes == 2 * without.certificate.passes and max(columns(without)) < 1e-5
+    assert max(columns(with_it)) < 1e-9
+
+
+def test_each_target_of_a_call_is_taken_in_float64_where_it_asks_for_it():
+    pair = models.classifier("bert")
+    first, far = pl.explain(pair, TEXTS[0], method="secant", target=[0, above_a_thousand], check=False)
+    assert far.certificate.relative_gap < 1e-9 and first.certificate.relative_gap < 1e-5
+    assert far.scores == pytest.approx(first.scores, abs=1e-5)
+    assert far.certificate.passes == 2 * first.certificate.passes == 6
+
+
+TABLE = torch.linspace(0.5, 1.5, 36).reshape(6, 6)
+NARROW = {  # what models do in float32, whatever they run in
+    "to": lambda h: torch.tanh(h.to(torch.float32)).to(h.dtype),
+    "to, by name": lambda h: torch.tanh(h.to(dtype=torch.float32)),
+    "float": lambda h: torch.tanh(h.float()),
+    "type": lambda h: torch.tanh(h.type(torch.float32)),
+    "type of another": lambda h: torch.tanh(h.type_as(TABLE)),
+    "softmax": lambda h: torch.softmax(h, -1, dtype=torch.float32),
+    "mean": lambda h: h * h.mean(-1, keepdim=True, dtype=torch.float32),
+    "product": lambda h: torch.tanh(h.float() @ TABLE),
+    "linear": lambda h: torch.nn.functional.linear(h, TABLE, TABLE[0]),
+    "state": lambda h: torch.zeros(len(h), 6, dtype=torch.float32).index_copy_(1, torch.arange(6), torch.tanh(h)),
+    "sum kept": lambda h: h * h.new_zeros(len(h), 1, dtype=torch.float32).add_(torch.tanh(h).sum(-1, keepdim=True)),
+    "lowest number": lambda h: torch.maximum(torch.tanh(h), torch.full((), torch.finfo(h.dtype).min)),
+    "lowest number ": lambda h: torch.maximum(torch.tanh(h), torch.tensor(torch.finfo(h.dtype).min)),
+    "experts": lambda h: torch.nn.functional.grouped_mm(
+        torch.cat([torch.tanh(h)] * 3).repeat(1, 2)[:, :8],
+        torch.linspace(-1, 1, 128).reshape(2, 8, 8),
+        offs=torch.tensor([len(h), 2 * len(h)], dtype=torch.int32),
+    )[: 2 * len(h)]
+    .reshape(len(h), -1)[:, :6],
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_what_a_model_does_in_float32_keeps_its_digits_where_it_is_taken_in_float64(name):
+    """Its output is far above its change, so it is taken there; and one cast alone would leave 1e-8 of that change."""
+    torch.manual_seed(4)
+    first, last = nn.Linear(6, 6), nn.Linear(6, 1)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = first, last
+
+        def forward(self, x):
+            return self.last(NARROW[name](self.first(x)).to(self.last.weight.dtype)) + 3000.0
+
+    x, b = torch.randn(2, 6)
+    result = pl.explain(Net(), x, baseline=b, method="secant", check=False)
+    with torch.no_grad():
+        outputs = [float(Net()(each[None])) for each in (b, x)]
+    assert result.certificate.passes == 6 and result.certificate.relative_gap < 1e-10
+    assert [result.certificate.f_baseline, result.certificate.f_input] == pytest.approx(outputs, rel=1e-6)
+    assert first.weight.dtype == TABLE.dtype == torch.float32
+
+
+def test_a_model_that_is_another_function_in_float64_keeps_what_float32_gave():
+    made, tokenizer = models.classifier("bert")
+    model = copy.deepcopy(made)
+    model.classifier.register_forward_hook(
+        lambda module, given, logits: logits * (100 if logits.dtype == torch.float64 else 1)
+    )
+    kept = pl.explain((model, tokenizer), TEXTS[0], method="secant", target=above_a_thousand)
+    plain = pl.explain((made, tokenizer), TEXTS[0], method="secant", target=0)
+    assert kept.scores == pytest.approx(plain.scores, abs=1e-2) and kept.certificate.relative_gap > 1e-6
+
+
 def test_without_room_for_float64_weights_nothing_is_changed_and_the_gap_is_told():
     pair = models.classifier("bert")
     needed = 2 * sum(each.nbytes for each in pair[0].parameters())
@@ -423,6 +528,14 @@ def test_a_model_that_cannot_run_in_float64_keeps_what_float32_gave():
     assert kept.certificate.relative_gap > 1e-6 and kept.certificate.passes == 3
     assert kept.scores == pytest.approx(pl.explain((model, tokenizer), TEXTS[0], target=0).scores, abs=1e-2)
     assert {each.dtype for each in model.parameters()} == {torch.float32}
+
+
+def test_at_most_so_many_nodes_asks_for_an_integral_as_a_fixed_number_of_them_does():
+    pair = models.classifier("bert")
+    few = pl.explain(pair, TEXTS[0], max_nodes=64, tolerance=0.5, check=False)
+    assert few.method == "ig" and 0 < few.certificate.nodes <= 64
+    assert pl.explain(pair, TEXTS[0], tolerance=0.5, check=False).method == "secant"
+    assert pl.explain(pair, TEXTS[0], method="secant", max_nodes=64).certificate.nodes == 0, "none are not too many"
 
 
 def test_experts_that_are_routed_elsewhere_are_refused_in_a_line_that_names_the_ways_out():

@@ -225,6 +225,67 @@ def test_what_cannot_be_followed_is_refused_by_name(name, gives):
     assert "\n" not in str(refused.value)
 
 
+class _Read(nn.Module):
+    """A linear reading of the input, (B, 6), one operation, and its entries weighted."""
+
+    def __init__(self, function, dtype) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.function, self.reading = function, nn.Linear(6, 6, dtype=dtype)
+
+    def forward(self, x):
+        made = self.function(self.reading(x))
+        return made @ torch.linspace(0.5, 1.5, made.shape[-1], dtype=made.dtype)
+
+
+def apart(h):
+    """Some entries move by far more than others, and than the one in the middle."""
+    return h * torch.tensor([30.0, -20.0, 0.01, 0.01, -30.0, 20.0], dtype=h.dtype)
+
+
+CONTINUOUS = {  # without a rule, with kinks, or with a derivative that torch knows to ten digits alone
+    "median": lambda h: apart(h).median(-1, keepdim=True).values,
+    "nanmedian": lambda h: apart(h).nanmedian(-1, keepdim=True).values,
+    "kthvalue": lambda h: apart(h).kthvalue(4, -1, keepdim=True).values,
+    "quantile": lambda h: apart(h).quantile(0.5, dim=-1, keepdim=True),
+    "digamma": lambda h: torch.digamma(2 + h * h),
+    "digamma of exp": lambda h: torch.digamma(h.exp()),
+    "scaled bessel": torch.special.i0e,
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("dtype, close", [(D, 1e-8), (torch.float32, 1e-5)], ids=["float64", "float32"])
+def test_what_is_continuous_is_followed_whatever_the_points(name, dtype, close):
+    """A kink leaves its slope times the width of the last piece, however small the output is beside what moves."""
+    net = _Read(CONTINUOUS[name], dtype)
+    for seed in range(8):
+        torch.manual_seed(seed)
+        x, b = torch.randn(2, 6, dtype=dtype)
+        result = pl.explain(net, x, baseline=b, method="secant", check=False)
+        assert result.certificate.relative_gap < close, seed
+
+
+JUMPS = {
+    "remainder": lambda h: torch.remainder(h, 0.3),
+    "frac": lambda h: torch.frac(3 * h),
+    "small beside what moves": lambda h: 100 * h.median(-1, keepdim=True).values + 1e-3 * torch.remainder(h, 0.3),
+    "a pole of one sign": lambda h: torch.polygamma(1, 2 * h),
+    "a pole of both": lambda h: torch.tan(3 * h),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.parametrize("dtype", [D, torch.float32], ids=["float64", "float32"])
+def test_what_jumps_is_refused_whatever_the_points(name, dtype):
+    net = _Read(JUMPS[name], dtype)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        x, b = torch.randn(2, 6, dtype=dtype)
+        with pytest.raises(SecantError, match="secants cannot follow it|jumps"):
+            pl.explain(net, x, baseline=b, method="secant", check=False)
+
+
 def test_an_operation_without_forward_mode_has_scores_and_says_that_it_has_no_vectors():
     def segments(net, h, g):
         return torch.segment_reduce(h[0], "mean", lengths=torch.tensor([2, 2])).repeat(2, 1) + g

@@ -575,6 +575,8 @@ def test_a_generators_own_method_is_the_secant_and_an_integral_where_nodes_are_n
     assert plain.scores == pytest.approx(pl.explain(pair, PROMPT, method="secant").scores)
     assert pl.explain(pair, PROMPT, n_steps=3, tolerance=1e3).method == "ig"
     assert pl.explain(pair, PROMPT, rule="midpoint", n_steps=2, tolerance=1e3).method == "ig"
+    few = pl.explain(pair, PROMPT, max_nodes=32, tolerance=1e3)
+    assert few.method == "ig" and 0 < few.certificate.nodes <= 32
 
 
 @pytest.mark.slow
@@ -597,6 +599,30 @@ def test_smollm_says_paris_and_why():
     assert result.top(1)[0][0] == "France" and result.top(1)[0][1] > 0
     words = pl.explain("smollm", "日本の首都は", generate=4, method="sig")
     assert not any("\N{REPLACEMENT CHARACTER}" in name for name in (*words.tokens, *words.outputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "prompt, choice",
+    [
+        ("The capital of France is", {"target": " Paris"}),
+        ("The capital of France is", {"target": " Paris", "contrast": " London"}),
+        ("The capital of France is", {"target": [" Paris", " the", " a"]}),
+        ("The capital of France is", {"target": " 7"}),  # two tokens, which change by little
+        ("The doctor works in a", {"target": " 7"}),
+        ("Two plus two is", {"target": " 7", "score": "prob"}),
+        ("I think that he is", {"target": " the", "baseline": "I think that she is"}),
+        ("I think that he is", {"target": [" the", " and"], "baseline": "I think that she is"}),
+    ],
+    ids=str,
+)
+def test_secants_of_smollm_add_up_to_a_hundred_thousandth_of_the_change(prompt, choice):
+    """Of every token of a continuation too, and wherever the change is small: what rounding spoils is taken in float64."""
+    results = pl.explain("smollm", prompt, method="secant", check=False, **choice)
+    for result in results if isinstance(choice["target"], list) else [results]:
+        assert result.certificate.nodes == 0
+        for each in (result.certificate, *getattr(result, "certificates", ())):
+            assert each.relative_gap <= 1e-5
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModel
 
+from pathlens.integrand.batch import Batch
+from pathlens.integrand.secant import SecantScores, SecantVectors
+
 SIZE = {  # by every name that configurations know these by
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim"), 32),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers"), 2),
@@ -136,3 +139,19 @@ def entered(name: str, model: torch.nn.Module | None = None) -> tuple[Callable[[
         return states[:, -1] @ weight + states.mean(1) @ weight.roll(1)
 
     return number, start, end
+
+
+def gaps(number: Callable[[Tensor], Tensor], start: Tensor, end: Tensor) -> tuple[dict[str, float], float]:
+    """What secants miss of the change between the two ends, backwards and forwards: the worst text, relative to the largest of
+    both outputs and their change; and the larger of the two relative to the change alone."""
+    members, of_size, of_change = torch.eye(LENGTH)[None].expand(2, -1, -1), {}, 0.0
+    for way, integrand, score in (
+        ("backwards", SecantScores(), number),
+        ("forwards", SecantVectors(), lambda x: number(x)[:, None, None]),
+    ):
+        values = integrand(Batch(score, end, end - start, members, torch.ones(2), start=start)).reshape(2, -1).double()
+        change = values[:, 1] - values[:, 0]
+        missing = (values[:, 2:].sum(1) - change).abs()
+        of_size[way] = float((missing / torch.stack([values[:, 0], values[:, 1], change]).abs().amax(0)).max())
+        of_change = max(of_change, float((missing / change.abs()).max()))
+    return of_size, of_change

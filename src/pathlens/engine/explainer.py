@@ -171,7 +171,7 @@ class Explainer(Generic[R]):
         """The model kind's own method (a sentence encoder's is for two texts); an integral where one was spoken of."""
         accuracy, default = self.choices.accuracy, self.model.default_method
         along = set(self._options) & set(option_names(IG)) - set(option_names(RECORDS[default]))  # which path, say
-        named = accuracy.n_steps is not None or accuracy.rule is not None or bool(along)
+        named = bool({"n_steps", "max_nodes", "rule"} & set(given(accuracy)) or along)
         usual = pair or not self.model.two_texts_are_a_pair()
         return default if usual and (pair or not named) else "ig"
 
@@ -266,7 +266,7 @@ class Explainer(Generic[R]):
             groups = [self._read_for(each, (*pair, tree)) for pair, tree in wanted]
             ready = [group for group in groups if not isinstance(group, Exception)]
             solved = solve_targets(self.model, ready, choices.accuracy, choices.limits, tick, tick.points)
-            solved = [compared(self.model, *each) for each in zip(ready, solved, strict=True)]
+            solved = [self._looked_at(*each) for each in zip(ready, solved, strict=True)]
             probabilities = [self._says(group) for group in ready]
             checks = [self.check(group, solutions) for group, solutions in zip(ready, solved, strict=True)]
         seconds = (time.perf_counter() - started) / len(wanted)
@@ -423,7 +423,12 @@ class Explainer(Generic[R]):
             done, watch = lambda _: bar.early(), bar.points
         how = self.choices.accuracy, self.choices.limits
         with self.at_work():
-            return finer(self.model, prepared, compared(self.model, prepared, solve(prepared, *how, done, watch)), *how)
+            return self._looked_at(prepared, solve(prepared, *how, done, watch))
+
+    def _looked_at(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Solved]:
+        """Solutions that were held against the model, and those that rounding spoilt in float64."""
+        how = self.choices.accuracy, self.choices.limits
+        return finer(self.model, prepared, compared(self.model, prepared, solved), *how)
 
     def check(self, prepared: Sequence[Prepared], solved: Sequence[Solved]) -> list[Belief | None]:
         """Of texts that are solved: does the model do what the scores predict of the strongest units? None where not asked."""

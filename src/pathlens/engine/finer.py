@@ -105,7 +105,7 @@ def finer(
     """The same solutions, but those that rounding spoilt solved in float64 (where its weights fit into the budget)."""
     better = list(solved)
     for number, (text, solutions) in enumerate(zip(prepared, solved, strict=True)):
-        if isinstance(solutions, Exception) or not any(map(_rounded, solutions)):
+        if isinstance(solutions, Exception) or not any(map(_rounded, solutions, text.limits)):
             continue
         device = text.cases[0].ends.end.device
         with model.in_double(most=limits.bytes(device) * 3 // 4) as taken:
@@ -114,16 +114,30 @@ def finer(
             room = replace(limits, budget=limits.bytes(device) - taken)
             (again,) = solve([replace(text, cases=tuple(map(_in_double, text.cases)))], accuracy, room)
         if not isinstance(again, Exception):
-            both = zip(again, solutions, strict=True)
-            better[number] = tuple(replace(new, case=old.case, passes=new.passes + old.passes) for new, old in both)
+            better[number] = tuple(map(_better, solutions, again))
     return better
 
 
-def _rounded(solution: Solution) -> bool:
-    """Only secants of a number have nothing but rounding in their gap."""
-    change = float((solution.f_end - solution.f_start).norm())
-    by_secants = solution.integral.nodes == 0 and not solution.vector and solution.f_end.numel() == 1
-    return by_secants and solution.case.ends.end.dtype == torch.float32 and solution.gap > EXACT * change > 0
+def _better(old: Solution, new: Solution) -> Solution:
+    """What float64 gives, where it is the same function: a model may do something else in another precision."""
+    if _differ(old, [old.f_start, old.f_end], [new.f_start, new.f_end]):
+        return old
+    return replace(new, case=old.case, passes=new.passes + old.passes, shared=old.shared)
+
+
+def _rounded(solution: Solution, limit: float | None) -> bool:
+    """Secants of numbers have nothing but rounding in their gaps. Of a continuation each token's counts, and that of all.
+
+    limit: of a part of a pair, which is judged by the matrix it goes into.
+    """
+    by_secants = solution.integral.nodes == 0 and not solution.vector
+    if not by_secants or limit is not None or solution.case.ends.end.dtype != torch.float32:
+        return False
+    change, value = solution.f_end - solution.f_start, solution.integral.value
+    missing = value.flatten(0, value.ndim - change.ndim - 1).sum(0) - change
+    numbers = torch.stack([change, missing]).reshape(2, -1)
+    changes, gaps = torch.cat([numbers, numbers.sum(1, keepdim=True)], 1).abs()
+    return bool(((gaps > EXACT * changes) & (changes > 0)).any())
 
 
 def _in_double(case: Case) -> Case:

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from pathlens.errors import InputError, ModelError, NumberError
+from pathlens.integrand.float64 import Float64
 from pathlens.integrand.secant.segments import run_again
 
 # Models share parts (a pipeline's model and its body), and the choice of attention kernels is the whole process's: two
@@ -299,23 +300,26 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def in_double(module: nn.Module, most: int) -> Iterator[int]:
-    """Float32 weights in float64 inside, the very same storage back afterwards: gives the bytes the copies take.
+    """Float32 weights in float64 inside, and all that is made of them; the very same storage back afterwards. Gives the bytes
+    that the copies take.
 
-    0, and nothing is changed, where they would take more than `most` or some number is of another precision.
+    0, and nothing is changed, where they would take more than `most` or some weight is of another precision.
     """
     with ONE_AT_A_TIME:
-        kept = {id(each): each for each in (*module.parameters(), *module.buffers()) if each.is_floating_point()}
+        kept = {id(each): each for each in (*module.parameters(), *module.buffers()) if each.dtype == torch.float32}
         taken = sum(2 * each.nbytes for each in kept.values())
         without = ("meta", "mps")  # devices that have no float64
         fits = taken <= most and all(each.device.type not in without for each in kept.values())
-        if not fits or any(each.dtype != torch.float32 for each in kept.values()):
+        others = any(each.is_floating_point() and each.dtype != torch.float32 for each in module.parameters())
+        if not fits or others or not kept:
             yield 0
             return
         before = [(each, each.data) for each in kept.values()]
         try:
             for each, data in before:
                 each.data = data.double()
-            yield taken
+            with Float64():
+                yield taken
         finally:
             for each, data in before:
                 each.data = data

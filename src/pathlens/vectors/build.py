@@ -65,8 +65,8 @@ def build(
         in 4 bits: under 3 kB a document of MiniLM); "plain" (no vectors: hits are explained when they are found).
     chunk: cut documents longer than the model takes at sentences.
     store: where the table of embeddings lives, when not beside the rest (any LanceDB address, also object storage).
-    Other choices as in `pl.encode`: method ("secant" by default; an integral where n_steps or rule is given), layer, unit,
-        baseline, norm, tolerance, n_steps.
+    Other choices as in `pl.encode`: method ("secant" by default; an integral where n_steps, max_nodes or rule is given), layer,
+        unit, baseline, norm, tolerance, n_steps.
 
     A build that was interrupted goes on where it stopped: run the same again. An index that is there already stays whole
     until the new one is.
@@ -75,7 +75,7 @@ def build(
     keep = KEEP.get(storage) if keep is None else keep
     if keep is not None:
         whole_number("keep", keep)
-    integral = any(choices.get(name) is not None for name in ("n_steps", "rule"))
+    integral = any(choices.get(name) is not None for name in ("n_steps", "max_nodes", "rule"))
     encoder = SideEncoder.of(model, 1, **{"method": "ij" if integral else OF_MANY, **choices})
     names, labels, texts = read(documents)
     pieces = encoder.passages(texts, chunk=chunk, names=labels)

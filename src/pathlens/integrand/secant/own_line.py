@@ -6,8 +6,8 @@ line is halved until each piece holds its own sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,14 +17,18 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from pathlens.errors import SecantError, first_line, setting
 from pathlens.integrand.batch import any_derivative, out_of_memory
+from pathlens.integrand.float64 import Float64
 from pathlens.integrand.secant.both import Both, both_results, end_of, moves, note_integrated, passes, start_of
 from pathlens.quadrature import gauss
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 1e-6}  # of the operation's change, relative to its largest value
 PIECE = {torch.float64: 1e-13, torch.float32: 1e-6}  # the same of a piece between kinks
+ENOUGH = 1e-6  # what METHODS ask for, where more nodes bring no more (torch's derivative of digamma has ten digits)
+KINKS = 1e-6  # what all kinks may leave, of all the way that the values go: at a pole that is far more
+HALF = 1e-2  # each of these in half precision
 NODES = (4, 8, 16, 32, 64)
-MOST = 2048  # nodes of a line with kinks: half a hundred kinks in float64, twice as many in float32
-SHORTEST = 2.0**-44  # a piece; one that does not hold its sum by then jumps
+MOST = 2048  # pieces of a line with kinks that are tried: half a hundred kinks in float64, twice as many in float32
+SHORTEST = 2.0**-44  # a piece; in one that does not hold its sum by then something has a kink, or jumps
 
 Function = Callable[..., tuple[Tensor, ...]]
 Measure = Callable[[float], Sequence[Tensor]]
@@ -58,7 +62,7 @@ def follow(func: Any, leaves: list[Any], form: Any) -> Any:
     inputs = [leaves[i] for i in moving]
     line = Between(name, step, [each.start for each in inputs], [each.end.detach() for each in inputs])
     with torch.no_grad(), any_derivative():
-        plan = line.nodes()
+        plan = line.plan()
         first, last = line.values(0.0), line.values(1.0)
         if inputs[0].change is not None:
             changes = line.push(plan, [x.change for x in inputs])
@@ -81,6 +85,7 @@ class Between:
     step: Function
     starts: Sequence[Tensor]
     ends: Sequence[Tensor]
+    exact: torch.dtype | None = None  # where the sum need be no more exact than in another precision than its own
 
     def at(self, t: float) -> tuple[Tensor, ...]:
         return tuple(torch.lerp(a, b, t) for a, b in zip(self.starts, self.ends, strict=True))
@@ -116,32 +121,59 @@ class Between:
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
         return total
 
+    def plan(self) -> Plan:
+        """Nodes at which the operation's own sum holds: Σ wₖ J(xₖ)·Δx = Δf.
+
+        Those of float32 are looked for in float64, where there is one: beside a kink float32 has no digits left.
+        """
+        if all(each.dtype == torch.float32 for each in self.starts):
+            try:
+                with Float64():
+                    starts, ends = ([each.double() for each in some] for some in (self.starts, self.ends))
+                    return replace(self, starts=starts, ends=ends, exact=torch.float32).nodes()
+            except (RuntimeError, TypeError) as error:  # a kernel, or a device, without it
+                if out_of_memory(error):
+                    raise
+        return self.nodes()
+
     def nodes(self) -> Plan:
-        """Nodes at which the operation's own sum holds: Σ wₖ J(xₖ)·Δx = Δf."""
+        """The same in the precision that the values have."""
         value, part, scales = self._measured()
         first, last = value(0.0), value(1.0)
-
-        def hold(start: Sequence[Tensor], end: Sequence[Tensor], plan: Plan, limits: dict[torch.dtype, float]) -> bool:
-            reached = self._sum(plan, part)
-            return all(
-                not a.numel() or float((sum_ - (b - a)).abs().max()) <= limits.get(a.real.dtype, 1e-2) * scale
-                for a, b, sum_, scale in zip(start, end, reached, scales, strict=True)
-            )
-
+        plan, reached, off = Plan(), list[Tensor](), list[Tensor]()
         for count in NODES:
-            plan = _within(0.0, 1.0, count)
-            if hold(first, last, plan, CLOSE):
+            plan, before = _within(0.0, 1.0, count), reached
+            reached = self._sum(plan, part)
+            off = _missing(first, last, reached)
+            if self._hold(off, CLOSE, scales):
                 return plan
-        plan, pieces, tried = [], [(0.0, 1.0, first, last)], 0
+        enough = _hold(off, [ENOUGH * scale for scale in scales])
+        if enough and all(_largest(a - b) <= 0.1 * _largest(c) for a, b, c in zip(reached, before, off, strict=True)):
+            return plan  # twice the nodes moved nothing: this is how exact the derivative itself is
+        try:
+            return self._halved(value, part, scales)
+        except SecantError:
+            if enough:
+                return plan
+            raise
+
+    def _halved(self, value: Measure, part: Measure, scales: Sequence[float]) -> Plan:
+        """A line with kinks, halved until every piece holds its own sum."""
+        first, last = value(0.0), value(1.0)
+        plan, pieces, tried, kinks = Plan(), [(0.0, 1.0, first, last)], 0, False
         while pieces:
             low, high, start, end = pieces.pop()
             some = _within(low, high, 2)
             tried += 1
-            if hold(start, end, some, PIECE):
+            off = _missing(start, end, self._sum(some, part))
+            if self._hold(off, PIECE, scales):
                 plan += some
                 continue
             if high - low < SHORTEST:
-                raise self._jumps()
+                if not _is_kink(off, part, (low, *(t for t, _ in some), high)):
+                    raise self._jumps()
+                plan, kinks = plan + some, True
+                continue
             if tried > MOST:
                 raise SecantError(
                     f"{self.name} has no rule, and too many kinks or too steep a derivative between the baseline and the text to be "
@@ -150,7 +182,16 @@ class Between:
             middle = (low + high) / 2
             between = value(middle)
             pieces += [(middle, high, between, end), (low, middle, start, between)]
+        if kinks:  # beside a pole every slope is steep enough for what is missing
+            way = self._sum(plan, lambda t: [each.abs() for each in part(t)])
+            limits = [KINKS * max(scale, _largest(each)) for scale, each in zip(scales, way, strict=True)]
+            if not _hold(_missing(first, last, self._sum(plan, part)), limits):
+                raise self._jumps()
         return plan
+
+    def _hold(self, off: Sequence[Tensor], limits: Mapping[torch.dtype, float], scales: Sequence[float]) -> bool:
+        both = zip(off, scales, strict=True)
+        return _hold(off, [limits.get(self.exact or each.dtype, HALF) * scale for each, scale in both])
 
     def _jumps(self) -> SecantError:
         return SecantError(
@@ -186,6 +227,25 @@ class Between:
             return slopes
 
         return lambda t: dot(signs, self.values(t)), lambda t: dot(pulled(t), delta), [max(size, 1e-30)]
+
+
+def _missing(start: Sequence[Tensor], end: Sequence[Tensor], reached: Sequence[Tensor]) -> list[Tensor]:
+    return [(sum_ - (b - a)).abs() for a, b, sum_ in zip(start, end, reached, strict=True)]
+
+
+def _hold(off: Sequence[Tensor], limits: Sequence[float]) -> bool:
+    return all(_largest(each) <= limit for each, limit in zip(off, limits, strict=True))
+
+
+def _is_kink(off: Sequence[Tensor], part: Measure, at: Sequence[float]) -> bool:
+    """Is what a piece misses no more than its steepest slope times its width? A jump is more, however short the piece."""
+    slopes = zip(*(part(t) for t in at), strict=True)
+    steepest = [torch.stack([each.abs().nan_to_num(0.0, 0.0, 0.0) for each in of_one]).amax(0) for of_one in slopes]
+    return all(bool((a <= b * (at[-1] - at[0])).all()) for a, b in zip(off, steepest, strict=True))
+
+
+def _largest(some: Tensor) -> float:
+    return float(some.abs().max()) if some.numel() else 0.0
 
 
 def _within(low: float, high: float, count: int) -> Plan:
