@@ -54,7 +54,9 @@ def main() -> None:
         writer.writerows(rows)
     for kind in KINDS:
         some = [each for each in rows if each["kind"] == kind]
-        worst = {way: max(some, key=lambda each: float(each[way])) for way in ("backwards", "forwards", "of the change")}
+        worst = {
+            way: max(some, key=lambda each: float(each[way])) for way in ("backwards", "forwards", "of the change")
+        }
         shown = ", ".join(f"{way} {each[way]} ({each['name']})" for way, each in worst.items())
         print(f"{kind}: {len(some)} architectures, largest gap {shown}")
     again = [each for each in rows if each["in float64"]]

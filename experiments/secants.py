@@ -222,9 +222,7 @@ def exactness() -> list[str]:
         title = which.title.split(",")[0]
         if not of_set:  # the question answerer is trained by a script of its own: the study's rows, a look in float64 is not in them
             of_set = [
-                {"relative gap": each["gap"]}
-                for each in stored(which.name)
-                if each["contender"].startswith("secant")
+                {"relative gap": each["gap"]} for each in stored(which.name) if each["contender"].startswith("secant")
             ]
             title += " (as in the study)"
         if of_set:

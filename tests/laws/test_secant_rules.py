@@ -369,7 +369,9 @@ def test_a_kink_is_integrated_and_a_jump_is_refused(name, dtype):
         line = own_line.Between("f", lambda x, at=at: (f(x, at),), *ends)
         if continuous:
             sum_ = sum(weight * float(line.along(t, [torch.ones(1, dtype=dtype)])[0]) for t, weight in line.plan())
-            assert sum_ == pytest.approx(float(line.values(1.0)[0] - line.values(0.0)[0]), abs=1e-11 if dtype == torch.float64 else 1e-5)
+            assert sum_ == pytest.approx(
+                float(line.values(1.0)[0] - line.values(0.0)[0]), abs=1e-11 if dtype == torch.float64 else 1e-5
+            )
         else:
             with pytest.raises(SecantError, match="f has no rule"):
                 line.plan()

@@ -466,8 +466,7 @@ NARROW = {  # what models do in float32, whatever they run in
         torch.cat([torch.tanh(h)] * 3).repeat(1, 2)[:, :8],
         torch.linspace(-1, 1, 128).reshape(2, 8, 8),
         offs=torch.tensor([len(h), 2 * len(h)], dtype=torch.int32),
-    )[: 2 * len(h)]
-    .reshape(len(h), -1)[:, :6],
+    )[: 2 * len(h)].reshape(len(h), -1)[:, :6],
 }
 
 

@@ -362,7 +362,9 @@ def test_a_query_has_the_baseline_of_the_build(minilm, tmp_path, baseline):
     assert np.abs(hit.explanation.full_matrix[:, :-1] - direct.full_matrix).max() < 3e-3  # 16 bits
 
 
-@pytest.mark.parametrize("named, method", [({}, "secant"), ({"max_nodes": 64}, "ij"), ({"rule": "midpoint", "n_steps": 2}, "ij")])
+@pytest.mark.parametrize(
+    "named, method", [({}, "secant"), ({"max_nodes": 64}, "ij"), ({"rule": "midpoint", "n_steps": 2}, "ij")]
+)
 def test_an_index_is_of_integrals_where_nodes_are_named(model, tmp_path, named, method):
     build(DOCUMENTS[:2], tmp_path, model, tolerance=0.5, **named)
     assert Index.open(tmp_path, model).search(QUERY, 1)[0].explanation.method == method
