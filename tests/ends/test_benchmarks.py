@@ -14,7 +14,19 @@ import torch
 
 import pathlens as pl
 from benchmarks import __main__ as command
-from benchmarks import current, generators, hessians, machine, measure, memory, report, table, texts, word_paths
+from benchmarks import (
+    current,
+    generators,
+    gradients,
+    hessians,
+    machine,
+    measure,
+    memory,
+    report,
+    table,
+    texts,
+    word_paths,
+)
 from benchmarks.growth import flops
 from benchmarks.limit import executed
 from benchmarks.sequential import KnownNeighbours
@@ -118,6 +130,45 @@ def test_a_kept_row_is_not_measured_again_unless_asked(tmp_path):
     assert entry.calls == 2
     command.measured(entry, tmp_path, quick=False, fresh=False)  # small work says nothing of large
     assert entry.calls == 3
+
+
+class _Reading:
+    """A text's profile, and captum itself: the error at n nodes, by reading it off and by running it."""
+
+    def __init__(self, read, run) -> None:
+        self.read, self.run = read, run
+
+    def by_gauss(self, n):
+        return self.read[n]
+
+    def one_by_one(self, texts, n):
+        return [self.run[n]] * len(texts)
+
+    def error(self, number, scores):
+        return scores
+
+
+def test_captums_nodes_of_a_block_are_those_with_which_captum_itself_gets_there():
+    """A reading may be off by a hair, and more nodes may be worse for a text."""
+    within, over = 0.9 * gradients.WITHIN, 1.1 * gradients.WITHIN
+    one = _Reading({1: over, 2: within, 3: over, 4: within, 5: within}, {2: over, 4: within, 5: within})
+    assert gradients.smallest_gauss({0: one}, one) == 2
+    assert gradients.nodes_of_block(one, ["a"], one, {0: one}) == 4
+
+
+@pytest.mark.parametrize("theirs, holds", [(0.9, True), (1.1, False)])
+def test_a_block_holds_where_both_sides_are_as_exact_as_it_states(monkeypatch, theirs, holds):
+    small = {1: 0.5 * gradients.WITHIN, 8: 0.5 * gradients.WITHIN}  # 8: to be warm
+    side, model = _Reading(small, small), load(classifier("bert"))
+    monkeypatch.setattr(gradients, "load", lambda name: model)
+    monkeypatch.setattr(gradients, "sentences", lambda: [TEXTS[k % 3] for k in range(104)])
+    monkeypatch.setattr(gradients, "CaptumLoop", lambda model: side)
+    monkeypatch.setattr(gradients, "hardest", lambda model, texts, exact, count: dict.fromkeys(range(len(texts)), side))
+    monkeypatch.setattr(gradients.Exact, "error", lambda exact, number, scores: float(np.max(scores)))
+    scores = iter([[0.5 * gradients.WITHIN] * 4, [theirs * gradients.WITHIN] * 4])
+    monkeypatch.setattr(gradients.Exact, "errors", lambda exact, results: np.array(next(scores)))
+    (made,) = gradients.blocks(quick=True)
+    assert made["holds"] is holds and made["theirs_error"] == pytest.approx(theirs * gradients.WITHIN)
 
 
 def test_a_page_without_rows_writes_nothing(tmp_path, monkeypatch, capsys):
