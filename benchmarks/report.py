@@ -111,9 +111,9 @@ def complete(row: Row) -> Row:
     return plain({**first, **{name: value for name, value in row.items() if name not in FIELDS}, "met": met(row)})
 
 
-def kept(folder: Path = FOLDER / "rows") -> list[Row]:
-    """Every row that is kept, in the table's order."""
-    files = [folder / f"{entry.name}.json" for entry in ENTRIES]
+def kept(folder: Path = FOLDER / "rows", names: Sequence[str] = ()) -> list[Row]:
+    """Every row that is kept, in the table's order; with names, of those alone."""
+    files = [folder / f"{entry.name}.json" for entry in ENTRIES if not names or entry.name in names]
     return [row for file in files if file.exists() for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
 
 

@@ -25,6 +25,7 @@ from benchmarks.measure import Row, row
 IMPORT = "import time, torch; begun = time.perf_counter(); {what}; print(time.perf_counter() - begun)"
 COMMAND = "import sys; sys.argv[0] = 'pathlens'; from pathlens.cli import main; main()"
 TEXT = "Not really funny, but moving."
+OPEN, HELPED = 0.3, 0.4  # seconds: what is shorter is not felt as waiting
 HALF = 4.8  # CPU seconds: half of what it took before (startup.json)
 HELP, EXPLAIN = ("--help",), ("explain", "sentiment", TEXT)
 # what an explanation never calls; 29 modules of torch.distributed come with `import torch`, whoever says it
@@ -74,25 +75,22 @@ def imports(arguments: tuple[str, ...], tree: Path = HERE) -> dict[str, Any]:
 def startup(quick: bool) -> list[Row]:
     """The ratio is the share of the allowance that is used; the least of fresh processes (other work only adds)."""
     rounds = 1 if quick else 5
-    figures = (
-        ("import pathlens, torch imported already", 0.3, _inside("import pathlens", rounds), 1.0),
-        ("pathlens --help", 0.4, min(command(HELP)["wall"] for _ in range(rounds)), 1.0),
-        ("the first use of pathlens.explain (the engine comes in), torch imported already", None, _inside("import pathlens; pathlens.explain", rounds), None),
-        ('pathlens explain sentiment "…", CPU seconds of the process', HALF, min(command(EXPLAIN)["cpu"] for _ in range(rounds)), 1.0),
-        ('of which imports (python -X importtime)', None, imports(EXPLAIN)["seconds"], None),
-    )  # fmt: skip
+    opened, used = (_inside(what, rounds) for what in ("import pathlens", "import pathlens; pathlens.explain"))
+    helped = min(command(HELP)["wall"] for _ in range(rounds))
+    explained = min(command(EXPLAIN)["cpu"] for _ in range(rounds))
+    imported = imports(EXPLAIN)["seconds"]
     return [
-        row(
-            work,
-            "no goal" if allowed is None else f"at most {allowed:g} s",
-            goal=goal,
-            ours=spent,
-            theirs=allowed,
-            ratio=None if allowed is None else spent / allowed,
-            sense="at most",
-        )
-        for work, allowed, spent, goal in figures
-    ]
+        row("import pathlens, torch imported already", f"at most {OPEN:g} s", goal=1.0, **_share(opened, OPEN)),
+        row("pathlens --help", f"at most {HELPED:g} s", goal=1.0, **_share(helped, HELPED)),
+        row("the first use of pathlens.explain (the engine comes in), torch imported already", "no goal", goal=None, **_share(used)),
+        row('pathlens explain sentiment "…", CPU seconds of the process', f"at most {HALF:g} s", goal=1.0, **_share(explained, HALF)),
+        row("of which imports (python -X importtime)", "no goal", goal=None, **_share(imported)),
+    ]  # fmt: skip
+
+
+def _share(spent: float, allowed: float | None = None) -> dict[str, Any]:
+    ratio = None if allowed is None else spent / allowed
+    return {"ours": spent, "theirs": allowed, "ratio": ratio, "sense": "at most"}
 
 
 def in_turns(trees: Mapping[str, Path], rounds: int) -> list[dict[str, Any]]:

@@ -42,6 +42,9 @@ class About(NamedTuple):
     place: str = ""  # "token 'Ann'", "in the gap"
     words: bool = False  # names are words of the text or of a vocabulary, and only the likeliest of very many are there
     asked: str = ""  # of such words the one that is explained
+    end: int | None = (
+        None  # of a token: so many characters of the text lead to its end, and an edit of them may move it
+    )
 
 
 @dataclass(frozen=True, eq=False)

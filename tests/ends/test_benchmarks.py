@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -13,7 +14,19 @@ import torch
 
 import pathlens as pl
 from benchmarks import __main__ as command
-from benchmarks import generators, gradients, hessians, machine, measure, memory, report, table, texts, word_paths
+from benchmarks import (
+    current,
+    generators,
+    gradients,
+    hessians,
+    machine,
+    measure,
+    memory,
+    report,
+    table,
+    texts,
+    word_paths,
+)
 from benchmarks.growth import flops
 from benchmarks.limit import executed
 from benchmarks.sequential import KnownNeighbours
@@ -75,8 +88,8 @@ def test_numbers_json_cannot_hold_become_null():
 
 def test_sides_take_turns():
     order = []
-    both = measure.alternate(3, lambda: order.append("ours"), lambda: order.append("theirs"))
-    assert order == ["ours", "theirs"] * 3 and both.ours_seconds >= 0
+    both = measure.alternate(3, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2)
+    assert order == ["ours", "theirs"] * 3 and (both.ours, both.theirs) == (1, 2)
     _, (first, second) = measure.in_pieces([[1, 2], [3]], lambda piece: piece, lambda piece: [-x for x in piece])
     assert first == [1, 2, 3] and second == [-1, -2, -3]
 
@@ -225,15 +238,48 @@ def test_the_machine_is_described_without_its_name():
 
 
 def test_what_lies_in_the_tree_was_written_by_the_command():
-    """Whole rows, and the page has every one of them, with its figures."""
-    rows = report.kept()
-    assert len(rows) > 50
+    """Whole rows, and the page has every one that the code still makes, with its figures; of others that they are left out."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    for row in rows:
-        assert report.complete(row) == row
-        assert " | ".join(cell.replace("|", "\\|") for cell in report.cells(row)).strip() in page
-        if row["met"] is False:
-            assert "What was missed" in page
+    (left_out,) = [line for line in page.split("\n") if line.startswith("- left out")] or [""]
+    count = 0
+    for entry in table.ENTRIES:
+        rows = report.kept(names=[entry.name])
+        old = current.outdated(entry, rows)
+        count += len(rows) - len(old)
+        for row in rows:
+            assert report.complete(row) == row
+            line = " | ".join(cell.replace("|", "\\|") for cell in report.cells(row)).strip()
+            assert (line in page) == (row not in old), f"{entry.name}: python -m benchmarks --page"
+            assert (row["work"] in left_out) == (row in old)
+            if row["met"] is False and row not in old:
+                assert "What was missed" in page
+    assert count > 50
+
+
+@pytest.mark.parametrize(
+    "change", [{"goal": 7.0}, {"goal": None}, {"work": "another work"}, {"against": "at most 9 s"}]
+)
+@pytest.mark.parametrize("name", ["startup", "ig-lengths", "secants-pairs", "idg"])
+def test_a_row_that_the_code_no_longer_makes_is_known(name, change):
+    (entry,) = table.find([name])
+    rows = [row for row in report.kept(names=[name]) if row["goal"] is not None]
+    known = [row for row in rows if row not in current.outdated(entry, rows)]
+    assert known and current.outdated(entry, [{**row, **change} for row in known]) == [
+        {**row, **change} for row in known
+    ]
+
+
+def test_what_is_left_out_of_the_page_is_named_on_it(tmp_path, monkeypatch):
+    file = tmp_path / "startup.json"
+    rows = [report.complete({**some_row(), "work": f"work {k}"}) for k in range(2)]
+    file.write_text(json.dumps({"rows": rows, "quick": False, "about": machine.description()}), encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--page", "--keep", str(tmp_path)])
+    monkeypatch.setattr(current, "outdated", lambda entry, rows: rows[1:])
+    monkeypatch.setattr(report, "write", partial(report.write, folder=tmp_path))
+    monkeypatch.chdir(Path.cwd())
+    assert command.main() == 0
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| work 0 |" in page and "| work 1 |" not in page and re.search(r"- left out.*: work 1 \(startup\)", page)
 
 
 # texts

@@ -31,7 +31,7 @@ from tests.support.browser import (
     shot,
     view,
 )
-from tests.support.models import classifier, encoder
+from tests.support.models import answerer, classifier, encoder, filler, tagger
 
 __all__ = ["address", "browser", "page"]  # fixtures
 
@@ -78,6 +78,75 @@ def test_every_class_is_one_click_away(page, address):
     assert settled(page, before) == ""
     assert page.inner_text("#says .class[aria-pressed=true] b") == name
     assert name in page.inner_text("#result header p") and numbers(page) != scores
+
+
+PLACES = {"tagger": (tagger, TEXT), "filler": (filler, "the movie was [MASK] .")}
+
+
+def pressed(page) -> list[str]:
+    return page.locator("#says .class[aria-pressed=true] b").all_inner_texts()
+
+
+def asked_of(page, address, name, text):
+    ready(page, address)
+    page.select_option("[name=model]", name)
+    page.fill("[name=text]", text)
+    if name == "answerer":
+        page.fill("[name=second]", TEXT)
+    assert ask(page) == ""
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_tag_and_a_word_in_a_gap_are_one_click_away(page, address, name):
+    """What is explained then is what the library explains when it is asked for that tag, of that token, or for that word."""
+    make, text = PLACES[name]
+    asked_of(page, address, name, text)
+    model = load(make())
+    first = pl.explain(model, text, unit="word")
+    (before,) = pressed(page)
+    assert set(chances(page)) == set(first.probabilities) and first.origin.about.place in page.inner_text("#says h2")
+    for chosen in [each for each in chances(page) if each != before][:2]:
+        wanted = pl.explain(model, text, unit="word", target=first.origin.targets[chosen])
+        done = page.get_attribute("#result", "data-done")
+        page.locator("#says button.class").filter(has=page.get_by_text(chosen, exact=True)).click()
+        assert settled(page, done) == "" and pressed(page) == [chosen]
+        assert wanted.target in page.inner_text("#result header p") and wanted.target.strip("'").startswith(chosen)
+        page.wait_for_selector("#go:not([disabled])")
+        shown = page.inner_text("#result .text"), numbers(page)
+        assert same_again(page, address) == shown and pressed(page) == [chosen], "a link has it too"
+
+
+def test_an_edit_leaves_the_tag_and_the_gap_that_are_asked_about_where_they_are(page, address):
+    """Words before a token that is asked about are not offered: with another number of tokens there, another would be its."""
+    for name, (_, text) in PLACES.items():
+        asked_of(page, address, name, text)
+        if name == "tagger":
+            options(page)
+            page.fill("[name=words]", "3")
+            assert ask(page) == ""
+        (explained,), place, words = pressed(page), page.inner_text("#says h2"), text.split()
+        units = page.locator("#result .text .unit").all()
+        offered = [unit.inner_text() for unit in units if unit.get_attribute("role") == "button"]
+        assert offered == (words[3:] if name == "tagger" else [word for word in words if word != "[MASK]"])
+        assert ("after what is explained" in page.inner_text("#hint")) == (name == "tagger")
+        done = page.get_attribute("#result", "data-done")
+        page.locator("#result .text .unit[role=button]").last.click()
+        assert page.is_visible("#word [data-edit=mask]") == (name == "tagger"), "a mask would be a gap more"
+        page.click("#word [data-edit=delete]")
+        assert settled(page, done) == "" and pressed(page) == [explained] and page.inner_text("#says h2") == place
+
+
+def test_what_nothing_asks_for_is_no_button(page, address):
+    """An answer is where the model finds it; of all classes as one vector none is explained by itself."""
+    asked_of(page, address, "answerer", "the movie")
+    wanted = pl.explain(load(answerer()), "the movie", TEXT)
+    assert list(chances(page)) == list(wanted.probabilities) and page.locator("#says button").count() == 0
+    assert page.locator("#says .class[aria-current=true] b").all_inner_texts() == [wanted.prediction]
+    accessible(page, "answer's words")
+    ready(page, address)
+    options(page)
+    page.select_option("[name=method]", "vaig")
+    assert ask(page) == "" and len(chances(page)) == 3 and page.locator("#says button").count() == 0
 
 
 @pytest.mark.parametrize("edit", ["mask", "delete", "replace"])
@@ -466,7 +535,12 @@ def test_layers_and_nodes(page, address):
     assert ask(page) == ""
     study(page, "layers")
     assert page.locator(".study .panels .bars").count() == 3 and page.locator(".study .curve").count()
-    assert "allowed" in study(page, "nodes")
+    assert not page.locator("[data-study=nodes]").count(), "secants take no nodes"
+    options(page)
+    page.select_option("[name=method]", "ig")
+    assert ask(page) == ""
+    study(page, "layers")
+    assert "allowed" in study(page, "nodes") and "ig ·" in page.inner_text(".study[data-kind=nodes] .content")
     looked_at(page, "layers")
 
 
@@ -789,8 +863,10 @@ def test_a_number_that_cannot_be_is_said_in_the_pages_words(page, address, name,
 
 
 OFFERED = {  # what can be asked further, by what is shown
-    "idg": ["compare", "whatif", "path", "layers", "nodes"],
-    "ih": ["compare", "whatif", "path", "layers", "nodes"],
+    "ig": ["compare", "whatif", "path", "layers", "nodes"],
+    "secant": ["compare", "whatif", "path", "layers"],
+    "idg": ["compare", "whatif", "path", "layers"],
+    "ih": ["compare", "whatif", "path", "layers"],
     "vaig": ["compare", "layers"],
     "pair": ["compare", "whatif"],
     "rank": ["compare", "whatif"],
@@ -803,7 +879,7 @@ OFFERED = {  # what can be asked further, by what is shown
 def test_whatever_is_offered_beside_a_result_works(page, address, shown):
     """Compare methods, how far to believe it and the others, for every kind of result; none covers it on a wide screen."""
     ready(page, address)
-    if shown in ("idg", "ih", "vaig"):
+    if shown in ("ig", "secant", "idg", "ih", "vaig"):
         options(page)
         page.fill("[name=text]", TEXT)
         page.select_option("[name=method]", shown)

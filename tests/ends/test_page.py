@@ -89,7 +89,10 @@ HEADS = {
     "not funny,LABEL_0\nthe film,LABEL_1\n": ["not funny", "the film"],
     "tweet;class\nthe film;LABEL_1\n": ["the film"],
     '"A ""quoted"", long title of something"\nnot funny\n': ['A "quoted", long title of something', "not funny"],
+    "1,A fine film\n0,Bad film\n0,Awful": ["A fine film", "Bad film", "Awful"],
+    'A fine film\nBad film, really\n"quoted, film"': ["Bad film, really", "quoted, film"],
 }
+GUESSED = {"Review text", "A fine film"}  # first lines that are names for all that can be seen
 
 
 @pytest.mark.parametrize("text", list(HEADS))
@@ -97,6 +100,15 @@ def test_a_line_of_names_is_no_text(page, address, text):
     opened(page, address)
     page.evaluate(DROP, ["rows.csv", "text/csv", text])
     assert rows(page) == HEADS[text]
+    first = text.split("\n")[0]
+    if first not in GUESSED:
+        assert page.is_hidden("#remarks")
+        return
+    assert f"The first line ({first}) is taken as the name" in page.inner_text("#remarks")
+    page.uncheck("#named")
+    assert page.is_hidden("#remarks"), "the user's word is not doubted"
+    page.check("#named")
+    assert page.is_hidden("#remarks")
 
 
 def test_whether_the_first_line_names_columns_is_the_users_word(page, address):

@@ -57,10 +57,18 @@ class Served:
                 line.shutdown(socket.SHUT_WR)
             return _all(line)
 
-    def at_work(self) -> int:
+    def jobs(self) -> dict[str, int]:
+        """How many wait and work."""
         with self.client() as client:
-            jobs = client.get("/api/health").json()["jobs"]
-        return jobs["waiting"] + jobs["working"]
+            return dict(client.get("/api/health").json()["jobs"])
+
+    def idle(self) -> bool:
+        return not any(self.jobs().values())
+
+    def spent(self) -> float:
+        """Processor seconds so far, which do not hang on what else the machine does."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> int:
         """Bytes it holds."""
@@ -243,26 +251,43 @@ def several_targets(scene: Scene, _: str) -> Outcome:
     return Outcome(len(verbs) * len(odd), "", f"422: {line}")
 
 
+LONG_WORK = {
+    "model": "classifier",
+    "text": LONG,
+    "methods": ["ig", "sig", "ih"],
+    "n_steps": 64,
+}  # seconds of a processor
+
+
 def _long_work(server: Served, times: int) -> list[socket.socket]:
-    """Clients that wait for work of several seconds."""
-    body = json.dumps({"model": "classifier", "text": LONG, "methods": ["ig", "sig", "ih"], "n_steps": 512}).encode()
+    """Clients that wait for long work: one's has begun."""
+    body = json.dumps(LONG_WORK).encode()
     head = _post(server.port, len(body)).replace(b"/api/explain", b"/api/compare")
     lines = []
     for _ in range(times):
         lines.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
         lines[-1].sendall(head + body)
-    until(lambda: server.at_work() >= times, "the work to begin", 0.05)
+    until(lambda: server.jobs() == {"waiting": times - 1, "working": 1}, "the work to begin", 0.05)
     return lines
 
 
 def leavers(scene: Scene, _: str) -> Outcome:
-    """A client that leaves: its work stops, waiting or begun, and the next one is served."""
+    """A client that leaves: its work stops, waiting or begun, and the next one is served. None is left when all is done, too:
+    what shows that it was stopped is that it took less of the processor than the same work did before, for a client that
+    waited."""
     count = max(2, scene.size.clients // 20)
     with served(scene) as server:
-        for line in _long_work(server, count):
+        with server.client() as client:
+            before = server.spent()
+            expect(client.post("/api/compare", json=LONG_WORK).status_code == 200, "the work cannot be done")
+            whole = server.spent() - before
+        lines, before = _long_work(server, count), server.spent()
+        for line in lines:
             line.close()
-        until(lambda: server.at_work() == 0, "the work to stop", 0.05)
-    return Outcome(count, "", "")
+        until(lambda: server.idle() or server.spent() - before > whole / 4, "the work to stop", 0.05)
+        share = (server.spent() - before) / whole
+        expect(share <= 1 / 4, f"the work goes on: {share:.0%} of what one client's takes, and it is not over")
+    return Outcome(count, f"{share:.0%} of one client's work done", "")
 
 
 def stopped(scene: Scene, _: str) -> Outcome:

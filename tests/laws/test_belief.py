@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -192,6 +194,27 @@ def test_it_is_shown_everywhere_and_kept(agrees, capsys, tmp_path):
     assert result.derived(edited="by hand").to_html().count("at the baseline together") == 0, (
         "of numbers that are not its own"
     )
+
+
+@pytest.mark.parametrize("by", [None, "secant"])
+def test_of_a_tree_the_scores_that_predict_are_named_and_shown(by, capsys, tmp_path):
+    """What stands beside them in every view are values of phrases, which predict nothing of the kind."""
+    chosen = {"by": by} if by else {}
+    tree = pl.explain(
+        load(classifier("bert")), "not bad , not bad at all", method="idg", tree="right-branching", **chosen
+    )
+    assert tree.check is not None and len(tree.check.units) == 3
+    tree.show(width=400)
+    line = next(each for each in capsys.readouterr().out.split("\n") if "at the baseline together" in each)
+    words, shown = re.search(r"scores of the (\w+) under the tree \(([^)]*)\) predict a change of", line).groups()
+    assert words == ("secants" if by else "integral")
+    values = [float(each) for each in shown.split(", ")]
+    assert len(values) == 3 and -sum(values) == pytest.approx(tree.check.predicted, rel=0.02, abs=1e-4)
+    for unit, value in zip(tree.check.units, values, strict=True):
+        places = [i for i, token in enumerate(tree.tokens) if token == unit]
+        assert min(abs(tree.scores[places] - value)) <= 0.01 * abs(value)
+    picture = tree.to_png(tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert f"({shown})" in tree.to_html() and all(value in picture for value in shown.split(", "))
 
 
 def test_a_corpus_counts_it(tmp_path):

@@ -121,7 +121,16 @@ UNREAD = [  # model, second text, method, choices: nothing would look at one of 
     ("sentiment", None, "vaig", {"score": "prob"}, "score='prob'.*leave score out"),
     ("sentiment", None, "secant", {"gives": "vectors", "target": 1}, "target=1.*leave target out"),
     ("sentiment", None, "ig", {"target": first_number, "score": "prob"}, "score='prob'.*function.*leave score out"),
+    ("chooser", "great !", None, {"target": 1}, "target=1.*has no target.*other choice as text_b"),
+    ("chooser", "great !", "secant", {"target": "zzz"}, "target='zzz'.*has no target.*other choice as text_b"),
+    ("chooser", "great !", "ig", {"target": "all"}, "target='all'.*has no target.*other choice as text_b"),
+    ("chooser", "great !", "ig", {"target": ["zzz"]}, "target='zzz'.*has no target.*other choice as text_b"),
 ]
+
+
+@pytest.fixture(scope="module")
+def chooser():
+    return models.sharpen(hf.BertForMultipleChoice(models.config("bert"))).eval(), models.tokenizer()
 
 
 @pytest.mark.parametrize(("model", "second", "method", "choices", "words"), UNREAD)
@@ -131,7 +140,13 @@ def test_a_choice_that_nothing_would_look_at_is_refused(model, second, method, c
     assert "\n" not in str(refusal.value)
 
 
-def test_a_function_of_one_vector_and_a_gap_of_several_are_still_answered(minilm):
+def test_a_choice_takes_no_target_for_each_text_of_a_list_either(chooser):
+    with pytest.raises(pl.errors.InputError, match="text 0: target=0.*has no target"):
+        pl.explain(chooser, TEXTS[:2], ["great !", "awful ."], target=[0, 1])
+
+
+def test_a_function_of_one_vector_and_a_gap_of_several_are_still_answered(minilm, chooser):
+    assert pl.explain(chooser, TEXTS[0], "great !", target=first_number, check=False).target == "first_number"
     assert pl.explain(minilm, TEXTS[1], method="sig", target=first_number, check=False).target == "first_number"
     filler = hf.BertForMaskedLM(models.config("bert")).eval(), models.tokenizer()
     text = "the [MASK] was not [MASK]"

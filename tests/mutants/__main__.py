@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tests.mutants.run import (
     BROKEN,
     GOAL,
     KILLED,
+    Mutant,
+    Row,
     Stale,
     failing_anyway,
     header,
-    marked,
+    listed,
+    outdated,
     read_list,
     read_rows,
     sample,
@@ -30,16 +34,21 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="try every one again, whatever rows are there")
     parser.add_argument("--sample", type=int, help="try so many, and write no rows")
     parser.add_argument("--only", help="try those whose file or description this pattern matches")
+    parser.add_argument(
+        "--show", action="store_true", help="try none: what the rows come to, and how many are of today's source"
+    )
     asked = parser.parse_args()
     mutants = read_list()
     if wrong := stale(mutants):
         print("\n".join(wrong), file=sys.stderr)
         return 2
     rows = {} if asked.sample else read_rows()
-    if asked.fresh:  # they stand until they are tried again
-        rows = {what: replace(row, key="") for what, row in rows.items()}
     some = [m for m in mutants if not asked.only or re.search(asked.only, f"{m.file} {m.what}")]
     some = sample(some, asked.sample) if asked.sample else some
+    if asked.show:
+        return shown(rows, mutants)
+    if asked.fresh:  # they stand until they are tried again
+        rows |= {row.what: replace(row, key="") for row in listed(rows, some)}
     try:
         for row in tried([m for m in some if m.what not in rows or rows[m.what].key != m.key()], asked.jobs, print):
             rows[row.what] = row
@@ -48,24 +57,29 @@ def main() -> int:
                 write_rows(rows, mutants)
     except KeyboardInterrupt:
         return 130
-    listed = marked(rows, mutants)
+    old = {row.what for row in outdated(rows, mutants)}
     try:
-        anyway = failing_anyway([row for row in listed if not row.old])
+        anyway = failing_anyway([row for row in listed(rows, mutants) if row.what not in old])
     except Stale as error:
-        print(f"the tests that killed could not be run without a change (try --fresh):\n{error}", file=sys.stderr)
+        again = "run this again; where a test has another name by now, with --fresh and --only"
+        print(f"the tests that killed could not be run without a change ({again}):\n{error}", file=sys.stderr)
         return 2
-    listed = [replace(row, verdict=BROKEN) if row.by in anyway else row for row in listed]
-    size = len(some) if asked.sample else len(mutants)
-    count = header(listed, size)
-    old = f"; {count['old']} of the rows are of an older source" if count["old"] else ""
-    print(f"{count['killed']} of {size} killed ({count['killed'] / max(1, size):.1%}){old}")
-    for row in listed:
+    rows = {what: replace(row, verdict=BROKEN) if row.by in anyway else row for what, row in rows.items()}
+    if not asked.sample:
+        write_rows(rows, mutants)
+    return shown(rows, some if asked.sample else mutants, 1.0 if asked.sample else GOAL)
+
+
+def shown(rows: Mapping[str, Row], mutants: Sequence[Mutant], goal: float = GOAL) -> int:
+    """Says what the rows come to; 1 where too few are killed."""
+    known, old = listed(rows, mutants), outdated(rows, mutants)
+    count = header(known, len(mutants))
+    also = f"; {len(old)} of the rows are of an older source" if old else ""
+    print(f"{count['killed']} of {len(mutants)} killed ({count['killed'] / max(1, len(mutants)):.1%}){also}")
+    for row in known:
         if row.verdict != KILLED:
             print(f"  {row.verdict}: {row.what}")
-    if asked.sample:
-        return int(count["killed"] < size)
-    write_rows({row.what: row for row in listed}, mutants)
-    return int(count["killed"] < GOAL * size)
+    return int(count["killed"] < goal * len(mutants))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -85,13 +85,12 @@ def body_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a mutant; `by`: the test that failed. `old`: its key did not fit the source when the rows were written."""
+    """What became of a mutant; `by`: the test that failed; `key`: of which source, which need not be today's (`outdated`)."""
 
     what: str
     verdict: str
     by: str
     key: str
-    old: bool = False
 
 
 def read_list() -> tuple[Mutant, ...]:
@@ -105,30 +104,30 @@ def read_rows() -> dict[str, Row]:
     return {row["what"]: Row(**row) for row in body["rows"]}
 
 
-def marked(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> list[Row]:
-    """The rows of these mutants in their order; those of another source, which are to be tried again, as old."""
-    return [replace(rows[m.what], old=rows[m.what].key != m.key()) for m in mutants if m.what in rows]
+def listed(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> list[Row]:
+    """The rows of these mutants in their order."""
+    return [rows[m.what] for m in mutants if m.what in rows]
+
+
+def outdated(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> list[Row]:
+    """Those of another source, which are to be tried again. Never written down: the next edit would make it false."""
+    keys = {m.what: m.key() for m in mutants}
+    return [row for row in listed(rows, mutants) if row.key != keys[row.what]]
 
 
 def header(rows: Sequence[Row], size: int) -> dict[str, Any]:
-    """What the rows come to, beside the size of the list: a change without a row is not killed, and an old row is counted as old."""
+    """What the rows come to, each at its last trial, beside the size of the list: a change without a row is not killed."""
     killed = [row for row in rows if row.verdict == KILLED]
     share = round(len(killed) / max(size, 1), 4)
-    return {
-        "mutants": size,
-        "tried": len(rows),
-        "old": sum(row.old for row in rows),
-        "killed": len(killed),
-        "share": share,
-    }
+    return {"mutants": size, "tried": len(rows), "killed": len(killed), "share": share}
 
 
 def write_rows(rows: Mapping[str, Row], mutants: Sequence[Mutant]) -> None:
     """Every row of the list's changes, tried today or before: a run that is stopped loses none."""
-    listed = marked(rows, mutants)
-    lines = ",\n".join(f"  {json.dumps(asdict(row), ensure_ascii=False)}" for row in listed)
+    known = listed(rows, mutants)
+    lines = ",\n".join(f"  {json.dumps(asdict(row), ensure_ascii=False)}" for row in known)
     fresh = ROWS.with_suffix(".part")
-    head = json.dumps(header(listed, len(mutants)))[:-1]
+    head = json.dumps(header(known, len(mutants)))[:-1]
     fresh.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
     fresh.replace(ROWS)
 
@@ -224,13 +223,13 @@ def start(folder: Path, mutant: Mutant | None, asked: Sequence[str]) -> int:
         os._exit(code)
 
 
-def row_of(folder: Path, mutant: Mutant, status: int) -> Row:
+def row_of(folder: Path, mutant: Mutant, key: str, status: int) -> Row:
     code = os.waitstatus_to_exitcode(status)
     by = (folder / "by").read_text(encoding="utf-8").strip() if (folder / "by").exists() else ""
     verdict = VERDICTS.get(code, BROKEN)
     if verdict == KILLED and not by:  # nothing ran: the tests could not be collected
         verdict = BROKEN
-    return Row(mutant.what, verdict, by if verdict == KILLED else "", mutant.key())
+    return Row(mutant.what, verdict, by if verdict == KILLED else "", key)
 
 
 def tried(mutants: Sequence[Mutant], jobs: int, show: Callable[[str], None]) -> Iterator[Row]:
@@ -242,10 +241,11 @@ def tried(mutants: Sequence[Mutant], jobs: int, show: Callable[[str], None]) -> 
         while todo and len(at_work) < jobs:
             folder = tempfile.TemporaryDirectory()
             mutant = todo.pop(0)
-            at_work[start(Path(folder.name), mutant, ["-x", *mutant.tests])] = folder, mutant
+            key = mutant.key()  # of what is tried: somebody may edit it meanwhile
+            at_work[start(Path(folder.name), mutant, ["-x", *mutant.tests])] = folder, mutant, key
         pid, status = os.wait()
-        folder, mutant = at_work.pop(pid)
-        row = row_of(Path(folder.name), mutant, status)
+        folder, mutant, key = at_work.pop(pid)
+        row = row_of(Path(folder.name), mutant, key, status)
         if row.verdict == BROKEN:
             show((Path(folder.name) / "log").read_text(encoding="utf-8", errors="replace")[-1500:])
         folder.cleanup()
@@ -264,7 +264,7 @@ def failing_anyway(rows: Sequence[Row]) -> set[str]:
             return set()
         noted, log = Path(folder) / "by", (Path(folder) / "log").read_text(encoding="utf-8", errors="replace")
         if not noted.exists():  # a test has another name by now: nothing can be said of any
-            raise Stale(log[-1500:])
+            raise Stale(f"{log[-1500:]}\n(the process ended with {os.waitstatus_to_exitcode(status)})")
         print(log[:5000], file=sys.stderr)  # why they fail: nobody else will see it
         return set(noted.read_text(encoding="utf-8").splitlines())
 

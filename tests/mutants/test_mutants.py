@@ -9,7 +9,20 @@ import sys
 import pytest
 
 from tests.mutants import run
-from tests.mutants.run import GOAL, KILLED, LIST, ROOT, ROWS, body_of, header, read_list, read_rows, sample, stale
+from tests.mutants.run import (
+    GOAL,
+    KILLED,
+    LIST,
+    ROOT,
+    ROWS,
+    body_of,
+    header,
+    outdated,
+    read_list,
+    read_rows,
+    sample,
+    stale,
+)
 
 SAMPLE = 9
 
@@ -37,20 +50,21 @@ def test_a_sample_is_killed():
 
 
 def test_the_rows_cover_the_list_and_enough_are_killed():
-    """A record without a row was never tried. A row of an older source stands until `make mutants` tries it again, and the
-    header counts it: an edit of the source is no failure, a figure that leaves something out is."""
+    """A record without a row was never tried. A row of an older source stands until `make mutants` tries it again: an edit of
+    the source is no failure, a figure that leaves something out is. The file says nothing of which are old, here or in a row:
+    keys say it to whoever asks (`--show`)."""
     mutants, rows = read_list(), read_rows()
     names = {mutant.what for mutant in mutants}
     assert set(rows) == names, f"run make mutants: {sorted(names ^ set(rows))}"
     count = header(list(rows.values()), len(mutants))
     body = json.loads(ROWS.read_text(encoding="utf-8"))
-    assert {name: body[name] for name in count} == count
+    assert {name: value for name, value in body.items() if name != "rows"} == count
     assert count["killed"] >= GOAL * len(mutants), [row.what for row in rows.values() if row.verdict != KILLED]
     assert all(body_of(row.by) for row in rows.values() if row.verdict == KILLED), "killed by a test that is gone"
 
 
 def test_a_run_that_is_stopped_loses_no_row(tmp_path, monkeypatch):
-    """After one change is tried, what was known of the others is still there; what fits no more is marked."""
+    """After one change is tried, what was known of the others is still there; what fits no more is known by its key."""
     mutants = read_list()[:4]
     monkeypatch.setattr(run, "ROWS", tmp_path / "rows.json")
     keys = [mutants[0].key(), "older", "older"]  # the fourth has no row
@@ -58,7 +72,21 @@ def test_a_run_that_is_stopped_loses_no_row(tmp_path, monkeypatch):
     run.write_rows(before, mutants)
     again = run.Row(mutants[2].what, run.SURVIVED, "", mutants[2].key())
     run.write_rows({**read_rows(), again.what: again}, mutants)
-    assert [row.old for row in read_rows().values()] == [False, True, False]
+    assert [row.what for row in outdated(read_rows(), mutants)] == [mutants[1].what]
     head = json.loads(run.ROWS.read_text(encoding="utf-8"))
-    known = {name: head[name] for name in ("mutants", "old", "killed", "share")}
-    assert known == {"mutants": 4, "old": 1, "killed": 2, "share": 0.5} and len(head["rows"]) == 3
+    known = {name: head[name] for name in ("mutants", "tried", "killed", "share")}
+    assert known == {"mutants": 4, "tried": 3, "killed": 2, "share": 0.5} and len(head["rows"]) == 3
+
+
+def test_which_rows_are_old_is_worked_out_from_the_source_as_it_is(tmp_path, monkeypatch):
+    """Written while it was today's, a row is old as soon as the file it changes is another."""
+    mutant = next(m for m in read_list() if m.file == "quadrature/rules.py")
+    (tmp_path / mutant.path).parent.mkdir(parents=True)
+    (tmp_path / mutant.path).write_text((run.SOURCE / mutant.path).read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(run, "SOURCE", tmp_path)
+    monkeypatch.setattr(run, "ROWS", tmp_path / "rows.json")
+    run.write_rows({mutant.what: run.Row(mutant.what, KILLED, mutant.tests[0], mutant.key())}, [mutant])
+    assert not outdated(read_rows(), [mutant])
+    with (tmp_path / mutant.path).open("a", encoding="utf-8") as file:
+        file.write("\n")
+    assert [row.what for row in outdated(read_rows(), [mutant])] == [mutant.what]

@@ -159,3 +159,54 @@ class Same:
 
     def decode(self, numbers, **how):
         return "same"
+
+
+def zero_shot():
+    torch.manual_seed(4)
+    settings = models.config("bert", num_labels=3)
+    settings.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    settings.label2id = {name: number for number, name in settings.id2label.items()}
+    model = models.sharpen(hf.AutoModelForSequenceClassification.from_config(settings)).eval()
+    whole = hf.pipeline("zero-shot-classification", model=model, tokenizer=models.tokenizer())
+    whole._preprocess_params["candidate_labels"] = ["great", "bad movie"]
+    return whole
+
+
+ASKS = {
+    "classifier": (lambda: models.classifier("bert"), TEXTS[:1], lambda result: result.target.split(" ")[0]),
+    "tagger": (models.tagger, TEXTS[:1], lambda result: result.target.split(" ")[0]),
+    "gap": (filler, [GAP], lambda result: result.origin.about.asked),
+    "two gaps": (filler, ["a [MASK] [MASK] was bad"], lambda result: result.origin.about.asked),
+    "zero-shot": (zero_shot, TEXTS[:1], lambda result: result.target.removesuffix(" (logit)")),
+}
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_a_record_says_what_asks_for_each_of_its_names(kind, tmp_path):
+    make, texts, explained = ASKS[kind]
+    model = pl.models.load(make())
+    first = pl.explain(model, *texts, **({"target": (3, None)} if kind == "two gaps" else {}))
+    kept = pl.load(first.save(tmp_path / "first.json"))
+    assert set(first.origin.targets) == set(first.probabilities) == set(kept.origin.targets)
+    for name, target in first.origin.targets.items():
+        result = pl.explain(model, *texts, target=target)
+        assert explained(result) == name
+        assert result.probabilities[name] == pytest.approx(first.probabilities[name], abs=1e-6)
+        pressed = [each for each, wanted in result.origin.targets.items() if wanted == result.origin.chosen["target"]]
+        assert pressed == [name], "and which of them is explained"
+
+
+def test_nothing_asks_for_a_name_where_all_are_explained_at_once_or_the_model_chooses():
+    assert not pl.explain(models.classifier("bert"), TEXTS[0], method="vaig", tolerance=1).origin.targets
+    answer = pl.explain(models.answerer(), QUESTION, PASSAGE)
+    assert not answer.origin.targets and answer.origin.about.asked == answer.prediction
+
+
+def test_a_record_says_how_far_an_edit_may_move_its_place():
+    for target, end in (
+        ((0, None), 0),
+        ((2, None), len("a great")),
+        ((4, None), len(TEXTS[0])),
+    ):  # [CLS], a word, [SEP]
+        assert pl.explain(models.tagger(), TEXTS[0], target=target).origin.about.end == end
+    assert pl.explain(filler(), GAP).origin.about.end == len("a great")  # a gap has no characters of its own

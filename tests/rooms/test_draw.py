@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import io
 import itertools
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import pathlens as pl
 from experiments.plots import curve
 from pathlens.draw import (
     bidi,
@@ -45,6 +47,7 @@ from pathlens.explanation.store import from_dict
 from pathlens.metrics.record import Column, Curve, Evaluation
 from pathlens.studies.layers import Layers
 from tests.support import draw_samples as samples
+from tests.support import models
 
 EVERY = samples.everything()
 each = pytest.mark.parametrize("name", EVERY)
@@ -168,6 +171,20 @@ def test_sig_is_never_said_to_sum():
     assert "no common sum" in legend(sig) and "they sum" not in legend(sig)
     assert "\nsum" not in shown(sig) and " sum " not in shown(sig)
     assert ">sum<" not in markup.document(sig)
+
+
+def test_a_legend_puts_quotes_around_a_class_and_no_second_ones_around_words():
+    module, tokenizer = copy.deepcopy(models.classifier("bert"))
+    module.config.id2label = {0: "'t Hart", 1: "good", 2: "bad"}
+    assert "raises “'t Hart (logit)”" in legend(pl.explain((module, tokenizer), "the movie", target=0))
+    one = pl.explain(models.generator(), "the movie was", target=" not")
+    several = pl.explain(
+        models.generator(), "the movie was", target=" it's"
+    ).aggregate()  # Python has other quotes for it
+    assert "raises ' not' (logprob)," in legend(one) and 'raises " it\'s" (logprob),' in legend(several)
+    assert "raises 'not' in the gap (logprob)," in legend(
+        pl.explain(models.filler(), "the movie was [MASK] .", target="not")
+    )
 
 
 # ---------------------------------------------------------------- text and tables

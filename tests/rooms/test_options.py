@@ -247,13 +247,22 @@ def test_a_units_coordinates_are_the_sum_of_its_tokens(method, unit):
     result = pl.explain(models.classifier("bert"), TEXT, unit=unit, **how)
     assert result.coordinates.shape == (len(result.tokens), 32)
     assert np.allclose(result.coordinates.sum(1), result.scores, atol=1e-12)
-    assert len(result.certificate.error_estimate) == len(result.tokens)
+    assert len(result.certificate.error_estimate) == len(result.tokens) and result.certificate.converged
     if method == "ig":
         tokens = pl.explain(models.classifier("bert"), TEXT, **how)
         for (low, high), special, row in zip(result.offsets, result.special, result.coordinates, strict=True):
             inside = [k for k, (a, b) in enumerate(tokens.offsets) if low <= a and b <= high and a < b]
             if not special:
                 assert np.allclose(tokens.coordinates[inside].sum(0), row, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "text", ["Not really funny. But moving it was.", "I did not like it. Not at all!", "Well made. But why?"]
+)
+def test_an_integral_by_coordinate_goes_on_until_its_units_have_settled(text):
+    """Each of a sentence's tokens may be near enough and the sentence not."""
+    result = pl.explain("sentiment", text, method="ig", unit="sentence", coordinates=True, check=False)
+    assert result.certificate.converged
 
 
 @pytest.mark.parametrize("context", ["full", "prefix"])

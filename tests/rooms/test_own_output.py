@@ -119,6 +119,26 @@ def test_what_a_model_reads_of_its_ids_besides_their_rows_is_noted(kind, baselin
             assert (abs(result.certificate.f_baseline - says) < 1e-4) == plain
 
 
+class Marked(hf.BertForSequenceClassification):
+    """Adds how often its last word is there."""
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        known = super().forward(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        last = input_ids == self.config.vocab_size - 1
+        return SequenceClassifierOutput(logits=known.logits + 5 * last.sum(1, keepdim=True))
+
+
+@pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
+def test_two_tokens_are_two_kinds_of_baselines_whatever_they_are_called():
+    tokenizer = copy.deepcopy(models.tokenizer())
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<mark:one>", "<mark:two>"]})
+    torch.manual_seed(7)
+    pair = Marked(models.config("bert", num_labels=3, vocab_size=len(tokenizer))).eval(), tokenizer
+    model = load(pair)
+    for baseline, noted in (("<mark:one>", 0), ("<mark:two>", 1)):
+        assert len(reads_ids(pl.explain(model, TEXTS[0], baseline=baseline, method="ig", n_steps=2, target=1))) == noted
+
+
 @pytest.mark.filterwarnings("ignore::pathlens.errors.ConvergenceWarning")
 @pytest.mark.parametrize(
     "name, head, baseline, noted",

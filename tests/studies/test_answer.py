@@ -104,6 +104,12 @@ def test_rows_are_sentences_of_the_answer_and_columns_characters_of_the_callers_
     assert result.offsets[2] == (2, 20)  # blanks before the source count
 
 
+def test_the_check_calls_parts_by_their_words():
+    result = ask(unit="sentence")
+    parts = {SOURCES[k][start:end].strip() for k, (start, end) in zip(result.owners, result.offsets, strict=True)}
+    assert result.check.units and set(result.check.units) <= parts
+
+
 def test_sentences_are_told_apart_by_teacher_forcing():
     prompt, _ = places()
     first, second = ask().certificates

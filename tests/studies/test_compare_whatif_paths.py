@@ -107,6 +107,22 @@ def test_compare_columns_are_the_methods_own_scores(tiny, tmp_path):
         assert np.array_equal(again[1].scores, comparison.results[1].scores)
 
 
+def test_several_baselines_are_side_by_side_as_on_the_command_line(tiny):
+    by_one, by_many = (
+        compare(tiny, TEXT, method=["ig"], **{name: ["mask", "pad"]}) for name in ("baseline", "baselines")
+    )
+    assert by_one.labels == by_many.labels == ("mask", "pad") and np.array_equal(by_one.values, by_many.values)
+    assert np.allclose(by_one.values[:, 1], pl.explain(tiny, TEXT, method="ig", baseline="pad").scores)
+
+
+@pytest.mark.parametrize("baseline", [[["mask", "pad"]], [["mask", "pad"], "zero"]])
+def test_a_list_inside_the_list_of_baselines_is_averaged_over(tiny, baseline):
+    choices = {} if len(baseline) > 1 else {"methods": ["ig", "sig"]}
+    averaged = compare(tiny, TEXT, baseline=baseline, **choices).results[0]
+    alone = pl.explain(tiny, TEXT, method=averaged.method, baseline=["mask", "pad"])
+    assert averaged.origin.baseline == alone.origin.baseline and np.allclose(averaged.scores, alone.scores)
+
+
 def test_two_models_are_compared_by_word(tiny):
     comparison = compare(tiny, TEXT, models=[load(classifier("distilbert"))])
     assert len(comparison.labels) == 2 and comparison.results[0].meta["unit"] == "word"

@@ -24,7 +24,7 @@ PAIRS = [
     ("bad movie", "not funny", 4.0),
     (A, A, 5.0),
 ]
-FINGERPRINT = "502560f6da4834aa"  # of minilm-exact, on every machine
+FINGERPRINT = "494d53f2060478ad"  # of minilm-exact, on every machine
 CHOICES = {"test": PAIRS, "epochs": 2, "batch_size": 2, "rank": 2}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -72,8 +73,22 @@ def test_vectors_of_two_models_do_not_mix(vectors):
         vectors.pair(0, 0, other)
 
 
-def test_ranking_orders_explains_and_adds_up(model):
-    ranking = pl.rank(model, QUERY, DOCUMENTS)
+def test_equal_documents_score_alike_whatever_their_place_in_a_batch():
+    """A machine may round the rows of a batch differently; here they differ by more, so that they do on every machine."""
+    module, words = copy.deepcopy(models.encoder("bert"))
+    module.embeddings.register_forward_hook(
+        lambda part, given, states: states + 1e-5 * torch.arange(len(states))[:, None, None] * states.roll(1, -1)
+    )
+    documents = [DOCUMENTS[1], DOCUMENTS[3], DOCUMENTS[1], DOCUMENTS[3]]
+    hits = pl.rank((module, words), QUERY, documents, n_steps=2, top=1)
+    assert [hit.document for hit in hits] in ([0, 2, 1, 3], [1, 3, 0, 2])
+    assert hits[0].score == hits[1].score != hits[2].score == hits[3].score
+
+
+def test_ranking_orders_explains_and_adds_up():
+    """In float64: the documents are scored together, and explained in other batches."""
+    module, words = copy.deepcopy(models.encoder("bert"))
+    ranking = pl.rank((module.double(), words), QUERY, DOCUMENTS)
     scores = [hit.score for hit in ranking]
     assert scores == sorted(scores, reverse=True) and {hit.document for hit in ranking} == {0, 1, 2, 3}
     for hit in ranking:
@@ -252,6 +267,17 @@ def test_a_difference_has_one_estimate_per_token(model):
         np.add(first.certificate.error_estimate[:count], second.certificate.error_estimate[:count])
     )
     assert why.certificate.bound == first.certificate.bound + second.certificate.bound
+
+
+def test_a_difference_is_known_as_one_and_so_is_one_of_an_older_file(model, tmp_path):
+    ranking = pl.rank(model, QUERY, DOCUMENTS)
+    why = ranking.why(0, 1)
+    plain = {name: value for name, value in why.meta.items() if name != "is_difference"}
+    for each in (why, pl.load(why.save(tmp_path / "why.json")), why.derived(meta={**plain, "columns_above": 3})):
+        assert each.origin.is_difference
+        with pytest.raises(pl.InputError, match="this is the difference of two explanations"):
+            pl.zoom(model, each, a=[1])
+    assert not ranking[0].explanation.origin.is_difference and not why.derived(meta=plain).origin.is_difference
 
 
 def test_another_pooling_is_another_model(vectors, tmp_path):

@@ -24,7 +24,7 @@ from pathlens.serve.app import make_app  # noqa: E402
 from pathlens.serve.tasks import ServerLimits  # noqa: E402
 from pathlens.text.load import load  # noqa: E402
 from tests.rooms.test_chat import generator  # noqa: E402
-from tests.support.models import classifier, encoder  # noqa: E402
+from tests.support.models import answerer, classifier, encoder, filler, tagger  # noqa: E402
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 TEXT = "the movie was not really funny , but moving ."
@@ -55,6 +55,9 @@ def address():
         "encoder": load(encoder("bert")),
         "writer": load(generator()),
         "toy": pl.ToyModel(),
+        "tagger": load(tagger()),
+        "filler": load(filler()),
+        "answerer": load(answerer()),
     }
     with serving(models) as made:
         yield made

@@ -139,6 +139,13 @@ def tagger() -> tuple[Any, Any]:
 
 
 @cache
+def filler() -> tuple[Any, Any]:
+    """A masked language model."""
+    torch.manual_seed(13)
+    return sharpen(hf.AutoModelForMaskedLM.from_config(config("bert"))).eval(), tokenizer()
+
+
+@cache
 def answerer() -> tuple[Any, Any]:
     torch.manual_seed(10)
     return sharpen(hf.AutoModelForQuestionAnswering.from_config(config("bert"))).eval(), tokenizer()

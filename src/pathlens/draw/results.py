@@ -232,7 +232,7 @@ def texts(result: record.Explanation | record.Interactions | record.PhraseTree) 
 def _claim(result: base.Result) -> str:
     """What a tick says of a result, in a word or two."""
     if isinstance(result, record.PhraseTree):
-        return "the integral under it adds up"
+        return f"{words.beneath(result)} under it adds up"
     return ADDS_UP if adds_up(result) else UNIT_BY_UNIT
 
 
@@ -249,7 +249,7 @@ def check_of(result: base.Result, name: str = "") -> tuple[Sum, ...]:
     check = result.check
     if check is None or result.altered:
         return ()
-    return (Sum(check.agrees, words.check_line(check), visible(name) if name else "", open=not check.applies),)
+    return (Sum(check.agrees, words.check_line(check, result), visible(name) if name else "", open=not check.applies),)
 
 
 def proofs(result: base.Result, certificates: Sequence[Certificate]) -> dict[str, Any]:
@@ -351,7 +351,8 @@ def adds_up(result: base.Result) -> bool:
 
 
 def _target(result: base.Result) -> str:
-    if result.target.startswith("'"):  # what a generator says stands in quotes already
+    about = result.origin.about
+    if result.origin.outputs or (about is not None and about.words):  # what a model writes has quotes around it already
         return result.target
     return f"“{result.target}”" if result.target else "the target"
 

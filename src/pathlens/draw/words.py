@@ -126,12 +126,20 @@ def _rebuilt(tokens: Sequence[str], offsets: Sequence[Span], units: Sequence[int
 def proof_line(result: Result) -> str:
     """Whether a result adds up, in plain words: of one that is not as it was made, that."""
     altered = result.altered
-    under = "the integral under it " if isinstance(result, PhraseTree) else ""
+    under = f"{beneath(result)} under it " if isinstance(result, PhraseTree) else ""
     return f"altered: {altered}" if altered else f"{under}{certificate_line(result.certificate)}"
 
 
-def check_line(check: Belief) -> str:
-    """The check of belief in plain words: what was asked, and no more; of several units together nothing is said of each."""
+def beneath(tree: PhraseTree) -> str:
+    """What a tree's phrases were summed from."""
+    return "the integral" if tree.certificate.nodes else "the sum of the secants"  # they take no nodes
+
+
+def check_line(check: Belief, result: Result) -> str:
+    """The check of belief in plain words: what was asked, and no more; of several units together nothing is said of each.
+
+    The scores of a tree are not in view, its phrases are: which they are, and their values, is in the line.
+    """
     if not check.applies:
         return f"not checked against the model: {check.reason}"
     named = ", ".join(f"“{visible(unit)}”" for unit in check.units)
@@ -142,7 +150,20 @@ def check_line(check: Belief) -> str:
     else:
         off = f"a change of {check.predicted:+.3g}, the model makes it {check.actual:+.3g}"
     where = "are at the baseline together" if several else "is at the baseline"
-    return f"{verdict} when {named} {where}: the scores predict {off}" + ("; none was tried alone" if several else "")
+    scores = f"the scores {_under(result, check.units)}" if isinstance(result, PhraseTree) else "the scores"
+    return f"{verdict} when {named} {where}: {scores} predict {off}" + ("; none was tried alone" if several else "")
+
+
+def _under(tree: PhraseTree, units: Sequence[str]) -> str:
+    """The scores that a tree was made of; of units of one name the strongest, for these are the ones that were tried."""
+    order, values = [int(i) for i in np.argsort(-np.abs(tree.scores), kind="stable")], []
+    for unit in units:
+        place = next((i for i in order if tree.tokens[i] == unit), None)
+        if place is not None:
+            order.remove(place)
+            values.append(f"{tree.scores[place]:+.3g}")
+    by = "integral" if tree.certificate.nodes else "secants"
+    return f"of the {by} under the tree" + (f" ({', '.join(values)})" if values else "")
 
 
 def in_short(result: Result) -> str:

@@ -78,6 +78,7 @@ def meta_of(order: Order, solutions: Sequence[Solution]) -> dict[str, Any]:
         **order.meta,
         **case.meta,
         **({} if (about := known_about(order.probabilities)) is None else {"about": about._asdict()}),
+        **({"targets": targets} if (targets := _targets(order)) else {}),
         "chosen": {**order.meta["chosen"], **{name: value for name, value in chosen.items() if value is not None}},
         "texts": list(case.texts),
         "baseline": case.baseline if len(solutions) == 1 else f"{len(solutions)} baselines",
@@ -137,6 +138,13 @@ def remarks(probabilities: Sequence[Probabilities | None]) -> list[str]:
 def known_about(probabilities: Sequence[Probabilities | None]) -> About | None:
     """What the probabilities are of, the same for every baseline of one text."""
     return next((each.about for each in probabilities if each is not None), None)
+
+
+def _targets(order: Order) -> dict[str, Any]:
+    """What asks for each name that has a probability; nothing where all are explained at once."""
+    if order.prepared.entry.vector:
+        return {}
+    return next((dict(each.targets) for each in order.probabilities if each is not None), {})
 
 
 def _another(name: str, others: Mapping[str, Mapping[str, float]]) -> str:

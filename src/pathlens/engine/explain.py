@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from pathlens.engine.explainer import Explainer
 from pathlens.engine.options import Method, R, Scores, Secants
-from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Several, shows_options
+from pathlens.engine.typed import (
+    ByScore,
+    Many,
+    NoVectors,
+    One,
+    Options,
+    OtherOptions,
+    PlainOptions,
+    Several,
+    shows_options,
+)
 from pathlens.errors import InputError
 from pathlens.explanation.record import Interactions, PairExplanation, PhraseTree, Results, VectorExplanation
 from pathlens.text.adapter import TextModel
@@ -29,6 +39,10 @@ class Named(Options, CallOptions, total=False):
 
 class Others(OtherOptions, CallOptions, total=False):
     """The same where the target is spoken of by itself."""
+
+
+class Plain(PlainOptions, CallOptions, total=False):
+    """The same where all is that the result's type hangs on."""
 
 
 # what comes back hangs on the method, on one text or several, on one target or several; where no type can tell, `Any`
@@ -76,17 +90,25 @@ def explain(model: Encoder, text: Many, text_b: Many | str, *, method: None = ..
 @overload
 def explain(model: Encoder, text: One, text_b: One, *, method: None = ..., **choices: Unpack[Named]) -> PairExplanation: ...
 @overload
-def explain(model: Any, text: Many, text_b: None = ..., *, method: None = ..., **choices: Unpack[Named]) -> Results[Scores]: ...
+def explain(model: Any, text: Many, text_b: Any = ..., *, method: None = ..., gives: Literal["vectors"], block: str | None = ..., target: Any = ..., **choices: Unpack[Plain]) -> Results[VectorExplanation]: ...
 @overload
-def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., target: Several, **choices: Unpack[Others]) -> Results[Scores]: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: None = ..., gives: Literal["vectors"], block: str | None = ..., target: Any = ..., **choices: Unpack[Plain]) -> VectorExplanation: ...
 @overload
-def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., **choices: Unpack[Named]) -> Scores: ...
+def explain(model: Any, text: Many, text_b: Any = ..., *, method: None = ..., gives: str = ..., block: str, target: Any = ..., **choices: Unpack[Plain]) -> Results[VectorExplanation]: ...
 @overload
-def explain(model: Any, text: Many, text_b: Any, *, method: None = ..., **choices: Unpack[Named]) -> Results[Scores | PairExplanation]: ...
+def explain(model: Any, text: One, text_b: Any = ..., *, method: None = ..., gives: str = ..., block: str, target: Any = ..., **choices: Unpack[Plain]) -> VectorExplanation: ...
 @overload
-def explain(model: Any, text: One, text_b: Any, *, method: None = ..., target: Several, **choices: Unpack[Others]) -> Results[Scores | PairExplanation]: ...
+def explain(model: Any, text: Many, text_b: None = ..., *, method: None = ..., target: Any = ..., gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Results[Scores]: ...
 @overload
-def explain(model: Any, text: One, text_b: Any, *, method: None = ..., **choices: Unpack[Named]) -> Scores | PairExplanation: ...
+def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., target: Several, gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Results[Scores]: ...
+@overload
+def explain(model: Any, text: One, text_b: None = ..., *, method: None = ..., target: Any = ..., gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Scores: ...
+@overload
+def explain(model: Any, text: Many, text_b: Any, *, method: None = ..., target: Any = ..., gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Results[Scores | PairExplanation]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any, *, method: None = ..., target: Several, gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Results[Scores | PairExplanation]: ...
+@overload
+def explain(model: Any, text: One, text_b: Any, *, method: None = ..., target: Any = ..., gives: NoVectors = ..., block: None = ..., **choices: Unpack[Plain]) -> Scores | PairExplanation: ...
 @overload
 def explain(model: Any, text: Any, text_b: Any = ..., *, method: Any = ..., **choices: Unpack[Named]) -> Any: ...
 @overload

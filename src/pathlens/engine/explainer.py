@@ -49,7 +49,17 @@ from pathlens.engine.prepare import (
 )
 from pathlens.engine.progress import Progress, shown
 from pathlens.engine.solve import Solution, solve, solve_targets
-from pathlens.engine.typed import ByScore, Many, One, Options, OtherOptions, Several, shows_options
+from pathlens.engine.typed import (
+    ByScore,
+    Many,
+    NoVectors,
+    One,
+    Options,
+    OtherOptions,
+    PlainOptions,
+    Several,
+    shows_options,
+)
 from pathlens.errors import InputError, PathlensError, or_error, setting
 from pathlens.explanation.base import Result
 from pathlens.explanation.certificate import warn_unsettled
@@ -97,9 +107,13 @@ class Explainer(Generic[R]):
     @overload
     def __init__(self: Explainer[PairExplanation], model: Encoder, *, method: None = ..., **choices: Unpack[Options]) -> None: ...
     @overload
-    def __init__(self: Explainer[Scores | PairExplanation], model: Any, *, method: None = ..., **choices: Unpack[Options]) -> None: ...
+    def __init__(self: Explainer[VectorExplanation], model: Any, *, method: None = ..., gives: Literal["vectors"], block: str | None = ..., target: Any = ..., **choices: Unpack[PlainOptions]) -> None: ...
     @overload
-    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any], **choices: Unpack[Options]) -> None: ...
+    def __init__(self: Explainer[VectorExplanation], model: Any, *, method: None = ..., gives: str = ..., block: str, target: Any = ..., **choices: Unpack[PlainOptions]) -> None: ...
+    @overload
+    def __init__(self: Explainer[Scores | PairExplanation], model: Any, *, method: None = ..., target: Any = ..., gives: NoVectors = ..., block: None = ..., **choices: Unpack[PlainOptions]) -> None: ...
+    @overload
+    def __init__(self: Explainer[Any], model: Any, *, method: str | Method[Any] | None = ..., **choices: Unpack[Options]) -> None: ...
     @overload
     def __init__(self: Explainer[Any], model: TextModel, *, method: Any = ..., **choices: Any) -> None: ...  # a kind with options of its own
     # fmt: on

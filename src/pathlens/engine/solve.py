@@ -57,29 +57,23 @@ class Solution:
     f_start: Float[Tensor, "*out"]  # a number, or (T, 1) for a list of T numbers, or (out, k) for vectors
     f_end: Float[Tensor, "*out"]
     integral: Integral
-    moving: Int[Tensor, "rows"]  # the units that the integral's rows belong to; by coordinate these are all tokens'
+    moving: Int[Tensor, "rows"]  # the units that the integral's rows belong to
     bound: float
     gap: float
     vector: bool  # the output is a vector, or a row of them, explained as one; not a number or a list of numbers
-    by_coordinate: bool  # rows are (S, d, …): tokens with their coordinates, not units
+    by_coordinate: bool  # rows are (U, d, …): units with their coordinates
     gaps: Float[Tensor, "U"] | None = None  # where each unit has its own sum
     path: Any = None  # what the path says of itself: the words it went through
     passes: int = 0
     shared: int = 1  # targets of one call that these passes answered together
 
     def spread(self) -> Float[Tensor, "U *value"]:
-        """Values of all units, zeros where nothing moved; by coordinate (U, d, …), the sums of their tokens'."""
-        return self._joined(self.integral.value)
+        """Values of all units, zeros where nothing moved; by coordinate (U, d, …)."""
+        return self.placed(self.integral.value)
 
     def estimates(self) -> Float[Tensor, "U *T"]:
-        """Error estimate of every unit, of every number of a list; by coordinate, those of a unit's tokens are added."""
-        return self._joined(self.integral.error)
-
-    def _joined(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
-        if not self.by_coordinate:
-            return self.placed(rows)
-        joined: Tensor = torch.tensordot(torch.as_tensor(self.units.members, dtype=rows.dtype), rows, dims=1)
-        return joined
+        """Error estimate of every unit, of every number of a list."""
+        return self.placed(self.integral.error)
 
     def placed(self, rows: Float[Tensor, "rows *value"]) -> Float[Tensor, "U *value"]:
         """The rows of the moving units among all; zeros where nothing moved."""
@@ -224,6 +218,29 @@ class _Text:
 
 def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     """Everything one case asks of the model, as a driver for the loop."""
+    work = _drive(prepared, number, accuracy)
+    if not prepared.method.by_coordinate:
+        return work
+    return _of_units(work, moving_of(prepared.cases[number], prepared.units[number])[0])
+
+
+def _of_units(work: Driver, members: Bool[Tensor, "M S"]) -> Driver:
+    """Every token's coordinates as those of its unit, before anyone looks at them: when the units have settled is not to be
+    seen from their tokens, whose errors add up."""
+    tokens = [each.nonzero().flatten() for each in members.cpu()]
+    answer: Any = None
+    while True:
+        try:
+            ask = work.send(answer)
+        except StopIteration as end:
+            solution: Solution = end.value
+            return solution
+        answer = yield ask
+        if ask.integrand.by_coordinate:
+            answer = torch.stack([answer[:, some].sum(1) for some in tokens], dim=1)
+
+
+def _drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
     case, units, limit = prepared.cases[number], prepared.units[number], prepared.limits[number]
     _, moving = moving_of(case, units)
     by_secants = prepared.entry.rule == "secant" and len(moving) > 0
@@ -247,8 +264,8 @@ def drive(prepared: Prepared, number: int, accuracy: Accuracy) -> Driver:
         _check_words(words, text)
     if len(moving) == 0:  # a text equal to its baseline: nothing moved, nothing changed
         path = text.entry.path(text.method, case.ends, text.members).detail if words else None
-        tokens = case.ends.end.shape if text.by_coordinate else (0,)
-        value = torch.zeros((*tokens, *f_end.shape), dtype=torch.float64)
+        coordinates = case.ends.end.shape[1:] if text.by_coordinate else ()
+        value = torch.zeros((0, *coordinates, *f_end.shape), dtype=torch.float64)
         nothing = Integral(value, torch.zeros_like(size(value, text.kind)), 0)
         return text.solution(nothing, moving, text.bound(), float(text.change.norm()), path=path)
     route = text.entry.path(text.method, case.ends, text.members) if route is None else route
@@ -326,16 +343,14 @@ def _per_unit(text: _Text, route: Route, moving: Int[Tensor, "M"], shares: Float
     if shares is not None:
         exact = _exact(text, route, shares)
         return text.solution(exact, torch.arange(count), limit, 0.0, gaps=torch.zeros(count))
-    belongs = text.members[moving].double().cpu()
     wanted = (yield from differences(route.also_from(line(text.case.ends).corner(0)), count))[2:][moving.cpu()]
 
-    def gaps(value: Float[Tensor, "S d"]) -> Float[Tensor, "M"]:
-        return (belongs @ value.sum(-1) - wanted).abs()
+    def gaps(value: Float[Tensor, "M d"]) -> Float[Tensor, "M"]:
+        return (value.sum(-1) - wanted).abs()
 
     goal = Goal(limit, lambda value: gaps(value).max(), text.accuracy.max_nodes * len(route.legs), kind="row")
     integral = yield from _integrate(text, route, Coordinates(), goal)
     every = torch.zeros(count, dtype=torch.float64)
     every[moving.cpu()] = off = gaps(integral.value)
-    known = (belongs / belongs.sum(1, keepdim=True)).T @ off  # a unit's own gap, shared among its tokens
-    integral = replace(integral, error=torch.maximum(integral.error, known))
+    integral = replace(integral, error=torch.maximum(integral.error, off))
     return text.solution(integral, moving, limit, float(every.max()), gaps=every)

@@ -26,6 +26,7 @@ One = str | Chat | Prompt | Tensor | Mapping[str, Any] | list[dict[str, Any]]  #
 Many = list[str] | tuple[str, ...] | list[Chat] | Iterator[str]  # arrays and columns may be either: no type says which
 ByScore = Literal["ig", "sig", "dig", "udig"]  # methods that give `Scores`; a checker cannot read their records
 Several = Literal["all"] | list[Any]  # targets of one text: a result for each
+NoVectors = Literal["auto", "scores"]  # what `gives` says where a number is explained, if no block is named
 
 
 class SharedOptions(TypedDict, total=False):
@@ -60,8 +61,8 @@ class PathByName(TypedDict, total=False):
     wae: bool
 
 
-class OtherOptions(SharedOptions, PathByName, total=False):
-    """Everyone's options but the target, then those of methods and of model kinds; see `pl.explain`."""
+class PlainOptions(SharedOptions, PathByName, total=False):
+    """Everyone's options, then those of methods and of model kinds, but the target and what else the result's type hangs on."""
 
     unit: Any
     score: str | None
@@ -73,12 +74,10 @@ class OtherOptions(SharedOptions, PathByName, total=False):
     tree: Any
     norm: str
     mode: str
-    block: str | None
     hold: str | Sequence[str] | None
     similarity: str | None
     interaction_index: Any
     pairs: Any
-    gives: str
     # of model kinds
     contrast: str | int | None
     generate: int | None
@@ -89,6 +88,13 @@ class OtherOptions(SharedOptions, PathByName, total=False):
     prompt: str | None
     prompt_name: str | None
     features: Sequence[str] | None
+
+
+class OtherOptions(PlainOptions, total=False):
+    """All but the target; see `pl.explain`."""
+
+    block: str | None
+    gives: str
 
 
 class Options(OtherOptions, total=False):

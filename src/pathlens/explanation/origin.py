@@ -40,6 +40,9 @@ class Origin:
     asked: Mapping[str, Any] = field(default_factory=dict)  # choices of `pl.answer`
     read: tuple[int, ...] = ()  # characters of each source that were read
     about: About | None = None  # what the probabilities are of
+    targets: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of each name with a probability the target that asks for it
     moved: float | None = None  # by softplus: how far the output is from the model's own
 
     @staticmethod
@@ -60,7 +63,7 @@ class Origin:
             row=meta.get("row"),
             chosen=meta.get("chosen"),
             compared_with=meta.get("compared_with"),
-            is_difference="columns_above" in meta,
+            is_difference=bool(meta.get("is_difference", "columns_above" in meta)),  # older files have the place alone
             difference=tuple((str(name), float(total)) for name, total in meta.get("difference", ())),
             rows=tuple(map(int, meta["rows"])) if "rows" in meta else None,
             spans={level: {n: (int(a), int(b)) for n, (a, b) in each.items()} for level, each in spans.items()},
@@ -68,5 +71,6 @@ class Origin:
             asked=meta.get("asked") or {},
             read=tuple(map(int, meta.get("read") or ())),
             about=About(**about) if (about := meta.get("about")) else None,
+            targets=meta.get("targets") or {},
             moved=softened["moved"] if isinstance(softened := meta.get("softplus"), Mapping) else None,
         )

@@ -43,7 +43,7 @@ WRITTEN_AS: dict[str, Any] = {  # where the type alone does not say what JSON ma
     "sink": bool | Name,
     "prompt": Annotated[str, Field(max_length=2000)],
     "tolerance": Annotated[float, Field(ge=1e-9, le=1.0)],
-    "target": int | Words,
+    "target": int | Words | tuple[int, int | Words | None],  # the last: (token, label or word)
     "baseline": Annotated[str, Field(max_length=2000)],
     "layer": Annotated[int, Field(ge=-1000, le=1000)],
     "unit": Literal[*TEXT_UNITS, *PROMPT_UNITS],

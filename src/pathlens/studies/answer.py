@@ -153,8 +153,8 @@ class _AnswerTask:
         started = time.perf_counter()
         given = {**self.choices, **wanted, "score": "logprob", "layer": 0, "unit": "passage"}
         explainer = Explainer(self.model, method=self.method, **{k: v for k, v in given.items() if v is not None})
-        prepared = self._held(explainer.prepare(self.sources.prompt), parts)
-        (case,), (cut,) = prepared.cases, prepared.units
+        prepared, read = self._held(explainer.prepare(self.sources.prompt), parts)
+        (case,) = prepared.cases
         if "generate" in wanted and set(case.target.ids) <= end_ids(self.model.module, self.model.tokenizer):
             raise InputError("the model ends at once and says nothing to this question; give answer='…'").plainly(
                 "The model says nothing to this question. Write the answer that is to be explained.", "reply"
@@ -162,17 +162,15 @@ class _AnswerTask:
         solutions = _solved(self.model, explainer, prepared)
         seconds = time.perf_counter() - started
         (check,) = explainer.check([prepared], [solutions])
-        if check is not None:  # units are called by their number on the way
-            check = replace(check, units=tuple(self._words(parts[int(name)]) for name in check.units))
         continuation = explainer.assemble(prepared, solutions, seconds, check=check)
         assert isinstance(continuation, Continuation)
         warn_unsettled([continuation], depth=self.model.depth)
-        return self._result(continuation, case, [parts[int(name)] for name in cut.names])
+        return self._result(continuation, case, read)
 
-    def _held(self, prepared: Prepared, parts: Sequence[Part]) -> Prepared:
-        """Only the sources' tokens move, units are their parts, and a sentence of the answer is one number."""
+    def _held(self, prepared: Prepared, parts: Sequence[Part]) -> tuple[Prepared, list[Part]]:
+        """Only the sources' tokens move, units are their parts, and a sentence of the answer is one number; of each unit its part."""
         (case,) = prepared.cases
-        cut = self._units(case, parts)
+        cut, kept = self._units(case, parts)
         free = torch.as_tensor(cut.members.any(axis=0), device=case.ends.end.device)
         start = torch.where(free[:, None], case.ends.start, case.ends.end)
         reading = _by_sentence(case.target, str(case.meta["outputs"][0]))
@@ -182,13 +180,13 @@ class _AnswerTask:
         entry = entry_for(prepared.method, case)
         if isinstance(prepared.method, SIG):
             score = Resumed(self.model, read, case)
-            owners = torch.tensor([parts[int(name)][0] for name in cut.names])
+            owners = torch.tensor([source for source, *_ in kept])
             entry = replace(entry, path=lambda method, ends, members: within_groups(ends, members, owners))
         case = replace(case, score=score, pack=(score, None))
-        return replace(prepared, cases=(case,), units=(cut,), entry=entry)
+        return replace(prepared, cases=(case,), units=(cut,), entry=entry), kept
 
-    def _units(self, case: Case, parts: Sequence[Part]) -> Units:
-        """Parts of sources with their tokens, named by their number; a part that has no token of its own is left out."""
+    def _units(self, case: Case, parts: Sequence[Part]) -> tuple[Units, list[Part]]:
+        """Parts of sources with their tokens, and which parts these are: one that has no token of its own is left out."""
         spans = case.meta["spans"]["passage"]
         members = np.zeros((len(parts), len(case)), dtype=bool)
         places = [self.sources.placed(part, spans) for part in parts]
@@ -205,7 +203,8 @@ class _AnswerTask:
             raise InputError("a source has no token of its own in the prompt; give sources with words").plainly(
                 "One of the sources has no words. Leave it out, or write some.", "sources"
             )
-        return Units(tuple(map(str, kept)), tuple(places[u] for u in kept), (0,) * len(kept), members[kept])
+        names, offsets = (self._words(parts[u]) for u in kept), (places[u] for u in kept)
+        return Units(tuple(names), tuple(offsets), (0,) * len(kept), members[kept]), [parts[u] for u in kept]
 
     def _result(self, continuation: Continuation, case: Case, parts: Sequence[Part]) -> Answer:
         answer = continuation.origin.outputs[0]
@@ -252,7 +251,7 @@ class _AnswerTask:
         }
         explainer = Explainer(self.model, **{k: v for k, v in given.items() if v is not None})
         whole = tuple((k, 0, len(text)) for k, text in enumerate(self.sources.shown))
-        prepared = self._held(explainer.prepare(self.sources.prompt), whole)
+        prepared, _ = self._held(explainer.prepare(self.sources.prompt), whole)
         members = torch.as_tensor(prepared.units[0].members, device=prepared.cases[0].ends.end.device)
         singles = sorted({k for pair in pairs for k in pair})
         groups = [members[[k]].any(0) for k in singles] + [members[list(pair)].any(0) for pair in pairs]

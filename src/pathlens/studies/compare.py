@@ -104,20 +104,25 @@ def compare(
     """Explain one text in several ways. Every combination of the lists given is one column.
 
     methods: names as in `pl.methods()`, or records (when nothing else is varied: the model's own beside ig and sig; of two texts ij and secant).
-    baselines: names, texts or tensors. models: further models, each compared with the first.
+    baselines: names, texts or tensors; a list given as `baseline` means these, and a list inside one of the lists is averaged over.
+    models: further models, each compared with the first.
     With different models or tokenizers, values are compared by word. Other choices as in `pl.explain`.
     """
     if isinstance(as_chat(as_list(text)), list):
         raise InputError("compare takes one text (or a pair); of many texts, pl.evaluate says which method to believe")
     named: dict[str, Any] = {**choices}
     methods = listed(named.pop("method", None) if methods is None else methods)
+    usual = named.pop("baseline", None)
+    if (
+        baselines is None and isinstance(usual, list) and usual
+    ):  # as the command line has it: several stand side by side
+        usual, baselines = (usual[0], None) if len(usual) == 1 else (None, usual)
     asked = (model, *(models or ()))
     if methods is None and not baselines and len(asked) == 1:
         one, named = loaded(model, named)
         asked, methods = (one,), _usual(one, text_b is not None)
     if len(asked) > 1:
         named.setdefault("unit", "word")
-    usual = named.pop("baseline", None)
     variants = list(product(methods or (None,), baselines or (usual,)))
     if len(asked) * len(variants) < 2:
         raise InputError("nothing to compare: give at least two methods, two baselines or two models").plainly(

@@ -97,6 +97,7 @@ class Case:
     outputs: tuple[str, ...] = ()  # names of the output positions of a vector score
     sources: tuple[str, ...] = ()  # which input of a block each row belongs to
     baseline: str = ""  # its name, for people
+    baseline_kind: str = ""  # for programs: equal where the baselines of two texts are made alike
     chosen: Chosen = Chosen()
     notes: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -126,6 +127,9 @@ class Probabilities(NamedTuple):
     baseline: dict[str, float]
     others: Mapping[str, dict[str, float]] = {}  # at the model's other baselines by name, where this one says the same
     about: About | None = None  # where they are not of the classes of the whole text
+    targets: Mapping[
+        str, int | str | tuple[Any, ...]
+    ] = {}  # of each name what asks for it; those that nothing asks for are out
 
 
 class TextModel(ABC):

@@ -25,6 +25,7 @@ class Baseline:
     ids: tuple[int, ...] | None  # when every row is a vocabulary row
     name: str
     given: str | tuple[str, ...] | None  # what to ask for to have it again, where that is a name or a text
+    kind: str  # equal where rows of two texts are made alike: a name, or "text" of all words of a caller's own
     notes: tuple[str, ...] = ()
 
 
@@ -71,7 +72,7 @@ def named_rows(
     if name in ROWS_FOR_NOTHING:
         return _constant(name, network.embed(ids), held, network)
     start = torch.where(held.cpu(), ids, torch.full_like(ids, _token_id(name, tokenizer)))
-    return Baseline(network.embed(start), tuple(start.tolist()), name, name)
+    return Baseline(network.embed(start), tuple(start.tolist()), name, name, name)
 
 
 def _token_id(name: str, tokenizer: Any) -> int:
@@ -93,7 +94,7 @@ def _token_id(name: str, tokenizer: Any) -> int:
 
 def _constant(name: str, end: Float[Tensor, "S d"], held: Bool[Tensor, " S"], network: Network) -> Baseline:
     row = network.mean_row().to(end.dtype) if name == "mean" else torch.zeros_like(end[0])
-    return Baseline(torch.where(held[:, None], end, row), None, name, name)
+    return Baseline(torch.where(held[:, None], end, row), None, name, name, name)
 
 
 def given_rows(tensor: Shaped[Tensor, "..."], end: Float[Tensor, "S d"], held: Bool[Tensor, " S"]) -> Baseline:
@@ -106,7 +107,7 @@ def given_rows(tensor: Shaped[Tensor, "..."], end: Float[Tensor, "S d"], held: B
     if not torch.isfinite(tensor).all():
         raise InputError("the baseline tensor holds NaN or infinity")
     rows = tensor.to(end).expand_as(end)
-    return Baseline(torch.where(held[:, None], end, rows), None, "tensor", None)
+    return Baseline(torch.where(held[:, None], end, rows), None, "tensor", None, "tensor")
 
 
 def _text(
@@ -155,4 +156,4 @@ def _text(
         for place, token in zip(places, new, strict=False):
             start[place] = token
     name, given = "text: " + " | ".join(texts), texts[0] if len(texts) == 1 else texts
-    return Baseline(network.embed(torch.tensor(start)), tuple(start), name, given, tuple(notes))
+    return Baseline(network.embed(torch.tensor(start)), tuple(start), name, given, "text", tuple(notes))

@@ -50,6 +50,11 @@ class Chooser(Classifier):
             raise InputError(
                 f"{setting(score=request.score)}: a choice's probability hangs on the others; explain its logit"
             )
+        if request.target is not None and not callable(request.target):
+            raise InputError(
+                f"{setting(target=request.target)}: multiple choice explains the choice given as the second text and has no "
+                "target; leave target out, or give the other choice as text_b"
+            )
         return super().tokenise(text, text_b, request)
 
     def target(self, tokens: Tokens, output: Float[Tensor, "..."], request: Request) -> Target:

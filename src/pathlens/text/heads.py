@@ -287,7 +287,8 @@ class Classifier(Headed):
     def _both_ends(self, case: Case, start: dict[str, float]) -> Probabilities:
         text = self._probabilities(case.output[0])
         same = max(text, key=text.__getitem__) == max(start, key=start.__getitem__)
-        return Probabilities(text, start, self._elsewhere(case) if same else {})
+        targets = {name: i for i, name in labels_of(self.module, case.output.shape[1]).items()}
+        return Probabilities(text, start, self._elsewhere(case) if same else {}, targets=targets)
 
     def _elsewhere(self, case: Case) -> dict[str, dict[str, float]]:
         """What the model says at its other baselines: one batch for each length of text, kept as long as the weights are."""
@@ -417,6 +418,11 @@ def read_tags(output: Float[Tensor, "B S C"], cases: Sequence[Case]) -> Float[Te
     return output
 
 
+def at_token(case: Case, place: int, name: str, **more: Any) -> About:
+    """What is read at one token of a text."""
+    return About(name, end=max(end for _, end in case.offsets[: place + 1]), **more)
+
+
 class Tagger(Headed):
     """`AutoModelForTokenClassification`. Target: (token index, label); default: the surest tag that is not O."""
 
@@ -442,7 +448,8 @@ class Tagger(Headed):
         names = labels_of(self.module, text.shape[-1])
         ends = [output[0, place].double().softmax(-1).tolist() for output in (text, start)]
         here, there = ({name: shares[i] for i, name in names.items()} for shares in ends)
-        return Probabilities(here, there, about=About(f"token '{case.tokens[place]}'"))
+        targets = {name: (place, i) for i, name in names.items()}
+        return Probabilities(here, there, about=at_token(case, place, f"token '{case.tokens[place]}'"), targets=targets)
 
     def _place(
         self, tokens: Tokens, sure: Float[Tensor, "S C"], labels: dict[int, str], wanted: Any
@@ -549,7 +556,7 @@ class Answerer(Headed):
         for a, b in (case.target, *(divmod(int(i), len(inside)) for i in ends[0].flatten().topk(most).indices)):
             spans.setdefault(case.texts[1][case.offsets[a][0] : case.offsets[b][1]], (a, b))
         here, there = ({name: float(shares[span]) for name, span in [*spans.items()][:SPANS]} for shares in ends)
-        return Probabilities(here, there, about=About(words=True))
+        return Probabilities(here, there, about=About(words=True, asked=next(iter(spans))))
 
 
 SPANS = 5  # answers whose probabilities are kept

@@ -246,6 +246,7 @@ class LanguageModel(TextModel):
             segments=tokens.segments,
             context=context,
             baseline="tensor" if at_layer else start.name,
+            baseline_kind=start.kind,
             chosen=Chosen(baseline=None if at_layer else start.given),
             notes=(*self.doubts, *tokens.notes, *start.notes),
             meta=tokens.meta,

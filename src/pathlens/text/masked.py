@@ -12,11 +12,11 @@ from torch import Tensor
 from pathlens.checks import plain_number
 from pathlens.errors import InputError, setting
 from pathlens.text.adapter import Case, Probabilities, Request, index_of
-from pathlens.text.heads import ReadTag
+from pathlens.text.heads import ReadTag, at_token
 from pathlens.text.language import LanguageModel, Score, Target
 from pathlens.text.options import ModelOptions
 from pathlens.text.tokens import Tokens
-from pathlens.types import SCORES, About
+from pathlens.types import SCORES
 
 WORDS = 5  # whose probabilities are kept, besides the one that is explained
 DEFAULT_SCORE = "logprob"  # as of models that write: a logit's own level means nothing
@@ -104,7 +104,10 @@ class MaskedLM(LanguageModel):
         here, there = ({name: float(shares[number]) for name, number in names.items()} for shares in ends)
         gaps = case.meta["gaps"]
         where = "in the gap" if len(gaps) == 1 else f"in the gap at token {place}"
-        return Probabilities(here, there, about=About(where, words=True, asked=self._shown(asked)))
+        about = at_token(case, place, where, words=True, asked=self._shown(asked))
+        return Probabilities(
+            here, there, about=about, targets={name: (place, number) for name, number in names.items()}
+        )
 
     def _shown(self, number: int) -> str:
         """A token of the vocabulary for people."""

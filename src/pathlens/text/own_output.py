@@ -52,7 +52,7 @@ def compared(model: LanguageModel, draft: Case, case: Case, layer: int) -> Case:
             raise ModelError(_both(model, *values, layer))
         model.known[kind] = KnownOutput(case, by_length=bool(model.network.altered))
     known = model.known[kind]
-    start = "" if draft.ends.start_ids is None else draft.baseline.partition(":")[0]  # one for all texts
+    start = "" if draft.ends.start_ids is None else draft.baseline_kind
     if start not in known.reads_ids:
         known.reads_ids[start] = _reads_ids(model, draft, case, layer)
     if known.reads_ids[start]:

@@ -245,7 +245,7 @@ class ZeroShot(Classifier):
     def _of_labels(self, posed: Candidates) -> Probabilities:
         ends = [self._each(posed, points(posed.cases)) for points in (texts_of, starts_of)]
         text, start = (dict(zip(posed.labels, shares.tolist(), strict=True)) for shares in ends)
-        return Probabilities(text, start)
+        return Probabilities(text, start, targets={label: label for label in posed.labels})
 
     def _each(self, posed: Candidates, points: Float[Tensor, "K S d"]) -> Float[Tensor, " K"]:
         rows = zip(points, posed.cases, strict=True)

@@ -226,29 +226,30 @@ class SideEncoder:
         return vectors.float().numpy()
 
     def embed(self, texts: Sequence[Any], names: Sequence[str] = ()) -> tuple[list[np.ndarray], str]:
-        """e(text) of every text, and what their baseline is called, also where it is the model's own."""
+        """e(text) of every text, and what their baseline is called, also where it is the model's own. Equal texts are read
+        once: in two rows of a batch they may be rounded differently, and they are to score alike."""
+        names = names or [f"text {number}" for number in range(len(texts))]
+        wanted, places = _once(texts)
+        labels = [names[n] for n in wanted]
         with self.explainer.at_work():
-            read = self._prepare(texts, names)
-            return self._embeddings(read, names), read[0].cases[0].baseline
+            read = self._prepare([texts[n] for n in wanted], labels)
+            embeddings = self._embeddings(read, labels)
+        return [embeddings[place] for place in places], read[0].cases[0].baseline
 
     def sides(
         self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str] = (), *, show_progress: bool = False
     ) -> list[Side]:
         """Vectors of every text; equal texts are integrated once. A text that fails ends the call with its name."""
-        keys = [text if isinstance(text, str) else id(text) for text in texts]
-        first: dict[Any, int] = {}
-        for number, key in enumerate(keys):
-            first.setdefault(key, number)
         names = names or [f"text {number}" for number in range(len(texts))]
-        wanted, sides = list(first.values()), []
+        sides: list[Side] = []
+        wanted, places = _once(texts)
         with Progress(len(wanted), show_progress) as tick:
             for start in range(0, len(wanted), TOGETHER):
                 some = wanted[start : start + TOGETHER]
                 sides += self._solve(
                     [texts[n] for n in some], [limits[n] for n in some], [names[n] for n in some], tick
                 )
-        done = dict(zip(first, sides, strict=True))
-        return [done[key] for key in keys]
+        return [sides[place] for place in places]
 
     def _solve(self, texts: Sequence[Any], limits: Sequence[Limit], names: Sequence[str], tick: Progress) -> list[Side]:
         with self.explainer.at_work():
@@ -288,6 +289,16 @@ class SideEncoder:
                 except Exception as error:
                     raise _named(names[number] if names else f"text {number}", error) from error
             raise
+
+
+def _once(texts: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """Where each text stands first, and of every text which of those it is."""
+    keys = [text if isinstance(text, str) else id(text) for text in texts]
+    first: dict[Any, int] = {}
+    for number, key in enumerate(keys):
+        first.setdefault(key, number)
+    place = {key: k for k, key in enumerate(first)}
+    return list(first.values()), [place[key] for key in keys]
 
 
 def _named(name: str, error: Exception) -> PathlensError:

@@ -320,7 +320,7 @@ def difference(above: PairExplanation, below: PairExplanation, target: str) -> P
     return above.derived(
         target=f"{above.target}: {target}",
         certificate=_difference_certificate(above.certificate, below.certificate, matrix),
-        meta={**above.meta, "texts": texts, "columns_above": len(above.tokens_b)},
+        meta={**above.meta, "texts": texts, "is_difference": True},
         tokens_b=(*above.tokens_b, *below.tokens_b),
         offsets_b=(*above.offsets_b, *moved),
         full_matrix=matrix,
@@ -342,7 +342,7 @@ def token_difference(above: Explanation, below: Explanation, target: str) -> Exp
     return above.derived(
         target=f"{above.target}: {target}",
         certificate=a.less(b, total=float(scores.sum()), errors=errors, size=_size(a, b)),
-        meta={**above.meta, "texts": [f"{text_a}\n{text_b}"], "columns_above": len(above.tokens)},
+        meta={**above.meta, "texts": [f"{text_a}\n{text_b}"], "is_difference": True},
         tokens=(*above.tokens, *below.tokens),
         offsets=(*above.offsets, *_moved(below.offsets, below.special, len(text_a) + 1)),
         special=(*above.special, *below.special),

@@ -274,17 +274,33 @@ export const toLink = (more = {}) => {
   const link = new URLSearchParams({ view: view() });
   for (const { name, value } of fields()) if (value && !(name === "unit" && value === "word") && !(name === "cut" && value === choices.part)) link.set(name, value);
   for (const [name, value] of Object.entries(more)) {
-    const field = name === "target" && !WHEN.targets() ? "words" : name;
-    if (value === undefined) link.delete(field);
-    else link.set(field, name === "target" && field === name && typeof value === "number" ? model().labels[value] : value);
+    if (name === "target") linkTarget(link, value);
+    else if (value === undefined) link.delete(name);
+    else link.set(name, value);
   }
   return `#${link}`;
 };
 
-// which two hits a link asks about; no field of the form has them
-export const whyOf = (hash) => {
-  const places = (new URLSearchParams(hash.slice(1)).get("why") || "").split(",").filter(Boolean).map(Number);
-  return view() === "rank" && places.length === 2 ? { why: places } : {};
+// in the field that has it; as it is where none does: the tag of a token, a word by its number, a class that is not listed
+const linkTarget = (link, value) => {
+  const field = WHEN.targets() ? "target" : "words";
+  const label = field === "target" && typeof value === "number" ? model().labels[value] : value;
+  link.delete(field);
+  if (typeof label === "string") link.set(field, label);
+  else if (value !== undefined) link.set("asked", JSON.stringify(value));
+};
+
+// what a link asks besides the form, which has no field for it: why one of two hits is above the other, or a target
+export const besideForm = (hash) => {
+  const link = new URLSearchParams(hash.slice(1));
+  const places = (link.get("why") || "").split(",").filter(Boolean).map(Number);
+  if (view() === "rank") return places.length === 2 ? { why: places } : {};
+  if (view() !== "explain" || !link.has("asked")) return {};
+  try {
+    return { target: JSON.parse(link.get("asked")) };
+  } catch {
+    return {}; // not a link of ours
+  }
 };
 
 // true when the link says what to do at once

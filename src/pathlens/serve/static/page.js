@@ -1,6 +1,6 @@
 // Ask, wait, show. What comes back is a fragment whose texts were escaped by the server; no script in it can run.
 import { Job, Stopped, call, facts, howFar } from "/static/api.js";
-import { body, fill, form, fromLink, point, putExample, setView, toLink, view, views, whyOf } from "/static/form.js";
+import { besideForm, body, fill, form, fromLink, point, putExample, setView, toLink, view, views } from "/static/form.js";
 import * as result from "/static/result.js";
 import * as table from "/static/table.js";
 
@@ -104,7 +104,7 @@ const follow = () => {
     interrupt();
     table.reveal(view() === "table");
   }
-  if (whole) ask(whyOf(location.hash));
+  if (whole) ask(besideForm(location.hash));
   else putExample();
 };
 form.elements.model.addEventListener("change", () => {
@@ -161,7 +161,7 @@ table.wire(ask, complain, turn);
     table.reveal(view() === "table");
     if (!told_what) putExample();
     form.dataset.ready = "1";
-    if (told_what || view() !== "table") ask(whyOf(location.hash));
+    if (told_what || view() !== "table") ask(besideForm(location.hash));
     window.addEventListener("hashchange", follow);
     while (health.models.some((each) => each.state === "loading")) {
       await pause(500);

@@ -74,7 +74,7 @@ export const show = (done, { html, result }, link, edit) => {
   at("result").dataset.done = done.id;
 };
 
-// ---- what the model says: every class, one click away
+// ---- what the model says: every class, tag or word, one click away where something asks for it
 
 const chances = (result) => {
   const classes = Object.entries(result.probabilities || {});
@@ -86,32 +86,39 @@ const chances = (result) => {
 };
 
 const SHOWN = 8; // classes side by side; a list has the others
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other); // of targets: numbers, names, lists of these
 
 const saysWhat = () => {
   const every = chances(now.result);
   if (!every.length) return;
-  const before = Object.fromEntries(chances(base.result));
-  const classes = Object.keys(now.result.probabilities || {});
-  const explained = String(now.result.target).replace(/ \((logit|prob|logprob)\)$/, "");
+  const before = new Map(chances(base.result));
+  const { targets = {}, chosen, about } = now.result.meta; // as the record has it: what asks for a name, and what was asked for
+  const asks = (name) => Object.hasOwn(targets, name);
+  const explained = (name) => (asks(name) ? same(targets[name], chosen.target) : Boolean(about) && name === about.asked);
+  const choose = every.some(([name]) => asks(name)) ? ` (choose ${about ? "one" : "a class"} to explain it)` : "";
+  const place = about && about.place ? `, ${about.place}` : "";
   const box = at("says");
-  box.append(el("h2", {}, classes.length ? "The model says (choose a class to explain it)" : "How likely the model is to say this"));
+  const written = !Object.keys(now.result.probabilities || {}).length;
+  box.append(el("h2", {}, written ? "How likely the model is to say this" : `The model says${place}${choose}`));
   const chips = el("div", { class: "classes" });
-  const switchTo = (name) => ask({ text: now.text, target: classes.indexOf(name) }, base !== now || tries.length > 0);
+  const switchTo = (name) => ask({ text: now.text, target: targets[name] }, base !== now || tries.length > 0);
   for (const [name, share, start] of every.slice(0, SHOWN)) {
     const inside = [
       el("b", { dir: "auto" }, name),
       el("span", { class: "chance" }, percent(share)),
       el("span", { class: "meter", "aria-hidden": "true" }, el("i", { style: `width:${(100 * share).toFixed(1)}%` })),
-      el("small", {}, [base !== now && before[name] !== undefined ? `was ${percent(before[name])}, ` : "", start === undefined ? "" : `baseline ${percent(start)}`].join("")),
+      el("small", {}, [base !== now && before.has(name) ? `was ${percent(before.get(name))}, ` : "", start === undefined ? "" : `baseline ${percent(start)}`].join("")),
     ];
-    const on = name === explained;
-    chips.append(classes.length ? button("", () => switchTo(name), { class: "class", "aria-pressed": String(on) }) : el("div", { class: "class" }));
+    const on = explained(name);
+    chips.append(asks(name) ? button("", () => switchTo(name), { class: "class", "aria-pressed": String(on) }) : el("div", { class: "class", "aria-current": on ? "true" : null }));
     chips.lastChild.append(...inside);
   }
   box.append(chips);
-  if (every.length > SHOWN) {
-    const list = el("select", { "aria-label": "another class" }, el("option", { value: "" }, `${every.length - SHOWN} other classes …`));
-    for (const [name, share] of every.slice(SHOWN)) list.append(el("option", { value: name }, `${name} ${percent(share)}`));
+  const others = every.slice(SHOWN);
+  if (others.length && !choose) box.append(el("p", { class: "about" }, `${others.length} ${about ? "others" : "other classes"}`));
+  else if (others.length) {
+    const list = el("select", { "aria-label": "another class" }, el("option", { value: "" }, `${others.length} ${about ? "others" : "other classes"} …`));
+    for (const [name, share] of others) list.append(el("option", { value: name }, `${name} ${percent(share)}`));
     list.addEventListener("change", () => list.value && switchTo(list.value));
     box.append(list);
   }
@@ -122,6 +129,10 @@ const saysWhat = () => {
 
 let word = null; // the unit whose menu is open, and the element it stands in
 
+// what asks for the same of an edited text: of the only gap its word, wherever the gap is then
+const again = ({ chosen, gaps = [] }) => (gaps.length === 1 && Array.isArray(chosen.target) ? chosen.target[1] : chosen.target);
+const asksForPlace = () => Array.isArray(again(now.result.meta));
+
 const spanOf = (node) => {
   const spans = node.dataset.units.split(" ").map((unit) => now.result.offsets[unit]);
   return { start: Math.min(...spans.map((span) => span[0])), end: Math.max(...spans.map((span) => span[1])) };
@@ -131,10 +142,12 @@ const spanOf = (node) => {
 const offerWords = () => {
   if (!["Explanation", "Interactions", "Continuation"].includes(now.result.kind) || job.body.text_b || asChat()) return;
   const letters = [...now.text]; // the server counts characters, not halves of them
+  const { about } = now.result.meta;
+  const stays = (asksForPlace() && about && about.end) || 0; // an edit before it would leave another token at its place
   for (const node of at("result").querySelectorAll(".text .unit[data-units]")) {
     const { start, end } = spanOf(node);
-    if (letters.slice(start, end).join("").trim() !== node.textContent.trim()) continue;
-    const where = now.result.kind === "Continuation" ? "of the prompt" : "of the text";
+    if (start < stays || letters.slice(start, end).join("").trim() !== node.textContent.trim()) continue;
+    const where = now.result.kind === "Continuation" ? "of the prompt" : stays ? "after what is explained" : "of the text";
     at("hint").textContent = `Click a ${job.body.unit === "word" ? "word" : "part"} ${where} to mask, delete or replace it, and see what moves.`;
     at("hint").hidden = false;
     node.setAttribute("role", "button");
@@ -156,7 +169,7 @@ const openWord = (node) => {
   const menu = at("word");
   at("word-name").textContent = `“${node.textContent}”`;
   at("word-score").textContent = signed(units.reduce((sum, unit) => sum + score(unit), 0));
-  menu.querySelector("[data-edit=mask]").hidden = !model().mask;
+  menu.querySelector("[data-edit=mask]").hidden = !model().mask || model().kind === "masked language model"; // one gap more
   menu.querySelector("[name=replacement]").value = "";
   menu.querySelector("[name=replacement]").removeAttribute("aria-invalid");
   menu.hidden = false;
@@ -192,7 +205,7 @@ const change = (kind, replacement = "") => {
   tries.push(put ? `“${old}” → “${put}”` : `“${old}” deleted`);
   // what was said stays what is explained, the model's own words too
   const written = job.body.generate === undefined ? {} : { target: base.result.meta.outputs[0], generate: undefined };
-  const target = base.result.meta.chosen.target;
+  const target = again(base.result.meta);
   return ask({ text: edited, ...(target === undefined ? {} : { target }), ...written }, true);
 };
 
@@ -307,7 +320,7 @@ const applies = (kind) => {
   if (kind === "whatif") return Boolean(scoredBy(shown, now.result.method || job.body.method)) && !several;
   if (kind === "path") return byUnit && !model().generator; // its anchors are an encoder's
   if (kind === "layers") return model().layers > 0 && (byUnit || (shown === "VectorExplanation" && !job.body.block)) && !several;
-  return byUnit && alongNodes().length > 0;
+  return byUnit && alongNodes().includes(now.result.method || job.body.method); // of another method it would be another one's error
 };
 
 const offerMore = () => {
@@ -365,7 +378,7 @@ const openStudy = (kind) => {
       sent.method = scores;
       sent.unit ||= "word"; // phrases come at every size
     } else if (kind === "layers" && atLayers().includes(scores)) sent.method = scores; // words are at the embeddings alone
-    else if (kind === "nodes" && alongNodes().includes(scores)) sent.method = scores;
+    else if (kind === "nodes") sent.method = method;
     if (kind === "path" || kind === "nodes" || kind === "layers") delete sent.unit;
     if (kind === "layers") delete sent.layer;
     if (study) study.stop();

@@ -93,10 +93,8 @@ const read = (text) => {
 const PROSE = /[.!?…。！？]["”’)]?$/u;
 const sureness = (name) => TEXTS.findIndex((each) => [each, `${each}s`].includes(name.toLowerCase())); // -1: no text by its name
 const isText = (cell) => cell.length > 40 || cell.split(/\s+/).length > 4 || PROSE.test(cell);
-const looksNamed = (text) => {
-  const first = (read(text)[0] || []).map((cell) => cell.trim());
-  return first.some((cell) => sureness(cell) >= 0) || !first.some((cell) => isText(cell) || model().labels.some((label) => label.toLowerCase() === cell.toLowerCase()));
-};
+const isName = (cell) => sureness(cell) >= 0 || CLASSES.test(cell);
+const looksNamed = (first) => first.some((cell) => sureness(cell) >= 0) || !first.some((cell) => isText(cell) || labelOf(cell) !== null);
 
 // nothing that was read before stays where what comes next cannot be
 const forget = (text = "", unsplit = false) => {
@@ -159,17 +157,21 @@ const remark = () => {
   const [chosen, called] = [pick("label_column").value, calledClasses()];
   const k = chosen === "" ? called[0] : +chosen;
   const strange = k === undefined ? undefined : strangeIn(k);
-  const notes = [leftOut && missing(), strange && `No true classes are taken from “${head[k]}”: ${noClass(strange, k)}.`].filter(Boolean);
+  const notes = [guessed && asNames(), leftOut && missing(), strange && `No true classes are taken from “${head[k]}”: ${noClass(strange, k)}.`].filter(Boolean);
   at("remarks").replaceChildren(...notes.map((note) => el("p", {}, note)));
   at("remarks").hidden = !notes.length;
 };
+const asNames = () => `The first line (${head.map((name) => name.slice(0, 40)).slice(0, 8).join(", ")}) is taken as ${head.length > 1 ? "names of columns" : "the name of the column"}; untick “The first line names the columns” if it is a row.`;
 const missing = () => `${leftOut.count} of ${leftOut.of} rows ${leftOut.count === 1 ? "is" : "are"} left out; ${leftOut.count === 1 ? "" : "the first: "}${leftOut.first}.`;
 
 const learn = (text, unsplit = false) => {
   forget(text, unsplit);
-  at("named").checked = !plain && looksNamed(text);
+  const first = plain ? [] : (read(text)[0] || []).map((cell) => cell.trim());
+  at("named").checked = !plain && looksNamed(first);
+  guessed = at("named").checked && !first.some(isName);
   load(text);
 };
+let guessed = false; // the first line names the columns for all that can be seen, and nothing in it is known to be a name
 
 const take = (text, unsplit = false) => {
   at("rows").value = text.length > 20000 ? "" : text;
@@ -536,7 +538,10 @@ export const wire = (ask, complain, turn) => {
     at("file").value = ""; // its rows were written over
     if (at("rows").value.trim()) take(at("rows").value);
   });
-  anew("named", () => loaded && load(loaded));
+  anew("named", () => {
+    guessed = false; // from here on it is the user's word
+    if (loaded) load(loaded);
+  });
   for (const name of ["text_column", "label_column"]) pick(name).addEventListener("change", remark);
   pick("model").addEventListener("change", () => lines.length && chooseClasses());
 };
